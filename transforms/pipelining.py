@@ -145,8 +145,7 @@ def prefetch_asynchronously(
                 "read",
                 "use 3 stages or more with fragments_first",
             )
-        sch.annotate(loop, STAGE, [0] * count + [last - 1, last, last])
-        sch.annotate(loop, ORDER, [*range(count), count + 1, count, count + 2])
+        computing, order = [last - 1, last, last], [*range(count), count + 1, count, count + 2]
     elif products_first:
         if rest != 1:
             raise TransformError(
@@ -159,12 +158,12 @@ def prefetch_asynchronously(
                 "computed with",
                 "use 3 stages or more with products_first",
             )
-        sch.annotate(loop, STAGE, [0] * count + [last])
-        sch.annotate(loop, ORDER, [*range(1, count + 1), 0])
+        computing, order = [last], [*range(1, count + 1), 0]
         set_pipeline(sch)
     else:
-        sch.annotate(loop, STAGE, [0] * count + [last] * rest)
-        sch.annotate(loop, ORDER, list(range(count + rest)))
+        computing, order = [last] * rest, list(range(count + rest))
+    sch.annotate(loop, STAGE, [0] * count + computing)
+    sch.annotate(loop, ORDER, order)
     sch.annotate(loop, ASYNC, [0])
     if stages == 2:
         # TVM keeps one buffer for two stages where no thread reads what it wrote itself.
@@ -250,7 +249,10 @@ def require_copies(
             )
         _require_one_store(sch.get(copy))
     rest = parts[len(copies) :]
-    computes = len(rest) == 1 or (takes_more and len(rest) > 1 and not _writes_shared(rest))
+    blocks = [block for part in rest for block in find_all(part, SBlock)]
+    written = [str(region.source.scope()) for block in blocks for region in block.writes]
+    writes_shared = any(scope.startswith("shared") for scope in written)  # as unnamed copies do
+    computes = len(rest) == 1 or (takes_more and len(rest) > 1 and not writes_shared)
     if not copies or not computes:
         raise TransformError(
             f"loop '{name}' has {len(parts)} statements for {len(copies)} copies",
@@ -258,13 +260,6 @@ def require_copies(
             "(decompose the reduction outside of the loop first)",
         )
     require_own_tiles(sch, loop, [sch.get(copy) for copy in copies])
-
-
-def _writes_shared(parts: list[Any]) -> bool:
-    """Whether statements write shared memory, as copies do that are not named."""
-    blocks = [block for part in parts for block in find_all(part, SBlock)]
-    written = [region.source for block in blocks for region in block.writes]
-    return any(str(buffer.scope()).startswith("shared") for buffer in written)
 
 
 def require_own_tiles(sch: Schedule, loop: LoopRV, copies: list[SBlock]) -> None:
