@@ -48,7 +48,7 @@ _MOST = 2048
 """Iterations that are tried: a millisecond."""
 _COUNTED = 1 << 15
 """Iterations that are counted: some milliseconds."""
-_OPERATORS: dict[Any, Callable[..., Any]] = {
+OPERATORS: dict[Any, Callable[..., Any]] = {
     Add: np.add,
     Sub: np.subtract,
     Mul: np.multiply,
@@ -120,7 +120,7 @@ def _evaluate(node: Any, values: Mapping[int, Any], others: int | None, divisors
         return _evaluate(node.value, values, others, divisors)
     if isinstance(node, Not):
         return np.logical_not(_evaluate(node.a, values, others, divisors))
-    operator = _OPERATORS.get(type(node))
+    operator = OPERATORS.get(type(node))
     if operator is None:
         raise TypeError(f"{type(node).__name__} is no operator of integers")
     left, right = (_evaluate(each, values, others, divisors) for each in (node.a, node.b))

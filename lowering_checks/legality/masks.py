@@ -12,7 +12,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferLoad, BufferStore, Cast, For, ForKind, IterVar, Select, Var
 from tvm_ffi import structural_map
 
-from tirstep.transforms.fusion.factors import UnknownOperationError, compile_expression
+from tirstep.transforms.fusion.factors import UnknownOperationError, evaluate
 from tirstep.transforms.masked_loops import ENDS_AT_MASK, Masks, read_masks
 from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import find_all, is_among, is_choice, is_used
@@ -161,11 +161,10 @@ class _Trial:
     def _store(self, store: BufferStore, values: dict[int, float]) -> None:
         if not is_among(store.buffer, self.private) and store.buffer not in self.written:
             self.carried.setdefault(store.buffer, self._read(store.buffer))
-        compute = compile_expression(self._hide(store.value))
-        self.buffers[store.buffer] = float(compute(values, self._load))
+        self.buffers[store.buffer] = float(evaluate(self._hide(store.value), values, self._load))
         self.written.append(store.buffer)
 
-    def _load(self, load: TensorLoad) -> float:
+    def _load(self, load: TensorLoad, _: object) -> float:
         value = self._read(load.source)
         if not is_among(load.source, self.written):
             self.carried.setdefault(load.source, value)

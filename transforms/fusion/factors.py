@@ -14,11 +14,11 @@ differently, or an operation mixes x and m, the expression has neither, and `NoR
 the part.
 
 `factor_out_of_sum` takes factors that are the same for all terms out of a sum by the distributive
-law. The value of an expression is computed in Python's floats (float64), with the range of its own
-type (`compile_expression`). Nothing raises on the way: a quotient by 0 is infinite, so is what
-float32 does not hold in an expression of float32, and what has no value is NaN, such as an integer
-that its type does not hold. A check on drawn numbers sees the infinities and NaNs that a GPU would
-see; only roundings are finer.
+law. The value of an expression is computed in float64, with the range of its own type
+(`evaluate`). Nothing raises on the way: a quotient by 0 is infinite, so is what float32 does not
+hold in an expression of float32, and what has no value is NaN, such as an integer that its type
+does not hold. A check on drawn numbers sees the infinities and NaNs that a GPU would see; only
+roundings are finer.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
@@ -54,6 +55,7 @@ from tvm.tirx import (
     min_value,
 )
 
+from ..enumeration import OPERATORS
 from ..loops import require_serial
 from ..queries import get_sblocks_under
 from ..rewriting import replace_blocks
@@ -61,92 +63,79 @@ from ..schedule import TransformError, inlines, transform
 from ..tir import constant, is_among, is_choice, is_used, substitute
 from .blocks import Point, Reduction, read_reduction, uses_any
 
-NAN, INFINITY = math.nan, math.inf
 _TYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 _TYPES += ["float32", "float16", "bfloat16"]
 _BOUNDS = {name: (min_value(name).value, max_value(name).value) for name in _TYPES}
 """The least and the largest number of a type."""
-
-Load: TypeAlias = Callable[[TensorLoad], float]
-Compute: TypeAlias = Callable[[Mapping[int, float], Load], Any]
-"""A function of the values of variables, by their addresses, and of loads."""
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda value: np.power(10.0, value),
+    "log": np.log,
+    "log2": np.log2,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda value: 1.0 / np.sqrt(value),
+    "pow": np.power,
+    "fabs": np.abs,
+    "tanh": np.tanh,
+    "sigmoid": lambda value: 0.5 + 0.5 * np.tanh(0.5 * value),
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "sin": np.sin,
+    "cos": np.cos,
+}
+Load: TypeAlias = Callable[[TensorLoad, Any], Any]
+"""The values of a load, where they are asked for."""
 
 
 class UnknownOperationError(Exception):
     """An expression has an operation or a variable that is not known; its name is the message."""
 
 
-@functools.lru_cache(maxsize=512)  # each is evaluated on many drawn numbers
-def compile_expression(expression: Any) -> Compute:
-    """An expression as a function of its variables, by their addresses, and of loads.
+def evaluate(node: Any, values: Mapping[int, Any], load: Load, where: Any = True) -> Any:
+    """An expression of arrays of numbers, of its variables by their addresses and of its loads.
 
-    What its type does not hold is infinite, or NaN if it is an integer. A variable that has no
-    value, and an operation that is not known, raise `UnknownOperationError` where they are met.
+    What its type does not hold is infinite, or NaN if it is an integer. Of a choice the arms are
+    computed `where` they are chosen. A variable that has no value, and an operation that is not
+    known, raise `UnknownOperationError` there.
     """
-    return _compile(expression)
-
-
-def _compile(node: Any) -> Compute:
-    compute, dtype = _read(node), str(node.ty.dtype)
-    if dtype not in _BOUNDS:
-        return compute
-    least, most = _BOUNDS[dtype]
-    below, above = (NAN, NAN) if "int" in dtype else (-INFINITY, INFINITY)
-
-    def limit(values: Mapping[int, float], load: Load) -> Any:
-        value = compute(values, load)
-        if value < least:
-            return below
-        return above if value > most else value  # NaN stays
-
-    return limit
-
-
-def _read(node: Any) -> Compute:
+    name, dtype = get_operation(node) or type(node).__name__, str(node.ty.dtype)
+    value: Any
     if isinstance(node, Var):
-        address, unknown = node.__chandle__(), f"'{node.name}'"
-
-        def get(values: Mapping[int, float], _load: Load) -> Any:
-            if address not in values:  # a parameter, an open size, or what a statement binds
-                raise UnknownOperationError(unknown)
-            return values[address]
-
-        return get
-    if isinstance(node, TensorLoad):
-        return lambda values, load: load(node)
-    if choice := _read_choice(node):
-        asked, first, second = map(_compile, choice)
-        # The arm that is not chosen is not computed.
-        return lambda values, load: (first if asked(values, load) else second)(values, load)
-    if isinstance(getattr(node, "value", None), (int, float)):
-        value = node.value
-        return lambda values, load: value
-    name, is_whole = get_operation(node) or type(node).__name__, "int" in str(node.ty.dtype)
-    if isinstance(node, Call):
-        function, operands = _FUNCTIONS.get(name), list(node.args)
-    elif isinstance(node, Cast):
-        function, operands = _truncate if is_whole else float, [node.value]
-    elif isinstance(node, Not):
-        function, operands = operator.not_, [node.a]
-    elif isinstance(node, Div) and is_whole:
-        function, operands = _divide_integers, [node.a, node.b]
+        if node.__chandle__() not in values:  # a parameter, an open size, or what a statement binds
+            raise UnknownOperationError(f"'{node.name}'")
+        value = values[node.__chandle__()]
+    elif isinstance(node, TensorLoad):
+        value = load(node, where)
+    elif choice := _read_choice(node):
+        condition, *arms = choice
+        asked = np.asarray(evaluate(condition, values, load, where)) != 0
+        value = math.nan
+        for arm, chosen in zip(arms, (where & asked, where & ~asked), strict=True):
+            if np.any(chosen):
+                value = np.where(chosen, evaluate(arm, values, load, chosen), value)
+    elif isinstance(getattr(node, "value", None), (int, float)):
+        value = np.float64(node.value)
     else:
-        function = _OPERATORS.get(name)
-        operands = [node.a, node.b] if function else []
-
-    arguments = [_compile(operand) for operand in operands]
-
-    def call(values: Mapping[int, float], load: Load) -> Any:
+        whole, function = "int" in dtype, OPERATORS.get(type(node))
+        operands = [getattr(node, side) for side in ("a", "b") if hasattr(node, side)]
+        if isinstance(node, Call):
+            function, operands = _FUNCTIONS.get(name), list(node.args)
+        elif isinstance(node, Cast):
+            function, operands = np.trunc if whole else np.float64, [node.value]
+        elif isinstance(node, Not):
+            function = np.logical_not
+        elif isinstance(node, Div):  # of integers rounded towards 0
+            function = (lambda a, b: np.trunc(a / b)) if whole else np.divide
+        arguments = [evaluate(operand, values, load, where) for operand in operands]
         if function is None:
             raise UnknownOperationError(name)
-        try:
-            return function(*[argument(values, load) for argument in arguments])
-        except OverflowError:
-            return INFINITY
-        except (ValueError, ZeroDivisionError):
-            return NAN
-
-    return call
+        with np.errstate(all="ignore"):
+            value = function(*arguments)
+    least, most = _BOUNDS.get(dtype, (-math.inf, math.inf))
+    below, above = (math.nan, math.nan) if "int" in dtype else (-math.inf, math.inf)
+    if dtype not in _BOUNDS:
+        return value
+    return np.where(value < least, below, np.where(value > most, above, value))  # NaN stays
 
 
 def _read_choice(node: Any) -> list[Any]:
@@ -160,66 +149,6 @@ def get_operation(node: Any) -> str:
     """The bare name of what a call computes, such as ``"exp"``; empty for another node."""
     name = getattr(getattr(node, "op", None), "name", "") if isinstance(node, Call) else ""
     return str(name).rpartition(".")[2]
-
-
-def _truncate(value: float) -> float:
-    return math.trunc(value) if math.isfinite(value) else value
-
-
-def _divide(a: float, b: float) -> float:
-    if b == 0:
-        return NAN if a == 0 or math.isnan(a) else math.copysign(INFINITY, a)
-    return a / b
-
-
-def _divide_integers(a: float, b: float) -> float:
-    """The quotient, rounded towards 0."""
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def _choose(choose: Callable[[float, float], float], a: float, b: float) -> float:
-    return NAN if math.isnan(a) or math.isnan(b) else choose(a, b)
-
-
-def _log(value: float) -> float:
-    return -INFINITY if value == 0 else math.log(value)
-
-
-_OPERATORS: dict[str, Callable[..., Any]] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mul": operator.mul,
-    "Div": _divide,
-    "FloorDiv": operator.floordiv,
-    "FloorMod": operator.mod,
-    "Max": functools.partial(_choose, max),
-    "Min": functools.partial(_choose, min),
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "LT": operator.lt,
-    "LE": operator.le,
-    "GT": operator.gt,
-    "GE": operator.ge,
-    "And": lambda a, b: bool(a) and bool(b),
-    "Or": lambda a, b: bool(a) or bool(b),
-}
-_FUNCTIONS: dict[str, Callable[..., float]] = {
-    "exp": math.exp,
-    "exp2": lambda value: math.pow(2.0, value),
-    "exp10": lambda value: math.pow(10.0, value),
-    "log": _log,
-    "log2": lambda value: _log(value) / math.log(2.0),
-    "sqrt": math.sqrt,
-    "rsqrt": lambda value: INFINITY if value == 0 else 1.0 / math.sqrt(value),
-    "pow": lambda a, b: INFINITY if a == 0 and b < 0 else math.pow(a, b),
-    "fabs": abs,
-    "tanh": math.tanh,
-    "sigmoid": lambda value: 0.5 + 0.5 * math.tanh(0.5 * value),
-    "erf": math.erf,
-    "sin": math.sin,
-    "cos": math.cos,
-}
 
 
 _POWERS = {"exp": tirx.exp, "exp2": tirx.exp2, "exp10": tirx.exp10}
