@@ -315,7 +315,6 @@ padded = registers.plus(
     "padded",
     padding=1,
     why="Rows of the tile of keys begin in different banks of shared memory",
-    expects={"unrolled": ("kernels == 1", "barriers_per_step == 3")},
 )
 wider = padded.plus(
     "wider",

@@ -323,13 +323,11 @@ ended = causal.plus(
     ends_at_mask=True,
     why="A block ends at the last key that one of its queries sees: half of the tiles are never "
     "computed",
-    expects=ASYNCHRONOUSLY,
 )
 parted = ended.plus(
     "mma_causal_parted",
     splits_at_mask=True,
     why="Only the tiles on the diagonal are masked",
-    expects=ASYNCHRONOUSLY,
 )
 ATTENTION_MMA_CAUSAL = Ladder(
     "attention_mma_causal",

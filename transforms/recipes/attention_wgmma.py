@@ -236,7 +236,6 @@ two = plain.plus(
     "wgmma_exp2",
     powers="two",
     why="One factor in front of the power of two that the GPU computes",
-    expects={"unrolled": ON_TENSOR_CORES},
 )
 piped = two.plus(
     "wgmma_async",
@@ -261,7 +260,6 @@ deeper = roles.plus(
     "wgmma_stages",
     stages=3,
     why="A tile more is on its way, so that warpgroups may be an iteration apart",
-    expects={"warps_specialized": BY_TMA},
 )
 overlapped = deeper.plus(
     "wgmma_overlap",
@@ -297,13 +295,11 @@ ended = causal.plus(
     ends_at_mask=True,
     why="A block ends at the last key that one of its queries sees: half of the tiles are never "
     "computed",
-    expects={"products_overlapped": BY_TMA},
 )
 parted = ended.plus(
     "wgmma_causal_parted",
     splits_at_mask=True,
     why="Only the tiles on the diagonal are masked",
-    expects={"products_overlapped": BY_TMA},
 )
 ATTENTION_WGMMA_CAUSAL = Ladder(
     "attention_wgmma_causal",

@@ -256,7 +256,6 @@ grouped = ahead.plus(
     "grouped",
     groups=8,
     golden={"groups": 2},
-    searched=("groups",),
     why="The groups of threads of a block have keys of their own, and are combined behind the last",
     expects={"unrolled": ("kernels == 1", "LDG.128 >= 1 on sm_90a")},
 )
@@ -264,7 +263,6 @@ split = grouped.plus(
     "split",
     ranges=4,
     golden={"ranges": 2},
-    searched=("ranges",),
     why="Ranges of keys have blocks of their own, and a second kernel combines them by the factor "
     "of the repair",
     expects={"ranges_combined": ("kernels == 2", "LDG.128 >= 1 on sm_90a")},

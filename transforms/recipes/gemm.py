@@ -298,6 +298,5 @@ stream = split.plus(
     why="Blocks have equal shares of the steps of all tiles, whole ones and the ends of others, so "
     "that none waits for a last wave; slower where waves are full, as here",
     golden={"workers": 5},
-    searched=("prefetch_fragments", "inner_strips"),
     expects={"steps_shared": ("barriers_per_step == 1",), "parts_added": ("kernels == 2",)},
 )
