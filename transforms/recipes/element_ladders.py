@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from tvm.ir import Call
@@ -22,7 +21,7 @@ from ..thread_rows import find_vector, find_widest, spread_over_threads
 from ..tir import constant, find_all
 from ..vectorize import WIDEST, vectorize_loop
 from .recipe import Example, Recipe, get_sblocks, recipe
-from .rungs import Family, Ladder, Rung, knob, order
+from .rungs import Family, Ladder, knob, order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,19 +101,11 @@ def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
 
 
 TENSOR = Example({"n": 4096 * 4096})
-VECTORS: Mapping[str, Any] = MappingProxyType(
-    {
-        "vector": 8,
-        "why": "One load moves 16 bytes",
-        "golden": {"vector": 4},
-        "expects": {"bound": ("scalar_loads == 0", "scalar_stores == 0")},
-    }
-)
-"""The rung of vectors; in vector_add it is the root of the family, behind its tutorial's."""
 
 
-def _make_family(kernel: str, block: str) -> Family:
-    return Family(
+def _make_ladder(kernel: str, block: str, first: Recipe | None = None) -> Ladder:
+    """The ladder of an elementwise kernel; `first` is the recipe of a tutorial, if there is one."""
+    family = Family(
         kernel=kernel,
         config=FlatConfig,
         schedule=schedule,
@@ -123,9 +114,22 @@ def _make_family(kernel: str, block: str) -> Family:
         small=Example({"n": 1536}, config={"threads": 32}),
         tiles=("threads",),
     )
-
-
-def _make_ladder(first: Recipe, vectors: Rung) -> Ladder:
+    told: dict[str, Any] = {
+        "vector": 8,
+        "why": "One load moves 16 bytes",
+        "golden": {"vector": 4},
+        "expects": {"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    }
+    if first is not None:
+        vectors = family.root("vectors", **told)
+    else:
+        first = bound = family.root(
+            "bound",
+            why="One element for each thread",
+            expects={"bound": ("barriers == 0",)},
+            changes={"symbolic": ("n",)},
+        )
+        vectors = bound.plus("vectors", **told, changes={"symbolic": ()})
     wide = vectors.plus(
         "wide",
         threads=512,
@@ -153,22 +157,8 @@ def _make_ladder(first: Recipe, vectors: Rung) -> Ladder:
     return order(title, first, vectors, wide, batches, persistent)
 
 
-def _begin(kernel: str) -> tuple[Rung, Rung]:
-    """The first two rungs of a function of one tensor."""
-    bound = _make_family(kernel, "B").root(
-        "bound",
-        why="One element for each thread",
-        expects={"bound": ("barriers == 0",)},
-        changes={"symbolic": ("n",)},
-    )
-    return bound, bound.plus("vectors", **VECTORS, changes={"symbolic": ()})
-
-
-VECTOR_ADD = _make_ladder(
-    vector_add_bound, _make_family("vector_add", "C").root("vectors", **VECTORS)
-)
-RELU = _make_ladder(*_begin("relu"))
-GELU = _make_ladder(*_begin("gelu"))
+VECTOR_ADD = _make_ladder("vector_add", "C", vector_add_bound)
+RELU, GELU = _make_ladder("relu", "B"), _make_ladder("gelu", "B")
 
 
 MANY = 1 << 21

@@ -29,14 +29,16 @@ def get_whole_types(family: Family) -> tuple[str, ...]:
     return tuple(dtype for dtype in family.dtypes if not dtype.startswith(lost))
 
 
-_SHAPES = {"mma": (32, 64, 96), "wgmma": (64, 128, 192), "": (64, 48, 32)}
-"""Of goldens."""
-_FAMILIES = {"mma": mma.MMA, "wgmma": wgmma.WGMMA, "": gemm.GEMM}
-_EXPECTS: Mapping[str, Expects] = {
-    "mma": {"next_tiles_asynchronously": mma.ON_TENSOR_CORES},
-    "wgmma": {"tensorized": wgmma.ON_TENSOR_CORES},
-    "": {"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
+_KINDS: Mapping[str, tuple[Family, tuple[int, ...], Expects]] = {
+    "mma": (mma.MMA, (32, 64, 96), {"next_tiles_asynchronously": mma.ON_TENSOR_CORES}),
+    "wgmma": (wgmma.WGMMA, (64, 128, 192), {"tensorized": wgmma.ON_TENSOR_CORES}),
+    "": (
+        gemm.GEMM,
+        (64, 48, 32),
+        {"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
+    ),
 }
+"""Schedules of matmul, the shapes of their goldens, and what is expected."""
 
 
 def _make_ladder(
@@ -50,9 +52,9 @@ def _make_ladder(
     """The ladder ``<kernel>_<kind>`` of a schedule of matmul, or of the kernel's own name: a root
     with the config of a rung of matmul, and on tensor cores the recipe that chooses.
     """
-    of, is_batched = _FAMILIES[kind], kernel == "batched_matmul"
+    (of, small, expected), is_batched = _KINDS[kind], kernel == "batched_matmul"
     example = replace(BATCH if is_batched else LINEAR, options=HALF if kind else {})
-    shape = {**({"batch": 2} if is_batched else {}), **dict(zip("mnk", _SHAPES[kind], strict=True))}
+    shape = {**({"batch": 2} if is_batched else {}), **dict(zip("mnk", small, strict=True))}
     # gelu is float32's, and so are its sums; only matmul allows tensor cores to keep fewer bits.
     dtypes = HALVES if kernel == "matmul_bias_gelu" else get_whole_types(of)
     family = replace(
@@ -65,10 +67,10 @@ def _make_ladder(
     )
     recipes: list[Recipe] = []
     if rung is not None:
-        told = {"expects": expects or _EXPECTS[kind], "golden": rung.golden.config, **rung.config}
+        told = {"expects": expects or expected, "golden": rung.golden.config, **rung.config}
         recipes.append(family.root(kind or "prefetched", why=why, **told))
     if kind:
-        recipes.append(make_best(family, kind, _EXPECTS[kind]))
+        recipes.append(make_best(family, kind, expected))
     return order(title, *recipes, name=f"{kernel}_{kind}" if kind else "")
 
 
