@@ -25,9 +25,9 @@ from .exponentials import fuse_exponents as fuse_exponents
 from .exponentials import use_powers_of_two as use_powers_of_two
 from .fusion.factors import factor_out_of_sum as factor_out_of_sum
 from .fusion.fuse import FusedReductions as FusedReductions
+from .fusion.fuse import SplitReductions as SplitReductions
 from .fusion.fuse import fuse_reductions as fuse_reductions
-from .fusion.split import SplitReductions as SplitReductions
-from .fusion.split import split_reductions as split_reductions
+from .fusion.fuse import split_reductions as split_reductions
 from .hopper.persistent import make_persistent as make_persistent
 from .hopper.tma_loads import prefetch_by_tma as prefetch_by_tma
 from .hopper.tma_loads import specialize_warps as specialize_warps

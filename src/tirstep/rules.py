@@ -12,8 +12,7 @@ A module of Relax is scheduled and built so::
 
 from __future__ import annotations
 
-from tirstep.transforms.plans.dlight_rules import TirstepRule, make_plan_rule
-from tirstep.transforms.plans.plan import PLANS
+from tirstep.transforms.plans.plan import PLANS, TirstepRule, make_plan_rule
 from tirstep.transforms.plans.roles import DEVICE
 from tirstep.transforms.recipes.gpus import read_gpu
 

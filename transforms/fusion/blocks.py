@@ -1,7 +1,12 @@
-"""Blocks under loops: read off a schedule, as reductions too, and built for a scope anew."""
+"""Blocks under loops: read off a schedule, as reductions too, and built for a scope anew.
+
+The two sides of a fusion are read off a schedule: what runs, and what is to use it.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -9,9 +14,11 @@ from typing import Any, NamedTuple
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Range, TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.analysis import get_sblock_access_region
-from tvm.sym import Analyzer
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer, detect_iter_map
+from tvm.sym.iter_affine_map import IterMapLevel
 from tvm.tirx import (
     Add,
     And,
@@ -32,11 +39,15 @@ from tvm.tirx import (
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
-from ..rewriting import open_loops
+from ..queries import get_loop_name, get_outer_loops, get_realize, get_sblock_name
+from ..rewriting import get_scope, open_loops
 from ..schedule import TransformError
 from ..tir import (
+    bind_ranges,
     constant,
     find_all,
+    get_axis,
+    get_kind,
     get_operands,
     is_among,
     is_used,
@@ -360,3 +371,380 @@ class Builder:
         buffer = decl_buffer(shape, like.dtype, name, scope=like.scope(), layout=None)
         self.buffers.append(buffer)
         return buffer
+
+
+@dataclass(frozen=True)
+class Producer:
+    """What runs at a loop.
+
+    Attributes
+    ----------
+    reduction : of one iteration of the loop, in the iterators of the block that does it
+    buffer : the running value
+    previous : the one before the iteration; None before the first fusion
+    chain : that block under the loop, with its loops there
+    scope, loop : the block around it, and the loop
+    before : the blocks in the scope that stand before the loops around the producer
+    place : which statement of the loop's body holds the producer
+    outs : the reduction loops from `loop` outwards, outermost first
+    inner : those within, of one iteration
+    """
+
+    reduction: Reduction
+    buffer: Any
+    previous: Any
+    chain: Chain
+    scope: SBlock
+    loop: For
+    before: list[SBlock]
+    place: int
+    outs: list[For]
+    inner: list[For]
+
+    @property
+    def stepped(self) -> list[For]:
+        """All reduction loops."""
+        return [*self.outs, *self.inner]
+
+    @property
+    def rows(self) -> list[Var]:
+        """The iterators of that block that say of which running value it finds a part."""
+        return [index for index in self.reduction.indices if isinstance(index, Var)]
+
+    def get_domain(self, variable: Any) -> Any:
+        """The values of an iterator."""
+        items = self.reduction.block.iter_vars
+        return next(item.dom for item in items if item.var.same_as(variable))
+
+
+class Consumer(NamedTuple):
+    """What is to use the running value.
+
+    Attributes
+    ----------
+    reduction : the block
+    definitions : the blocks through which it does, those that it reads itself last; each computes
+        the elements of a buffer by one expression
+    term : what it takes up, these blocks put in
+    indices : of the running value in that, in the block's iterators
+    """
+
+    reduction: Reduction
+    definitions: list[SBlock]
+    term: Any
+    indices: tuple[Any, ...]
+
+
+def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
+    """The producer at a loop; raises `TransformError` where it cannot run there."""
+    node, own, name = sch.get(loop), sch.get(block), get_sblock_name(sch, block)
+    statements, scope = list_statements(node.body), get_scope(sch, loop).stmt
+    places = [at for at, it in enumerate(statements) if is_among(own, find_all(it, SBlock))]
+    chain = tile = read_chain(statements[places[0]]) if places else None
+    if chain is None or tile is None:
+        raise TransformError(
+            f"block '{name}' does not stand alone under loop '{get_loop_name(sch, loop)}'",
+            "choose one of its reduction loops, and place other blocks there after the fusion",
+        )
+    ahead = [find_all(statement, SBlock) for statement in list_statements(scope.body)]
+    before = list(
+        itertools.chain(*itertools.takewhile(lambda blocks: not is_among(own, blocks), ahead))
+    )
+    own, previous, stores = chain.block, None, list_statements(chain.block.body)
+    if len(stores) == 2 and all(isinstance(store, BufferStore) for store in stores):
+        kept, update = stores
+        if isinstance(kept.value, TensorLoad) and kept.value.source.same_as(update.buffer):
+            previous, own = kept.buffer, replace_fields(own, body=update)  # fused before
+    reduction = whole = read_reduction(own)
+    if previous is not None and isinstance(whole.term, TensorLoad):
+        for each in filter(None, map(read_chain, statements)):  # what reduces a tile
+            if _touches(each.block.writes, whole.term.source):
+                tile, found = each, read_reduction(each.block)
+                indices = found.indices[: len(whole.indices)]
+                reduction = found._replace(indices=indices, identity=whole.identity)
+    values, reduced = tile.values, reduction.iterators(reduced=True)
+    ours = [values[item.var] for item in reduced]
+    feeding = [chain.values[item.var] for item in whole.iterators(reduced=True)]
+    outer = [*get_outer_loops(sch, loop), node]
+    outs = [each for each in outer if is_any_of(each.loop_var, feeding)]
+    inner = [each for each in tile.loops if is_any_of(each.loop_var, ours)]
+    if not is_among(node, outs):
+        raise TransformError(
+            f"loop '{get_loop_name(sch, loop)}' is no reduction loop of block '{name}'",
+            "choose a loop that its reduction goes over",
+        )
+    producer = Producer(
+        reduction, whole.buffer, previous, tile, scope, node, before, places[0], outs, inner
+    )
+    for each in producer.stepped:
+        if get_kind(each) != "serial":
+            raise TransformError(
+                f"the reduction loop '{each.loop_var.name}' of block '{name}' is {get_kind(each)}",
+                "bind or unroll it after the fusion, if at all",
+            )
+        if is_any_of(each.loop_var, [values[row] for row in producer.rows]):
+            raise TransformError(
+                f"loop '{each.loop_var.name}' goes over both rows and terms of block '{name}'",
+                "fuse only loops of one of the two",
+            )
+    analyzer, stepped = Analyzer(), [each.loop_var for each in producer.stepped]
+    ends = [values[item.var] < item.dom.min + item.dom.extent for item in reduced]
+    with analyzer.constraint_scope(all_of(*ends)):
+        for condition in tile.get_conditions():
+            if uses_any(condition, stepped) and not analyzer.can_prove(condition):
+                raise TransformError(
+                    f"block '{name}' reduces only where {condition}",
+                    "split its loop once or by divisors, or write the condition into the term",
+                )
+    return producer
+
+
+def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consumer:
+    """The consumer of a running value; raises `TransformError` where it cannot be moved."""
+    reduction, name = read_reduction(sch.get(block)), get_sblock_name(sch, block)
+    realize, loops = get_realize(sch, block), get_outer_loops(sch, block)
+    own = [node for node in loops if is_any_of(node.loop_var, realize.iter_values)]
+    if (
+        constant(realize.predicate) != 1
+        or any(get_axis(node) is not None for node in own)
+        or not goes_over_each_once(realize, loops)
+    ):
+        raise TransformError(
+            f"the loops of block '{name}' are bound or guarded, or do not go over each of its "
+            "elements once",
+            "fuse before they are worked on: those of the producer decide",
+        )
+    blocks = find_all(get_scope(sch, block).stmt.body, SBlock)
+    # The blocks between the running value and the reduction are put into its term, last ones first.
+    following = [producer.buffer]
+    for each in blocks:
+        written = [region.source for region in each.writes]
+        if any(
+            is_among(it.source, following) and not is_among(it.source, written) for it in each.reads
+        ):
+            following += written
+    definitions, term = list[SBlock](), reduction.term
+    ahead = list(itertools.takewhile(lambda it: not it.same_as(reduction.block), blocks))
+    for each, buffer in [(it, region.source) for it in reversed(ahead) for region in it.writes]:
+        if buffer.same_as(producer.buffer) or not is_among(buffer, following):
+            continue
+        if loads_of(term, buffer):
+            if sum(_touches(other.writes, buffer) for other in blocks) > 1:
+                raise TransformError(
+                    f"'{buffer.name}' between the two is written by several blocks", "make them one"
+                )
+            require_definition(each)
+            definitions.insert(0, each)
+            term = inline(term, each.body)
+    loads = loads_of(term, producer.buffer)
+    if not loads:
+        raise TransformError(
+            f"block '{name}' does not use what block '{producer.reduction.name}' computes",
+            "pass the reduction that reads it, or move it with compute_block_at",
+        )
+    under = find_all(producer.loop, SBlock)
+    for load in find_all(term, TensorLoad):
+        for writer in [] if load.source.same_as(producer.buffer) else blocks:
+            is_under = is_among(writer, under)
+            if (
+                not _touches(writer.writes, load.source)
+                or is_among(writer, producer.before)
+                or (is_under and not any(is_reduced(it) for it in writer.iter_vars))
+            ):
+                continue
+            raise TransformError(
+                f"block '{name}' also reads '{load.source.name}', which under loop "
+                f"'{producer.loop.loop_var.name}' "
+                f"{'is a partial sum there' if is_under else 'comes later'}",
+                "divide by it, or use it, after the consumer's reduction; or compute it earlier",
+            )
+    indices = tuple(loads[0].indices)
+    if any(not tvm_ffi.structural_equal(load.indices, loads[0].indices) for load in loads):
+        raise _refuse_row(reduction, producer, "several places for one term")
+    return Consumer(reduction, definitions, term, indices)
+
+
+def trace_definitions(
+    consumer: Consumer, values: dict[Any, Any]
+) -> list[tuple[SBlock, dict[Any, Any]]]:
+    """The definitions with the values of their iterators where they are read.
+
+    `values` are those of the consumer's iterators. Refuses what is read at several elements, or at
+    another one than that of the term: it may not be there yet.
+    """
+    uses = [(consumer.reduction.term, values)]
+    found: list[tuple[SBlock, dict[Any, Any]]] = []
+    for block in reversed(consumer.definitions):
+        ways, store = [], block.body
+        for expression, known in uses:
+            for load in loads_of(expression, store.buffer):
+                pairs = zip(store.indices, load.indices, strict=True)
+                ways.append({item: known[index] for item, index in pairs if index in known})
+                others = [index for index in load.indices if index not in known]
+                if any(uses_any(index, list(known)) for index in others) or ways[0] != ways[-1]:
+                    raise TransformError(
+                        f"block '{consumer.reduction.name}' reads '{store.buffer.name}' at "
+                        f"{', '.join(map(str, load.indices))}, which may be of another term",
+                        "inline it first, or write it so that it reads its own element",
+                    )
+        uses.append((store.value, ways[0]))
+        found.insert(0, (block, ways[0]))
+    return found
+
+
+def _touches(regions: Sequence[Any], buffer: Any) -> bool:
+    return any(region.source.same_as(buffer) for region in regions)
+
+
+def _refuse_row(reduction: Reduction, producer: Producer, where: str) -> TransformError:
+    return TransformError(
+        f"block '{reduction.name}' reads '{producer.buffer.name}' at {where}, which is not one row "
+        "of its own",
+        "fuse reductions of the same rows, each read by an iterator",
+    )
+
+
+def goes_over_each_once(realize: Any, loops: Sequence[For]) -> bool:
+    """Whether loops give a block's iterators each point of their domains once.
+
+    Of open extents nothing is asked.
+    """
+    values, items = list(realize.iter_values), realize.block.iter_vars
+    used = [loop for loop in loops if is_any_of(loop.loop_var, values)]
+    extents = [constant(loop.extent) or 0 for loop in used]
+    domains = [constant(item.dom.extent) or 0 for item in items]
+    if 0 in (*extents, *domains):
+        return True
+    return _is_bijective(values, used) and math.prod(extents) == math.prod(domains)
+
+
+def _is_bijective(values: list[Any], loops: Sequence[For], where: Any = True) -> bool:
+    ranges = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    return bool(detect_iter_map(values, ranges, where, check_level=IterMapLevel.Bijective))
+
+
+def require_movable(consumer: Consumer, producer: Producer) -> None:
+    """Refuse a consumer that cannot move up to a loop: another block uses its result on the way,
+    or changes the running value before the consumer reads it."""
+    inside, result = find_all(producer.loop, SBlock), consumer.reduction.buffer
+    for block in find_all(producer.scope.body, SBlock)[len(producer.before) :]:
+        if block.same_as(consumer.reduction.block):
+            return
+        if _touches((*block.writes, *block.reads), result):
+            buffer, what = result, "uses"
+        elif _touches(block.writes, producer.buffer) and not is_among(block, inside):
+            buffer, what = producer.buffer, "changes"
+        else:
+            continue
+        raise TransformError(
+            f"block '{block.name_hint}' {what} '{buffer.name}' between loop "
+            f"'{producer.loop.loop_var.name}' and block '{consumer.reduction.name}', which would "
+            "move in front of it",
+            "move that block first, or give it a buffer of its own",
+        )
+
+
+def find_kept(scope: SBlock, consumers: Sequence[Consumer]) -> list[SBlock]:
+    """The definitions that others than the consumers read, too."""
+    blocks = find_all(scope.body, SBlock)
+    definitions = [block for consumer in consumers for block in consumer.definitions]
+    leaving, kept = [consumer.reduction.block for consumer in consumers], list[SBlock]()
+    for block in reversed(blocks):  # readers first
+        if is_among(block, definitions):
+            buffer = block.body.buffer
+            readers = [each for each in blocks if _touches(each.reads, buffer)]
+            is_own = is_among(buffer, scope.alloc_buffers)
+            goes = is_own and all(is_among(reader, leaving) for reader in readers)
+            (leaving if goes else kept).append(block)
+    return kept
+
+
+def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
+    """What the consumer's iterators are in those of the producer's block: its rows, and its terms.
+
+    An iterator that is not in there has no counterpart, and all its values under the loop.
+    """
+    matched: dict[Any, Any] = {}
+    reduction, name = consumer.reduction, consumer.reduction.name
+    reduced = reduction.iterators(reduced=True)
+    for row, index in zip(producer.reduction.indices, consumer.indices, strict=True):
+        is_own = isinstance(index, Var) and not is_any_of(index, [item.var for item in reduced])
+        if is_own and isinstance(row, Var) and index not in matched:
+            matched[index] = row
+        elif constant(index) is None or (
+            isinstance(row, Var) and constant(producer.get_domain(row).extent) != 1
+        ):
+            raise _refuse_row(reduction, producer, str(index))
+    for item in reduced:
+        found = _find_counterpart(item, producer, consumer, matched)
+        if found is not None:
+            matched[item.var] = found
+    items = [item for item in reduced if item.var in matched]
+    if not items:
+        raise TransformError(
+            f"no reduction of block '{name}' goes over the terms of block "
+            f"'{producer.reduction.name}'",
+            "fuse reductions that go over the same elements",
+        )
+    # Each term once: no loop may repeat it, and none may leave one out.
+    values = [substitute(matched[item.var], producer.chain.values) for item in items]
+    for loop in producer.outs:
+        if constant(loop.extent) != 1 and not is_any_of(loop.loop_var, values):
+            raise TransformError(
+                f"loop '{loop.loop_var.name}' around the fused one goes over terms of block "
+                f"'{producer.reduction.name}' that block '{name}' does not have, and would repeat "
+                "its own",
+                "put that loop inside of the fused one",
+            )
+    used = [loop for loop in producer.stepped if is_any_of(loop.loop_var, values)]
+    pairs = list(zip(items, values, strict=True))
+    ends = all_of(*(value < item.dom.min + item.dom.extent for item, value in pairs))
+    analyzer, is_certain = Analyzer(), _is_bijective(values, used, ends)
+    for item, value in pairs:
+        loops, theirs = [loop for loop in used if is_used(loop.loop_var, value)], matched[item.var]
+        count = math.prod(constant(loop.extent) or 0 for loop in loops)
+        bound = bind_ranges(loops).const_int_bound(value)
+        covers = (
+            bound.max_value - bound.min_value + 1 == count
+            and bound.min_value == constant(item.dom.min)
+            and analyzer.can_prove(item.dom.extent <= count)
+        )
+        if isinstance(theirs, Var) and any(constant(loop.extent) is None for loop in loops):
+            # Of open extents an iterator's domain is taken for what its loops go over.
+            own, equal = producer.get_domain(theirs), analyzer.can_prove_equal
+            covers = covers or (equal(own.min, item.dom.min) and equal(own.extent, item.dom.extent))
+        is_certain = is_certain and bool(covers)
+    if not is_certain:
+        raise TransformError(
+            f"it is not certain that the loops of block '{producer.reduction.name}' go over each "
+            f"term of block '{name}' once",
+            "fuse reductions of the same elements, split once or by divisors",
+        )
+    return matched
+
+
+def _find_counterpart(
+    item: IterVar, producer: Producer, consumer: Consumer, matched: dict[Any, Any]
+) -> Any | None:
+    """What a reduced iterator of the consumer is, by a tensor that both read, or by its extent.
+
+    `matched` has the rows.
+    """
+    analyzer, variable = Analyzer(), item.var
+    for load in find_all(consumer.term, TensorLoad):
+        for other in loads_of(producer.reduction.term, load.source):
+            for mine, theirs in zip(load.indices, other.indices, strict=True):
+                # The same place in both: the iterator itself, or what is beside a row's part.
+                rest = substitute(mine, {variable: const(0, variable.ty.dtype)})
+                if not analyzer.can_prove_equal(mine, variable + rest):
+                    continue
+                found = theirs
+                if not mine.same_as(variable):
+                    found = analyzer.simplify(theirs - substitute(rest, matched))
+                if not uses_any(found, producer.rows):
+                    return found
+    if producer.previous is not None:
+        return None
+    reduced = producer.reduction.iterators(reduced=True)
+    same = [it.var for it in reduced if str(it.dom) == str(item.dom)]
+    return same[0] if len(same) == 1 else None

@@ -24,7 +24,7 @@ from tvm_ffi import structural_map
 
 from ..schedule import TransformError
 from ..tir import find_all, is_among, substitute
-from .blocks import Reduction, simplify_indices, uses_any
+from .blocks import Consumer, Producer, Reduction, match_iterators, simplify_indices, uses_any
 from .factors import (
     NoRepairError,
     Running,
@@ -33,7 +33,6 @@ from .factors import (
     find_factor,
     multiply_out,
 )
-from .sides import Consumer, Producer, match_iterators
 
 _STEPS = 6
 """Terms of a drawn reduction."""

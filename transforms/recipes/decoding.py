@@ -15,8 +15,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind
 
 from ..binding import bind_loop
-from ..fusion.fuse import fuse_reductions
-from ..fusion.split import split_reductions
+from ..fusion.fuse import fuse_reductions, split_reductions
 from ..loops import reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_own_loops, get_spatial_loops

@@ -44,7 +44,7 @@ from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
 if TYPE_CHECKING:
-    from ..plans.dlight_rules import TirstepRule
+    from ..plans.plan import TirstepRule
     from ..plans.roles import Mismatch, Roles
 
 Body = Callable[..., Iterator[str]]
@@ -208,7 +208,7 @@ class Recipe:
         Nothing changes. ``if (roles := recipe.matches(function)): print(roles.names)``; what comes
         instead is false, and says its `reason`.
         """
-        from ..plans.dlight_rules import match_recipe
+        from ..plans.plan import match_recipe
 
         return match_recipe(self, function)
 
@@ -225,7 +225,7 @@ class Recipe:
         `choose` gives the config for a function, or None to leave it to the next rule. Sizes that
         tiles do not divide are padded or guarded, unless it says otherwise.
         """
-        from ..plans.dlight_rules import make_recipe_rule
+        from ..plans.plan import make_recipe_rule
 
         return make_recipe_rule(self, match=match, choose=choose)
 
