@@ -3,7 +3,7 @@ shared memory that TVM has merged into one allocation of bytes.
 
 `MergeSharedMemoryAllocations` leaves views of the types that the buffers had, all of which begin
 where the allocation does. The place of each buffer is added to all its indices: it is what these
-have more than before. Of a module that came merged it is read off their outermost constants.
+have more than before. Of a module that came merged it is not known.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from tirstep.tvm_compat import get_op_name, get_pointed
 from ...legality.merged_memory import find_offset
 from .memory import count_lanes, get_numpy_dtype
 
-_ALIGNMENT = 16
-"""Buffers begin at multiples of these bytes."""
 _WRITES = 2
 """The bit of an access pointer's mask that says so."""
 
@@ -90,22 +88,19 @@ def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
         base = find_base(node.data)
         if base is not None and str(node.buffer.scope()).startswith("shared"):
             views.setdefault(base, []).append(node.buffer)
-    indices: dict[Var, list[Any]] = {}
-    if views:
-        for buffer, index in _walk_uses(body):
-            indices.setdefault(buffer, []).append(index)
+    uses = [node.buffer for node in find_all(body, BufferStore)] if views else []
+    uses += [node.source for node in find_all(body, TensorLoad)] if views else []
+    calls = find_all(body, Call) if views else []
+    used = {*uses, *(get_pointed(each) for call in calls for each in call.args)}
     units: dict[Var, int] = {}
     offsets: dict[Var, int | None] = {}
     for base, buffers in views.items():
-        used = [*buffers, *([base] if base in indices else [])]
-        units[base] = min(get_numpy_dtype(buffer.dtype).itemsize for buffer in used)
-        if base.dtype == "uint8" and base not in indices:
-            end = _count_elements(base)
+        typed = [*buffers, *([base] if base in used else [])]
+        units[base] = min(get_numpy_dtype(buffer.dtype).itemsize for buffer in typed)
+        if base.dtype == "uint8" and base not in used:
             for buffer in buffers:
-                origin = origins.get(buffer)
-                offsets[buffer] = _find_offset(indices.get(buffer, []), buffer, end)
-                if origin is not None and origin.begin is not None:
-                    offsets[buffer] = origin.begin * count_lanes(buffer.dtype)
+                begin = origins[buffer].begin if buffer in origins else None
+                offsets[buffer] = None if begin is None else begin * count_lanes(buffer.dtype)
     known = {view: low for view, low in offsets.items() if low is not None}
     return SharedLayout(units, known, _number_overlapping(offsets, origins))
 
@@ -176,40 +171,3 @@ def _number_overlapping(
 
 def _count_elements(buffer: Var) -> int:
     return math.prod(constant(extent) or 0 for extent in buffer.shape)
-
-
-def _walk_uses(body: Any) -> Iterator[tuple[Var, Any]]:
-    """All indices that buffers are used with; None where a call takes a buffer without one."""
-    for node in find_all(body, BufferStore):
-        yield node.buffer, node.indices[0]
-    for node in find_all(body, TensorLoad):
-        yield node.source, node.indices[0]
-    for node in find_all(body, Call):
-        for argument, following in itertools.zip_longest(node.args, list(node.args)[1:]):
-            buffer = get_pointed(argument)
-            if buffer is not None:
-                yield buffer, following if _is_integer(following) else None
-
-
-def _find_offset(indices: list[Any], view: Var, end: int) -> int | None:
-    """The element that a view begins at: the constant that all indices end or begin with."""
-    known = [constants for index in indices if (constants := _list_constants(index))]
-    if not known or len(known) < len([index for index in indices if constant(index) is None]):
-        return None
-    item = get_numpy_dtype(view.dtype).itemsize * count_lanes(view.dtype)
-    for offset in sorted(set.intersection(*known), reverse=True):
-        if offset * item % _ALIGNMENT == 0 and (offset + _count_elements(view)) * item <= end:
-            return offset * count_lanes(view.dtype)
-    return None
-
-
-def _list_constants(index: Any) -> set[int]:
-    """What may have been added to an index: its outermost constant, or 0; empty for unknown."""
-    if index is None or constant(index) is not None:
-        return set()
-    if type(index).__name__ == "Ramp":
-        return _list_constants(index.base)
-    if type(index).__name__ != "Add":
-        return {0}
-    sides = (getattr(side, "value", None) for side in (index.a, index.b))  # Broadcast has one, too
-    return {0, *(value for side in sides if (value := constant(side)) is not None)}
