@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tvm
@@ -28,7 +27,6 @@ from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis, 
 
 from ..device import DeviceError
 from ..steps import CheckError, suggest
-from .cuda_source import drop_unused_traits
 from .instruments import SECONDS, SECONDS_VARIABLE, Deadline
 
 TARGET = "nvidia/nvidia-h100"
@@ -42,6 +40,15 @@ UNCOMPILED = b"not compiled"
 _chosen_pipeline: ContextVar[str | None] = ContextVar("pipeline", default=None)
 _keeps_source: ContextVar[bool] = ContextVar("keeps_source", default=False)
 _registered: Any = None  # the function that register_compiler made
+
+
+TRAITS = re.compile(
+    r"^ *#include <cuda/std/type_traits>\n *namespace std \{\n(?: *using cuda::std::\w+;\n)+ *\}\n",
+    re.MULTILINE,
+)
+"""As TVM 0.27 writes it, for NVRTC alone."""
+STANDARD = re.compile(r"(?<!/)\bstd\b(?!\s*::\s*u?int\d+_t\b)")
+"""The namespace for anything but integers; in a header's path it is no namespace."""
 
 
 @contextmanager
@@ -118,6 +125,17 @@ def keeping_source() -> Iterator[None]:
         yield
     finally:
         _keeps_source.reset(token)
+
+
+def drop_unused_traits(source: str) -> str:
+    """CUDA source without the header of type traits, where nothing asks for one.
+
+    NVRTC needs half a second of a core for that header, and a quarter of a second for the kernel
+    of a matmul; the machine code is the same. Where the source has anything else of a namespace
+    ``std``, or its head is written in another way, it stays as it is.
+    """
+    short = TRAITS.sub("", source, count=1)
+    return source if STANDARD.search(short) else short
 
 
 def register_compiler() -> None:
@@ -253,28 +271,6 @@ _LARGEST_COPIED_VTHREAD = 15  # of longer ones InjectVirtualThread makes loops
 _PRAGMAS = ("pragma_auto_unroll_max_step", "pragma_unroll_explicit")
 
 
-@dataclass(frozen=True)
-class Copies:
-    """What TVM makes of a statement by unrolling it and by spreading it over virtual threads.
-
-    Attributes
-    ----------
-    statements : that there are afterwards, in the whole function
-    largest : copies of the statement that is copied most
-    loops : those that copy it, by name and extent
-    """
-
-    statements: int
-    largest: int
-    loops: tuple[tuple[str, int], ...]
-
-
-def count_copies(body: Any) -> Copies:
-    """Count as TVM's passes InjectVirtualThread and UnrollLoop do, in a function's body."""
-    part = _visit(body)
-    return Copies(part.total, part.largest, part.loops)
-
-
 def require_compilable(module: tvm.IRModule) -> None:
     """Raise `DeviceError` for a module whose compilation would take minutes, or never end."""
     limit = read_limit(STATEMENTS_VARIABLE, MAX_STATEMENTS)
@@ -338,28 +334,33 @@ def _name(loops: Sequence[tuple[str, int]]) -> str:
     return " * ".join(f"{name}={extent}" for name, extent in loops)
 
 
-class _Part(NamedTuple):
-    """What UnrollLoop knows of a statement once it has visited it.
+class Copies(NamedTuple):
+    """What TVM makes of a statement by unrolling it and by spreading it over virtual threads.
 
-    `steps` and the two depths are the pass's own counters: steps grow with loops that it leaves to
-    the next compiler, too; `total` grows with copies alone.
+    Attributes
+    ----------
+    steps, unrolled_depth, serial_depth : UnrollLoop's own counters, once it has visited it: steps
+        grow with loops that it leaves to the next compiler, too
+    statements : that there are afterwards
+    largest : copies of the statement that is copied most
+    loops : those that copy it, by name and extent
     """
 
     steps: int
     unrolled_depth: int
     serial_depth: int
-    total: int
+    statements: int
     largest: int = 0
     loops: tuple[tuple[str, int], ...] = ()
 
 
-def _visit(
+def count_copies(
     statement: Any,
     max_step: int = 0,
     explicit: bool = True,
     vthreads: tuple[tuple[str, int], ...] = (),
-) -> _Part:
-    """A statement within pragmas, and within virtual threads that copy it."""
+) -> Copies:
+    """Count as TVM's passes InjectVirtualThread and UnrollLoop do, within pragmas and threads."""
     step, is_explicit = (
         (getattr(statement, "annotations", None) or {}).get(pragma) for pragma in _PRAGMAS
     )
@@ -367,7 +368,7 @@ def _visit(
     explicit = explicit if is_explicit is None else bool(constant(is_explicit))
     if isinstance(statement, BufferStore | Evaluate):
         many = math.prod(extent for _, extent in vthreads)
-        return _Part(many, 0, 0, many, many, vthreads)
+        return Copies(many, 0, 0, many, many, vthreads)
     extent, name, kind = 0, "", None
     if isinstance(statement, For):
         kind, known = statement.kind, constant(statement.extent)
@@ -375,13 +376,13 @@ def _visit(
         if (get_axis(statement) or "").startswith("vthread") and extent <= _LARGEST_COPIED_VTHREAD:
             vthreads = (*vthreads, (name, extent))
     children = get_children(statement)
-    parts = [_visit(child, max_step, explicit, vthreads) for child in children]
-    worst = max(parts, key=lambda part: part.largest, default=_Part(0, 0, 0, 0))
-    part = _Part(
+    parts = [count_copies(child, max_step, explicit, vthreads) for child in children]
+    worst = max(parts, key=lambda part: part.largest, default=Copies(0, 0, 0, 0))
+    part = Copies(
         sum(each.steps for each in parts),
         max((each.unrolled_depth for each in parts), default=0),
         max((each.serial_depth for each in parts), default=0),
-        sum(each.total for each in parts),
+        sum(each.statements for each in parts),
         worst.largest,
         worst.loops,
     )
@@ -401,4 +402,6 @@ def _visit(
     if not explicit:
         return part
     loops = ((name, extent), *part.loops) if extent > 1 else part.loops
-    return part._replace(total=part.total * extent, largest=part.largest * extent, loops=loops)
+    return part._replace(
+        statements=part.statements * extent, largest=part.largest * extent, loops=loops
+    )

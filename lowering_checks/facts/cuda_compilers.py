@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..compile.cuda_source import drop_unused_traits
+from ..compile.compiling import drop_unused_traits
 from ..steps import CheckError
 
 MISSING = (

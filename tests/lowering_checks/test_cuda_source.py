@@ -6,7 +6,7 @@ import pytest
 from golden_runs import run_golden
 
 from tirstep.lowering_checks.compile import compiling
-from tirstep.lowering_checks.compile.cuda_source import drop_unused_traits
+from tirstep.lowering_checks.compile.compiling import drop_unused_traits
 from tirstep.transforms.recipes import find_recipe
 
 

@@ -105,7 +105,8 @@ class Meetings:
             first = int(lane) // batch.group
             told = {by: time for by, time in self._fences.items() if by // batch.group == first}
             self._fenced[int(lane)] = told
-        state.known[lanes] = np.maximum(state.known[lanes], by_cluster[lanes // batch.group])
+        knows: Array = np.maximum(state.known[0, lanes], by_cluster[lanes // batch.group])
+        state.known[0, lanes] = knows
         whole = np.asarray(ready.reshape(batch.blocks, -1).all(axis=1))
         least = by_cluster.min(axis=1).repeat(batch.cluster)
         self.gpu.pass_meeting(whole, least)

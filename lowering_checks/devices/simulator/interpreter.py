@@ -7,7 +7,6 @@ outside of thread-bound loops runs as plain loops; within them, as on a GPU.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -130,14 +129,6 @@ class _StructuredGpu(SimulatedGpu):
         super().__init__()
         self.in_order, self.is_compact = in_order, is_compact
 
-    def require_time(self) -> None:
-        """Give up behind the deadline, which may be of a command that has one."""
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            raise UnsupportedError(
-                "the time that is left is too short to interpret it; choose a smaller shape, or "
-                "give a longer timeout"
-            )
-
     def run_function(self, body: Any) -> None:
         """Run a statement on the host."""
         if not find_axes(body):
@@ -173,10 +164,6 @@ class _StructuredGpu(SimulatedGpu):
             self.begin_interval()
         else:
             super().pass_barrier(mask)
-
-    def _find_beginning(self, buffer: Any) -> int | None:
-        """Unknown: between passes an index need not end with what a view begins at."""
-        return None
 
     def _count_bytes(self, buffer: Any, scope: str, size: int) -> None:
         if self.is_compact:

@@ -50,11 +50,11 @@ class MBarrier:
     maker, made : the lane that initialized it, and when
     is_fenced : whether its maker made it visible to bulk copies
     arriving : what completes this phase's copies
-    released : for each thread of the cluster, when the waiting thread knows of all it did before
+    released : for each thread of the cluster, when the waiting thread knows of all it did before,
+        and of what tensor cores read for it, which relaxed arrivals and waits of any scope make
+        known, too; as `RunState.known`
     gathered : the same of the phase that is going on
     copied : the same of what copies brought, which a wait of any scope makes known
-    reads, reads_gathered : as `released` and `gathered`, of what tensor cores read, which relaxed
-        arrivals and waits of any scope make known, too
     visits : for each lane of another block when it arrived last
     """
 
@@ -66,8 +66,6 @@ class MBarrier:
     released: Array
     gathered: Array
     copied: Array
-    reads: Array
-    reads_gathered: Array
     bytes: int = 0
     phase: int = 0
     is_fenced: bool = False
@@ -132,7 +130,9 @@ class MBarriers:
             self.report(threads, pointer, lane, "which is one already: invalidate it first")
         if not 1 <= count <= MAX_COUNT:
             self.report(threads, pointer, lane, f"for {count} arrivals (1 to {MAX_COUNT} can be)")
-        state, zeros = threads.state, np.zeros((5, threads.state.batch.group), np.int64)
+        state = threads.state
+        assert state.known is not None
+        zeros = np.zeros((3, *state.known[:, lane].shape), np.int64)
         name = f"{pointer.name}[{pointer.get_index(lane)}]"
         self._mark(pointer, lane, is_opaque=True)
         self._made[key] = MBarrier(name, count, count, lane, state.interval, *zeros)
@@ -146,7 +146,7 @@ class MBarriers:
                     threads, pointer, lane, "while a bulk copy to arrive there is in flight"
                 )
             for other, time in found.visits.items():
-                if threads.state.get_all_heard(lane)[other % len(found.reads)] <= time:
+                if threads.state.get_all_heard(lane)[other % found.copied.shape[-1]] <= time:
                     visitor = threads.state.describe_lane(other)
                     why = f"where {visitor} arrives, which nobody has waited for"
                     self.report(threads, pointer, lane, why, kind="race")
@@ -172,10 +172,7 @@ class MBarriers:
         *,
         releases: bool = True,
     ) -> None:
-        """A thread's arrivals, with bytes that it announces.
-
-        One that is relaxed `releases` nothing but what tensor cores have read, in a cluster.
-        """
+        """A thread's arrivals, with bytes that it announces; a relaxed one `releases` nothing."""
         barrier = self.get(threads, pointer, lane)
         if barrier is None:
             return
@@ -187,14 +184,11 @@ class MBarriers:
         if self._is_apart(barrier, lane):
             barrier.visits[lane] = state.interval
             self.gpu.meetings.visit(lane, int(state.batch.block[barrier.maker, 0]))
-        known = state.get_all_since(lane)
-        if state.known_reads is None or releases:
-            np.maximum(barrier.gathered, known, out=barrier.gathered)
-            barrier.gathered[inside] = state.interval + 1
-        if state.known_reads is not None:
-            reads = np.maximum(known, state.known_reads[lane])
-            np.maximum(barrier.reads_gathered, reads, out=barrier.reads_gathered)
-            barrier.reads_gathered[inside] = state.interval + 1
+        # One that is relaxed tells only, in a cluster, of what tensor cores have read.
+        told = np.stack([state.get_all_since(lane), state.get_all_heard(lane)])
+        gathered = barrier.gathered if releases else barrier.gathered[-1:]
+        np.maximum(gathered, told[-len(gathered) :], out=gathered)
+        gathered[:, inside] = state.interval + 1
         barrier.pending -= count
         barrier.bytes += size
         self.progress += 1
@@ -208,9 +202,8 @@ class MBarriers:
             bring()
         self.gpu.begin_step()
         for lane, _ in barrier.arriving:
-            barrier.copied[lane % state.batch.group] = state.interval
+            barrier.copied[0, lane % state.batch.group] = state.interval
         barrier.released = np.maximum(barrier.released, barrier.gathered)
-        barrier.reads = np.maximum(barrier.reads, barrier.reads_gathered)
         barrier.arriving, barrier.pending = [], barrier.expected
         barrier.phase += 1
         self.progress += 1
@@ -234,12 +227,12 @@ class MBarriers:
             self.complete(barrier)
         if barrier.phase % 2 == parity:
             return False
-        released, batch = barrier.released, threads.state.batch
+        released, batch, known = barrier.released.copy(), threads.state.batch, threads.state.known
         if batch.cluster > 1 and not is_of_cluster:
             own = np.arange(batch.group) // batch.threads == batch.block[lane] % batch.cluster
-            released = np.where(own, released, 0)
-        threads.state.learn(lane, np.maximum(released, barrier.copied))
-        threads.state.learn_reads(lane, barrier.reads)
+            released[0, ~own] = 0
+        assert known is not None
+        known[:, lane] = np.maximum.reduce([known[:, lane], released, barrier.copied])
         return True
 
     def report(

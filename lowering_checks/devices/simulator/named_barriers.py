@@ -96,7 +96,7 @@ class NamedBarriers:
         """What the threads of a warp did before, and what they know of others."""
         state = self.gpu.state
         assert state.known is not None
-        known = np.maximum(state.known[warp].max(axis=0), state.get_all_since(int(warp[0])))
+        known = np.maximum(state.known[0, warp].max(axis=0), state.get_all_since(int(warp[0])))
         barrier.gathered = np.maximum(barrier.gathered, known)
         barrier.gathered[warp % state.batch.group] = state.interval + 1
 
@@ -106,7 +106,7 @@ class NamedBarriers:
         if barrier.phase == phase:
             return False
         assert known is not None
-        known[warp] = np.maximum(known[warp], barrier.released)
+        known[0, warp] = np.maximum(known[0, warp], barrier.released)
         return True
 
     def report_deadlock(self, threads: Threads, warp: Array, key: tuple[int, int]) -> None:

@@ -137,26 +137,18 @@ def _scale_by_power(value: Any, exponent: Any) -> Any:
 def count_leading_zeros(dtype: str) -> Callable[[Any], Any]:
     """``__clz`` of integers of a type of TIR; all bits of it for 0."""
     bits = 8 * get_numpy_dtype(dtype).itemsize
+    count = np.vectorize(lambda value: bits - int(value).bit_length(), otypes=[np.int32])
 
     def run(value: Any) -> Any:
-        given = np.asarray(value).astype(f"uint{bits}").astype(np.uint64)
-        zeros = np.full(given.shape, bits, np.int32)
-        for _ in range(bits):
-            zeros -= (given > 0).astype(np.int32)
-            given = given >> np.uint64(1)
-        return zeros if zeros.ndim else int(zeros)
+        found = count(np.asarray(value).astype(f"uint{bits}"))
+        return found if found.ndim else int(found)
 
     return run
 
 
 def _count_ones(value: Any) -> Any:
     """``__popc`` and ``__popcll``: the bits that are set, of any type as wide as the value's."""
-    value = np.asarray(value)
-    rest, ones = value.astype(np.uint64), np.zeros(value.shape, np.uint64)
-    while rest.any():
-        ones += rest & np.uint64(1)
-        rest = rest >> np.uint64(1)
-    return ones.astype(value.dtype)[()]
+    return np.bitwise_count(np.asarray(value).astype(np.uint64)).astype(np.asarray(value).dtype)[()]
 
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])

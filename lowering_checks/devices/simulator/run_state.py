@@ -207,9 +207,9 @@ class RunState:
         that NVIDIA's compiler takes what lies there for constant
     launch : the number of the launch that runs, from 1 on
     known : for each lane, and each thread of its cluster, the interval before which all that thread
-        did is known to the lane through mbarriers; None where there were none
-    known_reads : the same of what tensor cores read for that thread, of which it also knows through
-        mbarriers that release or acquire no more; None where there are no clusters
+        did is known to the lane through mbarriers; in clusters also the same of what tensor cores
+        read for that thread, of which it also knows through mbarriers that release or acquire no
+        more; of shape (1 or 2, lanes, threads of the cluster), None where there were none
     """
 
     log: FindingLog = field(default_factory=FindingLog)
@@ -224,7 +224,6 @@ class RunState:
     read_only: frozenset[str] = frozenset()
     launch: int = 0
     known: Array | None = None
-    known_reads: Array | None = None
     _fences: dict[str, Fences] = field(default_factory=dict)
 
     def get_fences(self, kind: str) -> Fences:
@@ -246,7 +245,9 @@ class RunState:
 
     def pass_fence(self, kind: str, active: Array) -> None:
         """These lanes pass a fence of a kind."""
-        since, known = self.get_last_barrier(self.batch.thread), self.known
+        since, known = self.get_last_barrier(self.batch.thread), None
+        if self.known is not None:
+            known = self.known[0]
         if self.batch.cluster > 1 and known is not None:  # of other blocks it knows less
             known = np.where(self._are_own, np.maximum(known, since), known)
             since = self.get_last_meeting(self.batch.thread)
@@ -282,12 +283,12 @@ class RunState:
         all_since = np.full(batch.group, self.get_last_meeting(batch.thread[lane]), np.int64)
         first = int(batch.block[lane, 0]) % batch.cluster * batch.threads
         all_since[first : first + batch.threads] = since
-        return all_since if self.known is None else np.maximum(all_since, self.known[lane])
+        return all_since if self.known is None else np.maximum(all_since, self.known[0, lane])
 
     def get_all_heard(self, lane: int) -> Array:
         """The same of what the lane knows to have come, relaxed arrivals too."""
         known = self.get_all_since(lane)
-        return known if self.known_reads is None else np.maximum(known, self.known_reads[lane])
+        return known if self.known is None else np.maximum(known, self.known[-1, lane])
 
     def get_since(self, lane: int, other: int) -> int:
         """The interval before which a lane knows of what another one of its cluster did."""
@@ -308,21 +309,11 @@ class RunState:
             is_own = threads // batch.threads == others // batch.threads
             since = np.where(is_own, since, self.get_last_meeting(threads))
         lanes = threads - batch.first * batch.threads
-        known: Array = np.maximum(since, self.known[lanes, others % batch.group])
-        if are_reads is None or self.known_reads is None:
+        known: Array = np.maximum(since, self.known[0, lanes, others % batch.group])
+        if are_reads is None:
             return known
-        reads = self.known_reads[lanes, others % batch.group]
+        reads = self.known[-1, lanes, others % batch.group]
         return np.where(are_reads, np.maximum(known, reads), known)
-
-    def learn(self, lane: int, released: Array) -> None:
-        """Let a lane know of what the threads of its cluster did before these intervals."""
-        if self.known is not None:
-            np.maximum(self.known[lane], released, out=self.known[lane])
-
-    def learn_reads(self, lane: int, released: Array) -> None:
-        """Let a lane know of what tensor cores read for others before these intervals."""
-        if self.known_reads is not None:
-            np.maximum(self.known_reads[lane], released, out=self.known_reads[lane])
 
     def begin_interval(self, passed: Array | None = None) -> None:
         """Begin an interval, for all thread blocks or for those of a mask."""
@@ -335,16 +326,11 @@ class RunState:
 
     def share_known(self, passed: Array | None) -> None:
         """Behind a barrier of a block its threads know of other blocks what any of them does."""
-        if self.known_reads is None:
-            return
         batch, chosen = self.batch, slice(None) if passed is None else passed
-        for known in self.get_known():
-            by_block = known.reshape(batch.blocks, batch.threads, batch.group)
-            by_block[chosen] = by_block[chosen].max(axis=1, keepdims=True)
-
-    def get_known(self) -> list[Array]:
-        """What lanes know of threads through mbarriers: of all they do, and of what they read."""
-        return [known for known in (self.known, self.known_reads) if known is not None]
+        if self.known is None or batch.cluster == 1:
+            return
+        by_block = self.known.reshape(-1, batch.blocks, batch.threads, batch.group)
+        by_block[:, chosen] = by_block[:, chosen].max(axis=2, keepdims=True)
 
     def pass_meeting(self, passed: Array, times: Array) -> None:
         """Blocks of a mask pass a barrier of their clusters, at which these arrived then."""
@@ -356,7 +342,7 @@ class RunState:
     def begin_batch(self, batch: Batch) -> None:
         """Begin with other thread blocks."""
         self.running, self.exited, self._fences = batch, None, {}
-        self.known = self.known_reads = None
+        self.known = None
         self.begin_interval()
         self.last_meeting = self.interval
 

@@ -316,7 +316,7 @@ class Shadow:
             (self._second_reader[cells], self._second_reader_time[cells]),
         ):
             are_reads = None
-            if self.state.known_reads is not None:  # of cells that threads do not load themselves
+            if self.state.batch.cluster > 1:  # of cells that threads do not load themselves
                 loaders = self.loader
                 are_reads = np.ones(cells.shape, bool)
                 are_reads &= loaders is None or loaders[cells] == NO_THREAD

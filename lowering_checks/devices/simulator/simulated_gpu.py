@@ -245,9 +245,12 @@ class SimulatedGpu:
         return self.evaluate(extent)
 
     def require_time(self) -> None:
-        """Called in every iteration of a loop: give up behind the deadline."""
+        """Called in every iteration of a loop: give up behind the deadline of a command."""
         if self.deadline is not None and time.monotonic() > self.deadline:
-            raise UnsupportedError("it takes too long to simulate; choose a smaller shape")
+            raise UnsupportedError(
+                "the time that is left is too short to interpret it; choose a smaller shape, or "
+                "give a longer timeout"
+            )
 
     def evaluate(self, size: Any) -> int:
         """A size that all threads agree on."""
@@ -389,9 +392,8 @@ class SimulatedGpu:
             batch = self.state.batch
             for shadow in self._shadows:
                 shadow.begin_knowing()
-            self.state.known = np.zeros((batch.lanes, batch.group), np.int64)
-            if batch.cluster > 1:
-                self.state.known_reads = np.zeros_like(self.state.known)
+            kinds = 1 if batch.cluster == 1 else 2
+            self.state.known = np.zeros((kinds, batch.lanes, batch.group), np.int64)
 
     def begin_step(self) -> None:
         """Tell what threads do from now on from what they did, where no barrier orders it."""
@@ -406,7 +408,7 @@ class SimulatedGpu:
         That orders nothing by itself: the simulator tells lanes of a warp apart everywhere else.
         """
         batch = self.state.batch
-        if self.state.known is None:
+        if (known := self.state.known) is None:
             return
         active = self.state.get_active(mask)[:, 0]
         warps = batch.lane[:, 0] // batch.threads * batch.threads  # of each block, its first lane
@@ -414,10 +416,9 @@ class SimulatedGpu:
         self.begin_step()
         for warp in np.unique(number[active]):
             lanes = np.flatnonzero(active & (number == warp))
-            for known in self.state.get_known():
-                together = known[lanes].max(axis=0)
-                together[lanes % batch.group] = self.state.interval
-                known[lanes] = together
+            together = known[:, lanes].max(axis=1)
+            together[:, lanes % batch.group] = self.state.interval
+            known[:, lanes] = together[:, None]
 
     # ---- Memories
 
@@ -439,9 +440,9 @@ class SimulatedGpu:
             self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
         elif scope == "local":
             self._count_bytes(buffer, scope, size * dtype.itemsize)
-            self._keep(buffer, LocalMemory(name, size, dtype, self.state))
+            self.memories[BufferKey(buffer)] = LocalMemory(name, size, dtype, self.state)
         elif scope == "warp":
-            self._keep(buffer, WarpMemory(name, size, dtype, self.state))
+            self.memories[BufferKey(buffer)] = WarpMemory(name, size, dtype, self.state)
         elif scope in ("shared", "shared.dyn"):
             if size * dtype.itemsize > _LARGEST_SHARED:
                 raise UnsupportedError(
@@ -453,33 +454,25 @@ class SimulatedGpu:
         else:
             raise UnsupportedError(f"the simulator does not support the scope '{scope}' of {name}")
         if lanes > 1:
-            self._keep(buffer, VectorMemory(self.memories[BufferKey(buffer)], lanes))
+            self.memories[BufferKey(buffer)] = VectorMemory(self.memories[BufferKey(buffer)], lanes)
 
     def declare(self, buffer: Var, address: Address) -> None:
         """Make a buffer that lies in another one, from its beginning."""
         lanes, size = count_lanes(buffer.dtype), self._count_scalars(buffer)
         memory, dtype = address.memory, get_numpy_dtype(buffer.dtype)
-        low = self._find_beginning(buffer)
+        low = self._layout.offsets.get(buffer)
         if low is None:  # then all that the other one has
             low, size = 0, memory.size * memory.dtype.itemsize // dtype.itemsize
         buffer_id = self._layout.buffer_ids.get(buffer, 0)
         view = memory.view(str(buffer.name), dtype, size, low, buffer_id)
         self.memories[BufferKey(buffer)] = VectorMemory(view, lanes) if lanes > 1 else view
 
-    def _find_beginning(self, buffer: Var) -> int | None:
-        """The first element of a view of merged memory; None where it is not known."""
-        return self._layout.offsets.get(buffer)
-
     def _count_scalars(self, buffer: Var) -> int:
         extents = (self.evaluate(extent) for extent in buffer.shape)
         return math.prod(extents) * count_lanes(buffer.dtype)
 
-    def _keep(self, buffer: Var, memory: Memory) -> None:
-        self.memories[BufferKey(buffer)] = memory
-        self.memories[BufferKey(buffer)] = memory
-
     def _add(self, buffer: Var, memory: SharedMemory) -> None:
-        self._keep(buffer, memory)
+        self.memories[BufferKey(buffer)] = memory
         self._shadows.append(memory.shadow)
 
     def _allocate_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> None:
@@ -489,7 +482,7 @@ class SimulatedGpu:
         threads may still be in the one before.
         """
         if buffer in self._allocated:
-            self._keep(buffer, self._allocated[buffer])
+            self.memories[BufferKey(buffer)] = self._allocated[buffer]
             self._allocated[buffer].shadow.begin_lifetime()
             return
         unit = self._layout.units.get(buffer, dtype.itemsize)
