@@ -15,8 +15,9 @@ from tvm.tirx import AllocBuffer
 
 from tirstep.transforms.tir import find_all
 
+from ..compile.advice import add_advice
 from ..compile.compiling import MAIN
-from ..compile.passes import Failure, Lowering, explain_failure, lower_through_passes
+from ..compile.passes import Failure, Lowering, lower_through_passes
 from ..device import Device, DeviceError, Program, get_reason
 from ..devices.cpu import CpuDevice, load_program
 from ..devices.simulator.interpreter import Interpreter
@@ -173,7 +174,7 @@ class ModuleBisection:
             self.lowered = end if is_gpu else None
         unjudged = tuple(self._say_unjudged(each) for each in behind)
         if failed is not None:
-            finding = Finding("lowering", "", explain_failure(self.module, failed))
+            finding = Finding("lowering", "", add_advice(failed.reason, self.module, str(failed)))
             wrong = JudgedState(AS_LOWERED, "")
             self.refused = FirstBadState(
                 None, finding, right, wrong, False, unjudged, failed=failed

@@ -51,61 +51,47 @@ _UNKNOWN = (
 )
 
 
-def find_advice(reason: str) -> str:
-    """What to do about a reason of TVM's; empty where the reason says enough itself."""
-    for words, advice in _ADVICE.items():
-        if words in reason:
-            return advice
-    return _UNKNOWN if _BARE.fullmatch(reason.strip()) else ""
-
-
-def add_advice(reason: str, module: tvm.IRModule | None = None) -> str:
-    """A reason of TVM's, and what to do about it where that is known, of a module or of any."""
+def add_advice(reason: str, module: tvm.IRModule | None = None, told: str = "") -> str:
+    """A reason of TVM's, as it is told, and what to do about it where that is known, of a module or
+    of any."""
+    told = told or reason
     if module is not None and (remedy := find_remedy(module, reason)):
-        return f"{remedy} ({reason})"
-    advice = find_advice(reason)
-    return f"{reason.rstrip(' :;')}; {advice}" if advice else reason
+        return f"{remedy} ({told})"
+    advice = next((advice for words, advice in _ADVICE.items() if words in reason), "")
+    if not advice and _BARE.fullmatch(reason.strip()):
+        advice = _UNKNOWN
+    return f"{told.rstrip(' :;')}; {advice}" if advice else told
 
 
 def find_remedy(module: tvm.IRModule, reason: str) -> str:
     """What a reason of TVM's means for the scheduled module; empty where that is not known."""
     if _GLOBAL_IN_KERNEL not in reason:
         return ""
-    buffers = find_global_in_kernels(module)
-    if not buffers:
-        return ""
-    kernels = "a kernel" if len(buffers) == 1 else "kernels"
-    stays = "stays" if len(buffers) == 1 else "stay"
-    return (
-        f"{', '.join(buffers)} {stays} in global memory inside {kernels}: keep_in_registers where "
-        "each thread uses its own elements, or, before the block is placed, cache_write_at into "
-        "shared memory and inline_producers of its reader"
-    )
-
-
-def find_global_in_kernels(module: tvm.IRModule) -> list[str]:
-    """Intermediate buffers in global memory that one kernel alone writes and reads, by name."""
-    found = []
+    found = []  # intermediate buffers in global memory that one kernel alone writes and reads
     for _, function in module.functions_items():
         if not isinstance(function, PrimFunc):
             continue
-        kernels = _find_kernel_loops(function.body)
+        bound = [loop for loop in find_all(function.body, For) if "Idx" in (get_axis(loop) or "")]
+        inner = [nested for loop in bound for nested in find_all(loop.body, For)]
+        kernels = [loop for loop in bound if not any(loop.same_as(nested) for nested in inner)]
         blocks = find_all(function.body, SBlock)
         buffers = [buffer for block in blocks for buffer in block.alloc_buffers]
         for buffer in (*buffers, *(node.buffer for node in find_all(function.body, AllocBuffer))):
-            if str(buffer.scope()) != "global":
-                continue
-            uses = [count for kernel in kernels if (count := _count_uses(kernel, buffer))]
-            if len(uses) == 1 and uses[0] == _count_uses(function.body, buffer):
-                found.append(str(buffer.name))
-    return list(dict.fromkeys(found))
-
-
-def _find_kernel_loops(body: Any) -> list[For]:
-    """The outermost loops that are bound to a GPU."""
-    bound = [loop for loop in find_all(body, For) if "Idx" in (get_axis(loop) or "")]
-    inner = [nested for loop in bound for nested in find_all(loop.body, For)]
-    return [loop for loop in bound if not any(loop.same_as(nested) for nested in inner)]
+            if str(buffer.scope()) == "global":
+                uses = [count for kernel in kernels if (count := _count_uses(kernel, buffer))]
+                if len(uses) == 1 and uses[0] == _count_uses(function.body, buffer):
+                    found.append(str(buffer.name))
+    names = list(dict.fromkeys(found))
+    stays = "stays in global memory inside a kernel"
+    if len(names) > 1:
+        stays = "stay in global memory inside kernels"
+    if not names:
+        return ""
+    return (
+        f"{', '.join(names)} {stays}: keep_in_registers where each thread uses its own elements, "
+        "or, before the block is placed, cache_write_at into shared memory and inline_producers of "
+        "its reader"
+    )
 
 
 def _count_uses(node: Any, buffer: Any) -> int:

@@ -46,27 +46,6 @@ def watch_passes(*, before: Listener | None = None, after: Listener | None = Non
     return _Watch(before, after)
 
 
-class Snapshot:
-    """Keeps the module before or behind the last pass of one name.
-
-    Attributes
-    ----------
-    module : None where no pass of that name ran
-    """
-
-    def __init__(self, name: str, *, before: bool = False) -> None:
-        self._name, self._before = name, before
-        self.module: tvm.IRModule | None = None
-
-    def instrument(self) -> Any:
-        """What TVM is to call around each pass."""
-        return watch_passes(before=self._keep) if self._before else watch_passes(after=self._keep)
-
-    def _keep(self, name: str, module: tvm.IRModule) -> None:
-        if name == self._name:
-            self.module = module
-
-
 class Deadline:
     """The time limit of one compilation.
 

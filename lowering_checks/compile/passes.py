@@ -16,7 +16,6 @@ from tirstep.transforms.passes.serial import make_threads_serial
 from ..device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
 from ..diff import Diff, diff_modules
 from ..steps import CheckError
-from .advice import find_advice, find_remedy
 from .compiling import TARGET, compile_module, get_target, keeping_source, write_host_in_c
 from .instruments import watch_passes
 
@@ -184,7 +183,14 @@ class Lowering:
         """
         wanted = str(name).strip()
         if wanted.isdecimal():
-            return self._get_number(int(wanted))
+            for each in self.passes:
+                if each.number == int(wanted):
+                    return each
+            last = max((each.number for each in self.passes), default=0)
+            raise CheckError(
+                f"there is no pass {int(wanted)} for the target {self.target}; its passes are 1 to "
+                f"{last}"
+            )
         found = []
         for each in self.passes:
             low = each.name.lower()
@@ -196,15 +202,6 @@ class Lowering:
                 f"{_suggest_pass(wanted, [each.name for each in self.passes])}"
             )
         return next((each for each in found if each.changed), found[0])
-
-    def _get_number(self, number: int) -> Pass:
-        for each in self.passes:
-            if each.number == number:
-                return each
-        last = max((each.number for each in self.passes), default=0)
-        raise CheckError(
-            f"there is no pass {number} for the target {self.target}; its passes are 1 to {last}"
-        )
 
 
 def lower_through_passes(
@@ -264,11 +261,3 @@ def _suggest_pass(wanted: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {' or '.join(short[each] for each in near)}?"
     return f"there are: {', '.join(names)}"
-
-
-def explain_failure(module: tvm.IRModule, failed: Failure) -> str:
-    """One sentence: the buffers and the remedy where they are known, and TVM's own reason."""
-    remedy = find_remedy(module, failed.reason)
-    advice = find_advice(failed.reason)
-    told = f"{failed}; {advice}" if advice else str(failed)
-    return f"{remedy} ({failed})" if remedy else told

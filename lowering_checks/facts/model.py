@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import tvm
 
@@ -218,18 +218,7 @@ class Facts:
         return merge_rows(self.rows())
 
 
-class HasRows(Protocol):
-    """The facts of a kernel."""
-
-    @property
-    def name(self) -> str:
-        """In the source."""
-
-    def rows(self) -> Iterator[Fact]:
-        """The facts as rows."""
-
-
-def list_rows(kernels: Sequence[HasRows]) -> Iterator[Fact]:
+def list_rows(kernels: Sequence[Any]) -> Iterator[Fact]:
     """The rows of all kernels; of several, the group has the kernel's name behind it."""
     for kernel in kernels:
         for row in kernel.rows():

@@ -16,7 +16,7 @@ from typing import Any
 import tvm
 
 from ...compile.compiling import TARGET, compile_unrun, name_main
-from ...compile.instruments import Snapshot
+from ...compile.instruments import watch_passes
 from ...device import (
     Array,
     Arrays,
@@ -142,9 +142,9 @@ class _Prepared:
 
 def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:
     """The module behind TVM's passes that order threads and make copies asynchronous."""
-    lowered = Snapshot(NEXT_PASS, before=True)
-    compile_unrun(module, target, instruments=[lowered.instrument()])
-    return lowered.module
+    seen: dict[str, tvm.IRModule] = {}
+    compile_unrun(module, target, instruments=[watch_passes(before=seen.__setitem__)])
+    return seen.get(NEXT_PASS)
 
 
 def merge_shared_memory(lowered: tvm.IRModule) -> tvm.IRModule:

@@ -44,11 +44,8 @@ class AccessCounts:
 
     def add(self, other: AccessCounts) -> None:
         """Count these, too."""
-        self.requests += other.requests
-        self.bytes += other.bytes
-        self.wavefronts += other.wavefronts
-        self.bank_conflicts += other.bank_conflicts
-        self.sectors += other.sectors
+        for name, count in vars(other).items():
+            setattr(self, name, getattr(self, name) + count)
 
     @property
     def sectors_per_request(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .function_semantics import Pointer, Threads
+from .function_semantics import Pointer, Threads, pick
 from .run_state import UnsupportedError
 
 UNDEFINED = "undefined operation"
@@ -19,11 +19,6 @@ _BYTE_BITS, _RANK_BITS = 19, 4
 def get_lanes(threads: Threads) -> list[int]:
     """The numbers of the lanes that reach a call."""
     return [int(lane) for lane in np.flatnonzero(threads.active[:, 0])]
-
-
-def pick(value: Any, lane: int) -> Any:
-    """A lane's own of an argument."""
-    return value[lane if len(value) > 1 else 0, 0] if isinstance(value, np.ndarray) else value
 
 
 def map_address(

@@ -86,22 +86,26 @@ def _copy_raw(
 
 
 def _copy(threads: Threads, target: Pointer, source: Pointer, size: int, *rest: Any) -> None:
-    _begin_copy(threads, target, source, size, _get_predicate(threads, rest))
+    """With src-size the bytes after the first ones become zero, with ignore-src all of them.
 
-
-def _copy_some(
-    threads: Threads, target: Pointer, source: Pointer, size: int, valid: Any, *rest: Any
-) -> None:
-    """With src-size: the bytes after the first `valid` ones become zero."""
-    loaded = np.arange(size // source.dtype.itemsize) * source.dtype.itemsize < valid
-    _begin_copy(threads, target, source, size, _get_predicate(threads, rest), loaded)
-
-
-def _copy_or_zero(
-    threads: Threads, target: Pointer, source: Pointer, size: int, ignored: Any, *rest: Any
-) -> None:
-    """With ignore-src: the source is not loaded, and zeros arrive."""
-    _copy_some(threads, target, source, size, np.where(ignored, 0, size), *rest)
+    TVM passes operands, then modifiers as strings, the last of which says whether the last operand
+    is the predicate that guards the instruction.
+    """
+    operands = [operand for operand in rest if not isinstance(operand, str)]
+    valid: Any = size
+    if threads.name.endswith("src_size"):
+        valid = operands.pop(0)
+    elif threads.name.endswith("ignore_src"):
+        valid = np.where(operands.pop(0), 0, size)
+    is_guarded = bool(rest) and "pred" in str(rest[-1]).split(",")
+    guard = operands.pop() if is_guarded else True
+    if operands:
+        raise UnsupportedError(f"the simulator does not support the cache policy of {threads.name}")
+    lanes = np.broadcast_to(np.not_equal(guard, 0), (threads.lanes, 1))
+    loaded = None
+    if valid is not size:
+        loaded = np.arange(size // source.dtype.itemsize) * source.dtype.itemsize < valid
+    _begin_copy(threads, target, source, size, lanes, loaded)
 
 
 def _begin_copy(
@@ -135,20 +139,6 @@ def _get_offsets(pointer: Pointer, size: int) -> Array:
     return np.arange(max(1, size // pointer.dtype.itemsize))
 
 
-def _get_predicate(threads: Threads, rest: tuple[Any, ...]) -> Array:
-    """The mask of the predicate of a PTX instruction.
-
-    TVM passes operands, then modifiers as strings, the last of which says whether the last operand
-    is the predicate that guards the instruction.
-    """
-    operands = [operand for operand in rest if not isinstance(operand, str)]
-    is_guarded = bool(rest) and "pred" in str(rest[-1]).split(",")
-    guard = operands.pop() if is_guarded else True
-    if operands:
-        raise UnsupportedError(f"the simulator does not support the cache policy of {threads.name}")
-    return np.broadcast_to(np.not_equal(guard, 0), (threads.lanes, 1))
-
-
 def _commit(threads: Threads, *modifiers: str) -> None:
     threads.commit(CP_ASYNC)
 
@@ -166,10 +156,10 @@ ASYNC_COPIES: dict[str, Semantics] = {
     "s_tir.cp_async_raw": _copy_raw,
     "ptx.cp_async_ca": _copy,
     "ptx.cp_async_cg": _copy,
-    "ptx.cp_async_ca_src_size": _copy_some,
-    "ptx.cp_async_cg_src_size": _copy_some,
-    "ptx.cp_async_ca_ignore_src": _copy_or_zero,
-    "ptx.cp_async_cg_ignore_src": _copy_or_zero,
+    "ptx.cp_async_ca_src_size": _copy,
+    "ptx.cp_async_cg_src_size": _copy,
+    "ptx.cp_async_ca_ignore_src": _copy,
+    "ptx.cp_async_cg_ignore_src": _copy,
     "ptx.cp_async_commit_group": _commit,
     "ptx.cp_async_wait_group": _wait,
     "ptx.cp_async_wait_all": _wait_for_all,

@@ -46,11 +46,3 @@ def are_all(mask: Any) -> bool:
 def is_within(places: Array, low: int, end: int) -> bool:
     """Whether all of some integers, of which there is at least one, lie in ``low <= i < end``."""
     return bool(low <= places.item(places.argmin()) and places.item(places.argmax()) < end)
-
-
-@functools.lru_cache(maxsize=4096)
-def get_row(place: int) -> Array:
-    """The row of one cell; it cannot be stored to."""
-    row = np.array([place])
-    row.flags.writeable = False
-    return row

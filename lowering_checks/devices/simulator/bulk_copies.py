@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...device import Array
-from .addresses import get_lanes, has_block, pick
-from .function_semantics import Pointer, Semantics, Threads
+from .addresses import get_lanes, has_block
+from .function_semantics import Pointer, Semantics, Threads, pick
 from .memory import Memory
 from .run_state import UnsupportedError
 from .shared_memory import BULK_LOAD, Rows, SharedMemory

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .memory import Arrive, Memory, WarpMemory
+from .memory import Arrive, Memory
 from .run_state import UnknownFunctionError
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ def get_semantics(name: str, built_in: dict[str, Semantics]) -> Semantics:
             "another device"
         )
     return semantics
+
+
+def pick(value: Any, lane: int) -> Any:
+    """A lane's own of an argument."""
+    return value[lane if len(value) > 1 else 0, 0] if isinstance(value, np.ndarray) else value
 
 
 class Threads:
@@ -174,6 +180,7 @@ class Threads:
             setattr(counts, name, getattr(counts, name) + len(np.unique(active // WARP)))
 
 
+@dataclass(frozen=True)
 class Pointer:
     """A pointer that each thread of a call has, into memory that is checked.
 
@@ -181,66 +188,52 @@ class Pointer:
     all threads, or an array of shape (lanes, n). Neighbours in a row are one vector access, which
     must be aligned to its size. `lanes` narrows an access to a mask of shape (lanes, 1). One into
     the shared memory of another block has the `rank` of that in its cluster.
+
+    Attributes
+    ----------
+    memory, offset : what it points into, and where in elements: a number, or of shape (lanes, 1)
     """
 
-    def __init__(
-        self, threads: Threads, memory: Memory, offset: Any, rank: int | None = None
-    ) -> None:
-        self._threads, self._memory, self._offset, self.rank = threads, memory, offset, rank
+    threads: Threads
+    memory: Memory
+    offset: Any
+    rank: int | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements."""
-        return self._memory.dtype
-
-    @property
-    def is_of_warp(self) -> bool:
-        """Whether it points into scope "warp", which the threads of a warp share."""
-        return isinstance(self._memory, WarpMemory)
+        return self.memory.dtype
 
     @property
     def name(self) -> str:
         """The buffer's name."""
-        return self._memory.name
-
-    @property
-    def memory(self) -> Memory:
-        """The memory that it points into."""
-        return self._memory
-
-    @property
-    def offset(self) -> Any:
-        """Where it points there, in elements: a number, or an array of shape (lanes, 1)."""
-        return self._offset
+        return self.memory.name
 
     def get_place(self, lane: int) -> int:
         """The element of the memory that a lane's pointer points at."""
-        offset = self._offset
-        if isinstance(offset, np.ndarray):
-            return int(offset[lane if len(offset) > 1 else 0, 0])
-        return int(offset)
+        return int(pick(self.offset, lane))
 
     def get_index(self, lane: int) -> int:
         """The element of the buffer that a lane's pointer points at."""
-        return self.get_place(lane) - self._memory.low
+        return self.get_place(lane) - self.memory.low
 
     def locate(self, lane: int) -> tuple[Any, int]:
         """What names that element among those of all thread blocks."""
-        return self._memory.locate_cell(self.get_place(lane), lane, rank=self.rank)
+        return self.memory.locate_cell(self.get_place(lane), lane, rank=self.rank)
 
     def shift(self, offset: Any) -> Pointer:
         """The pointer so many elements further on, for each thread."""
-        return Pointer(self._threads, self._memory, self._offset + offset)
+        return Pointer(self.threads, self.memory, self.offset + offset)
 
     def load(self, offset: Any = 0, lanes: Array | None = None) -> Array:
         """The elements at an offset: an array of shape (lanes, n)."""
-        values = self._memory.load(*self._get_access(offset, lanes), is_vector=True)
-        return np.broadcast_to(values, (self._threads.lanes, values.shape[1]))
+        values = self.memory.load(*self._get_access(offset, lanes), is_vector=True)
+        return np.broadcast_to(values, (self.threads.lanes, values.shape[1]))
 
     def store(self, offset: Any, value: Any, lanes: Array | None = None) -> None:
         """Store a number or an array of shape (lanes, n) at an offset."""
         index, mask, location = self._get_access(offset, lanes)
-        self._memory.store(index, value, mask, location)
+        self.memory.store(index, value, mask, location)
 
     def begin_store(self, offset: Any, value: Any, lanes: Array | None = None) -> Arrive:
         """Begin a store into shared memory that hardware does asynchronously.
@@ -249,14 +242,14 @@ class Pointer:
         arrive, for `Threads.defer`.
         """
         index, mask, location = self._get_access(offset, lanes)
-        return self._memory.begin_store(index, value, mask, location)
+        return self.memory.begin_store(index, value, mask, location)
 
     def check_unchanged(self, offset: Any, value: Any, lanes: Array | None = None) -> None:
         """Record a race where the elements are no longer what hardware began to load."""
         index, mask, location = self._get_access(offset, lanes)
-        self._memory.check_unchanged(index, value, mask, location)
+        self.memory.check_unchanged(index, value, mask, location)
 
     def _get_access(self, offset: Any, lanes: Array | None) -> tuple[Any, Array | None, str]:
-        index = self._offset + offset
+        index = self.offset + offset
         index = index if isinstance(index, int) else np.atleast_2d(index)
-        return index, self._threads.narrow(lanes), self._threads.location
+        return index, self.threads.narrow(lanes), self.threads.location

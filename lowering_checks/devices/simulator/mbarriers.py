@@ -21,8 +21,8 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .addresses import find_pointer, get_lanes, pick
-from .function_semantics import Pointer, Semantics, Threads
+from .addresses import find_pointer, get_lanes
+from .function_semantics import Pointer, Semantics, Threads, pick
 from .shadow import GLOBAL_PROXY, PROXY
 
 if TYPE_CHECKING:
@@ -102,14 +102,14 @@ class MBarriers:
         self._made: dict[tuple[int, int], MBarrier] = {}
         self._asked: dict[tuple[int, int], list[int]] = {}
 
-    def find(self, threads: Threads, pointer: Pointer, lane: int) -> tuple[int, int]:
+    def find(self, pointer: Pointer, lane: int) -> tuple[int, int]:
         """What names the mbarrier that a lane's pointer points at."""
         shadow, cell = pointer.locate(lane)
         return id(shadow), cell
 
     def get(self, threads: Threads, pointer: Pointer, lane: int) -> MBarrier | None:
         """The mbarrier of a lane's pointer; None, and a finding, where there is none."""
-        found = self._made.get(self.find(threads, pointer, lane))
+        found = self._made.get(self.find(pointer, lane))
         if found is None:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
@@ -125,7 +125,7 @@ class MBarriers:
 
     def make(self, threads: Threads, pointer: Pointer, lane: int, count: int) -> None:
         self.gpu.begin_knowing()
-        key = self.find(threads, pointer, lane)
+        key = self.find(pointer, lane)
         if key in self._made:
             self.report(threads, pointer, lane, "which is one already: invalidate it first")
         if not 1 <= count <= MAX_COUNT:
@@ -152,7 +152,7 @@ class MBarriers:
                     self.report(threads, pointer, lane, why, kind="race")
                     break
             self._mark(pointer, lane, is_opaque=False)
-            del self._made[self.find(threads, pointer, lane)]
+            del self._made[self.find(pointer, lane)]
 
     def _mark(self, pointer: Pointer, lane: int, *, is_opaque: bool) -> None:
         """Threads may not load or store what an mbarrier is made of."""
@@ -167,8 +167,8 @@ class MBarriers:
         threads: Threads,
         pointer: Pointer,
         lane: int,
-        count: int,
-        size: int,
+        count: int = 1,
+        size: int = 0,
         *,
         releases: bool = True,
     ) -> None:
@@ -194,6 +194,16 @@ class MBarriers:
         self.progress += 1
         if barrier.is_due and not barrier.arriving:
             self.complete(barrier)
+
+    def arrive_and_expect(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
+        """A thread's arrival, with bytes that it announces."""
+        self.arrive(threads, pointer, lane, 1, size)
+
+    def expect(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
+        """Bytes that a thread announces."""
+        barrier = self.get(threads, pointer, lane)
+        if barrier is not None:
+            barrier.bytes += size
 
     def complete(self, barrier: MBarrier) -> None:
         """End a phase: what is in flight arrives, and the next phase begins."""
@@ -268,45 +278,23 @@ class MBarriers:
                 self.gpu.state.log.add_sentence(KIND, message)
 
 
-def _initialize(threads: Threads, pointer: Pointer, count: Any, *modifiers: str) -> None:
-    for lane in get_lanes(threads):
-        threads.gpu.mbarriers.make(threads, pointer, lane, int(pick(count, lane)))
-    threads.gpu.begin_step()
+def _for_each(method: Callable[..., None]) -> Semantics:
+    """What each thread does by itself, with the integers that it gives; words are modifiers."""
 
+    def run(threads: Threads, pointer: Any, *rest: Any) -> None:
+        values = [each for each in rest if not isinstance(each, str)]
+        is_relaxed = any(isinstance(each, str) and each == "relaxed" for each in rest)
+        is_arrival = method is MBarriers.arrive
+        words = {"releases": False} if is_relaxed and is_arrival else {}
+        for lane in get_lanes(threads):
+            is_own = isinstance(pointer, Pointer)
+            place = pointer if is_own else find_pointer(threads, pointer, lane)
+            if place is not None:
+                numbers = (int(pick(value, lane)) for value in values)
+                method(threads.gpu.mbarriers, threads, place, lane, *numbers, **words)
+        threads.gpu.begin_step()
 
-def _invalidate(threads: Threads, pointer: Pointer, *modifiers: str) -> None:
-    for lane in get_lanes(threads):
-        threads.gpu.mbarriers.forget(threads, pointer, lane)
-
-
-def _arrive(threads: Threads, pointer: Pointer, *rest: Any) -> None:
-    counts = [each for each in rest if not isinstance(each, str)]
-    words = [each for each in rest if isinstance(each, str)]
-    releases = "relaxed" not in words
-    _arrive_often(threads, pointer, counts[0] if counts else 1, 0, releases=releases)
-
-
-def _arrive_and_expect(threads: Threads, pointer: Pointer, size: Any, *modifiers: str) -> None:
-    _arrive_often(threads, pointer, 1, size)
-
-
-def _arrive_often(
-    threads: Threads, pointer: Any, count: Any, size: Any, *, releases: bool = True
-) -> None:
-    for lane in get_lanes(threads):
-        arguments = int(pick(count, lane)), int(pick(size, lane))
-        is_own = isinstance(pointer, Pointer)
-        place = pointer if is_own else find_pointer(threads, pointer, lane)
-        if place is not None:
-            threads.gpu.mbarriers.arrive(threads, place, lane, *arguments, releases=releases)
-    threads.gpu.begin_step()
-
-
-def _expect(threads: Threads, pointer: Pointer, size: Any, *modifiers: str) -> None:
-    for lane in get_lanes(threads):
-        barrier = threads.gpu.mbarriers.get(threads, pointer, lane)
-        if barrier is not None:
-            barrier.bytes += int(pick(size, lane))
+    return run
 
 
 def _wait(threads: Threads, pointer: Pointer, parity: Any, *, is_of_cluster: bool = False) -> None:
@@ -383,12 +371,12 @@ WAITS: dict[str, Semantics] = {
     "cuda.mbarrier_wait_acquire_cluster": functools.partial(_wait, is_of_cluster=True),
 }
 MBARRIERS: dict[str, Semantics] = {
-    "ptx.mbarrier_init": _initialize,
-    "ptx.mbarrier_inval": _invalidate,
-    "ptx.mbarrier_arrive": _arrive,
-    "ptx.mbarrier_arrive_nocount": _arrive,
-    "ptx.mbarrier_arrive_expect_tx": _arrive_and_expect,
-    "ptx.mbarrier_expect_tx": _expect,
+    "ptx.mbarrier_init": _for_each(MBarriers.make),
+    "ptx.mbarrier_inval": _for_each(MBarriers.forget),
+    "ptx.mbarrier_arrive": _for_each(MBarriers.arrive),
+    "ptx.mbarrier_arrive_nocount": _for_each(MBarriers.arrive),
+    "ptx.mbarrier_arrive_expect_tx": _for_each(MBarriers.arrive_and_expect),
+    "ptx.mbarrier_expect_tx": _for_each(MBarriers.expect),
     "ptx.fence_mbarrier_init": _fence_initialization,
     "ptx.fence_proxy": _fence_proxy,
     "ptx.setmaxnreg": _set_registers,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .broadcasting import are_all, get_everywhere, get_row, is_within, spread_to
+from .broadcasting import are_all, get_everywhere, is_within, spread_to
 from .run_state import RunState, UnsupportedError
 
 Arrive = Callable[[Array], None]
@@ -287,7 +286,7 @@ class LocalMemory(Memory):
     def _find_rows(self, index: Any) -> Array | None:
         """The cells of an index in which all threads agree, if it is within bounds."""
         if isinstance(index, int):
-            return get_row(index) if 0 <= index < self.size else None
+            return np.array([index]) if 0 <= index < self.size else None
         places: Array = np.atleast_2d(index)
         if len(places) > 1 or not is_within(places, 0, self.size):
             return None
@@ -345,25 +344,20 @@ class WarpMemory(Memory):
 
 def get_numpy_dtype(dtype: object) -> np.dtype[Any]:
     """NumPy's scalar type of a scalar or vector type of TVM; predicates are bool."""
-    return _get_numpy_dtype(str(dtype))
-
-
-@functools.cache
-def _get_numpy_dtype(dtype: str) -> np.dtype[Any]:
-    name = re.sub(r"x\d+$", "", dtype)
-    if name.startswith(("bfloat", "float8")):
-        return dtype_facts(name).numpy
-    return np.dtype("bool" if name == "uint1" else name)
+    return _read_dtype(str(dtype))[0]
 
 
 def count_lanes(dtype: object) -> int:
     """4 for ``"float32x4"``, 1 for a scalar type."""
-    return _count_lanes(str(dtype))
+    return _read_dtype(str(dtype))[1]
 
 
 @functools.cache
-def _count_lanes(dtype: str) -> int:
-    return int(dtype.rpartition("x")[2]) if re.search(r"x\d+$", dtype) else 1
+def _read_dtype(dtype: str) -> tuple[np.dtype[Any], int]:
+    name, _, lanes = dtype.partition("x")
+    if name.startswith(("bfloat", "float8")):
+        return dtype_facts(name).numpy, int(lanes or 1)
+    return np.dtype("bool" if name == "uint1" else name), int(lanes or 1)
 
 
 def differ(old: Array, new: Array) -> Array:

@@ -21,8 +21,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .addresses import pick
-from .function_semantics import Semantics, Threads
+from .function_semantics import Semantics, Threads, pick
 from .mbarriers import DEADLOCK
 from .run_state import UnsupportedError
 

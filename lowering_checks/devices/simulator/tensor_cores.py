@@ -25,7 +25,7 @@ from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
-from .memory import get_numpy_dtype
+from .memory import WarpMemory, get_numpy_dtype
 from .run_state import UnsupportedError
 
 _TYPES = {
@@ -141,7 +141,7 @@ def _multiply(
     right = _gather(b, warps, lanes, _place_b(depth, b.dtype.itemsize))
     sums = _gather(c, warps, lanes, _place_c())
     wide = np.int64 if c.dtype == np.int32 else np.float64
-    result = np.matmul(_widen(left, wide, a_type), _widen(right, wide, b_type)) + sums.astype(wide)
+    result = np.matmul(widen(left, wide, a_type), widen(right, wide, b_type)) + sums.astype(wide)
     if saturates and wide is np.int64:
         result = np.clip(result, -(2**31), 2**31 - 1)
     shares = np.empty((len(warps), WARP * 4), c.dtype)
@@ -180,7 +180,7 @@ def _require_supported(
     return depth
 
 
-def _widen(values: Array, wide: Any, kind: str) -> Array:
+def widen(values: Array, wide: Any, kind: str) -> Array:
     """The values as tensor cores take them: of tf32 they ignore the 13 lowest bits."""
     if kind == "tf32":
         values = (np.ascontiguousarray(values).view(np.uint32) & 0xFFFFE000).view(np.float32)
@@ -237,7 +237,7 @@ def _fill(threads: Threads, count: int, target: Pointer, offset: Any) -> None:
 
 def _get_share(threads: Threads, pointer: Pointer, count: int) -> Any:
     """What TVM adds to the offset later, where a buffer is of scope "warp"."""
-    return threads.numbers % WARP * count if pointer.is_of_warp else 0
+    return threads.numbers % WARP * count if isinstance(pointer.memory, WarpMemory) else 0
 
 
 def _store_matrix(

@@ -36,6 +36,7 @@ from .function_semantics import Pointer, Semantics, Threads
 from .memory import REGISTERS, LocalMemory
 from .run_state import UnsupportedError
 from .shared_memory import SharedMemory
+from .tensor_cores import widen
 
 WARPGROUP = 128
 ROWS = 64
@@ -222,7 +223,7 @@ def _multiply(threads: Threads, *arguments: Any) -> None:
     read = [it.load(threads.location) for it in matrices]
     left, right = (it.arrange(values) for it, values in zip(matrices, read, strict=True))
     wide = np.int64 if shape.kinds[0] == "s8" else np.float64
-    product = np.matmul(_widen(left, wide, shape), _widen(right, wide, shape))
+    product = np.matmul(widen(left, wide, shape.kinds[0]), widen(right, wide, shape.kinds[1]))
     row, column = _place_sums(shape.columns)  # as shares of its warpgroup: (groups, 128, elements)
     terms = threads.spread(groups, product[:, row, column])
     keep = _cut_off if shape.kinds[0] in ("e4m3", "e5m2") else np.asarray
@@ -301,8 +302,7 @@ def _locate(
     operand: int,
 ) -> _Matrix:
     """The elements that a descriptor describes, a share of them for each lane of a warpgroup."""
-    tile = _read_descriptors(threads, groups, descriptor)
-    memory, width = tile.memory, tile.width
+    memory, width, start, leading, stride = _read_descriptors(threads, groups, descriptor)
     wanted = _KINDS[shape.kinds[operand]]
     if str(memory.dtype) != wanted:
         raise UnsupportedError(
@@ -312,7 +312,7 @@ def _locate(
     across, along = np.indices(size) if operand == 0 else np.indices(size)[::-1]
     find = _find_transposed_bytes if shape.transposed[operand] else _find_bytes
     at = (across * item, along) if shape.transposed[operand] else (across, along * item)
-    address = tile.start + find(*at, tile.leading, tile.stride, width)
+    address = start + find(*at, leading, stride, width)
     address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
     elements = (address // item).reshape(len(groups), -1)
     share = -(-elements.shape[1] // WARPGROUP)
@@ -325,17 +325,12 @@ def _locate(
     return _Matrix(memory, groups, index, mask, size)
 
 
-class _Described(NamedTuple):
-    """What the descriptors of all warpgroups say; the numbers have the shape (groups, 1, 1)."""
-
-    memory: SharedMemory
-    width: int
-    start: Array
-    leading: Array
-    stride: Array
-
-
-def _read_descriptors(threads: Threads, groups: Array, descriptor: Any) -> _Described:
+def _read_descriptors(
+    threads: Threads, groups: Array, descriptor: Any
+) -> tuple[SharedMemory, int, Array, Array, Array]:
+    """The memory and the width that the descriptors of all warpgroups have; then of each where it
+    starts, and its two strides, of shape (groups, 1, 1).
+    """
     words = np.broadcast_to(np.asarray(descriptor).astype(np.uint64), (threads.lanes, 1))[:, 0]
     described = words[groups]
 
@@ -355,8 +350,7 @@ def _read_descriptors(threads: Threads, groups: Array, descriptor: Any) -> _Desc
         np.array([word >> bit & _FIELD for word in chosen], np.int64)[:, None, None] * _UNIT
         for bit in (0, 16, 32)
     )
-    memory = threads.gpu.get_numbered_memory(number)
-    return _Described(memory, _WIDTHS[code], start, leading, stride)
+    return threads.gpu.get_numbered_memory(number), _WIDTHS[code], start, leading, stride
 
 
 def _find_bytes(row: Array, byte: Array, leading: Array, stride: Array, width: int) -> Array:
@@ -375,13 +369,6 @@ def _find_transposed_bytes(
     if width == _UNIT:
         return inside + slab * stride + k % 8 * width + k // 8 * leading
     return inside + slab * leading + k % 8 * width + k // 8 * stride
-
-
-def _widen(values: Array, wide: Any, shape: _Shape) -> Array:
-    """The values as tensor cores take them: of tf32 they ignore the 13 lowest bits."""
-    if shape.kinds[0] == "tf32":
-        values = (np.ascontiguousarray(values).view(np.uint32) & 0xFFFFE000).view(np.float32)
-    return values.astype(wide)
 
 
 def _cut_off(sums: Array) -> Array:
