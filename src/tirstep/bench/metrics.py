@@ -10,7 +10,7 @@ from types import MappingProxyType
 from tirstep.transforms.recipes import RECIPES, list_ladders
 
 from .peers import show_name
-from .results import BenchRun, Case, Ceilings, Outcome, Time
+from .results import BenchRun, Case, Ceilings, Outcome
 
 
 def get_time(case: Case, candidate: str) -> float | None:
@@ -165,8 +165,9 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
         header.append(f"× {name_base(case).removeprefix('the ')}")
     rows = []
     for outcome in case.outcomes:
-        row = [show_name(outcome.candidate), format_time(outcome), format_spread(outcome.time)]
-        row.append(format_rate(case, outcome, ceilings))
+        time, rate_text = outcome.time, format_rate(case, outcome, ceilings)
+        spread = "" if time is None else f"{_figure(time.lower_us)}–{_figure(time.upper_us)}"
+        row = [show_name(outcome.candidate), format_time(outcome), spread, rate_text]
         row += [format_share(find(case, outcome, ceilings)) for find in shares.values()]
         others = [*over.values(), *([bases.get(outcome.candidate)] if with_before else [])]
         row += [format_ratio(speedup(case, outcome, name) if name else None) for name in others]
@@ -218,11 +219,6 @@ def find_reasons(case: Case) -> list[str]:
 def format_time(outcome: Outcome) -> str:
     """The median, or the word for what is wrong."""
     return outcome.status if outcome.time is None else _figure(outcome.time.median_us)
-
-
-def format_spread(time: Time | None) -> str:
-    """The quartiles."""
-    return "" if time is None else f"{_figure(time.lower_us)}–{_figure(time.upper_us)}"
 
 
 def format_rate(case: Case, outcome: Outcome, ceilings: Ceilings, *, unit: bool = False) -> str:

@@ -214,18 +214,14 @@ class RayWorkers:
                 worker.ref = None
                 if worker.is_up:
                     out += answer
-                else:
-                    self._greet(worker, answer)
+                    continue
+                worker.is_up, self._first = True, self._first or answer
+                if answer["same"] != self._first["same"]:
+                    why = f"it is {answer['same']}, and the first worker is {self._first['same']}"
+                    self._dismiss(worker, f"{why}: models and versions are not mixed")
             elif worker.deadline <= time.monotonic():
                 out += self._fail(worker, f"took longer than {worker.seconds:g} s")
         return out
-
-    def _greet(self, worker: _Worker, answer: dict[str, Any]) -> None:
-        """A worker is there; it is left out if it is another model than the first."""
-        worker.is_up, self._first = True, self._first or answer
-        if answer["same"] != self._first["same"]:
-            why = f"it is {answer['same']}, and the first worker is {self._first['same']}"
-            self._dismiss(worker, f"{why}: models and versions are not mixed")
 
     def _fail(self, worker: _Worker, failure: str) -> list[Trial]:
         """Another process takes a worker's place; its candidates get one retry, and are out after

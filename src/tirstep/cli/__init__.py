@@ -30,7 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_guarded(sys.argv[1:])
         begin_guarded()
         given = sys.argv[1:] if argv is None else list(argv)
-        apart = document_alone() if _prints_document(given) else contextlib.nullcontext()
+        # One JSON document may be all that is to stand on standard output; bench's is in a file.
+        is_document = "--json" in given and not {"--help", "-h"} & set(given)
+        apart = (
+            document_alone() if is_document and given[0] != "bench" else contextlib.nullcontext()
+        )
         with standard_streams(), apart:
             return call(given)
     except KeyboardInterrupt:
@@ -46,9 +50,3 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print_error(sentence)
         return 2
-
-
-def _prints_document(argv: Sequence[str]) -> bool:
-    """Whether one JSON document is all that is to stand on standard output."""
-    is_asked = "--json" in argv and not {"--help", "-h"} & set(argv)
-    return is_asked and argv[0] != "bench"  # whose document goes to a file

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tirstep.printing import print_error
 from tirstep.programs.naming import is_program
 
-from .formatting import complete_ladder
+from .formatting import complete
 from .request import argument, flag, option, with_options
 from .wrong_use import UseError
 
@@ -35,7 +35,7 @@ def command(
         "programs of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
         default=None,
         show_default=False,
-        autocompletion=complete_ladder,
+        autocompletion=complete("ladder"),
     ),
     file: Path | None = option("--json", "FILE", "Write the run to a file, after each case."),
     save: Path | None = option(

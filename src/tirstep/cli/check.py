@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tirstep.printing import print_error
 
-from .formatting import complete_recipe, count
+from .formatting import complete, count
 from .request import (
     GOLDEN_DIR,
     PROGRAMS,
@@ -46,7 +46,7 @@ def command(
         f"Recipes (see tirstep list), {PROGRAMS}",
         default=None,
         show_default=False,
-        autocompletion=complete_recipe,
+        autocompletion=complete("recipe"),
     ),
     everything: bool = flag("--all", "Every recipe, and golden files that no recipe makes."),
     runs: int | None = option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .formatting import complete_either, explain_unknown, get_dtype, join_alternatives, spell_config
+from .formatting import complete, explain_unknown, get_dtype, join_alternatives, spell_config
 from .request import Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 
@@ -19,7 +19,7 @@ def command(
     name: str = argument(
         "NAME",
         "A kernel that has such a recipe, matmul, say, or the recipe, matmul_best.",
-        autocompletion=complete_either,
+        autocompletion=complete("ladder", "recipe"),
     ),
     request: Request,
     device: str = option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tirstep.printing import print_error
 
-from .formatting import complete_recipe
+from .formatting import complete
 from .request import (
     RECIPE_OPTIONS,
     Request,
@@ -49,7 +49,7 @@ def command(
         "--against",
         "OTHER",
         "Diff with a step of another recipe or program.",
-        autocompletion=complete_recipe,
+        autocompletion=complete("recipe"),
     ),
     step: str | None = option(
         "--step", "STEP", "With --against: RECIPE's step. [default: the last]"

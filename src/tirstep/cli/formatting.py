@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -80,20 +80,21 @@ def name_recipes() -> dict[str, list[str]]:
     return {name: [recipe.name for recipe in LADDERS.get(name, ())] for name in names}
 
 
-def complete_recipe(incomplete: str) -> list[str]:
-    """The recipes whose names begin so, for a shell to offer."""
-    names = (recipe for ladder in name_recipes().values() for recipe in ladder)
-    return [name for name in names if name.startswith(incomplete)]
+def list_names(kind: Literal["recipe", "ladder", "name"]) -> list[str]:
+    """Names of recipes, of ladders with recipes, or of kernels, ladders and recipes."""
+    ladders = name_recipes()
+    recipes = [recipe for ladder in ladders.values() for recipe in ladder]
+    with_recipes = [name for name, ladder in ladders.items() if ladder]
+    return {"recipe": recipes, "ladder": with_recipes, "name": [*ladders, *recipes]}[kind]
 
 
-def complete_ladder(incomplete: str) -> list[str]:
-    """The same of ladders."""
-    return [name for name, it in name_recipes().items() if it and name.startswith(incomplete)]
+def complete(*kinds: Literal["recipe", "ladder"]) -> Callable[[str], list[str]]:
+    """What offers a shell the names of these kinds that begin as the word does."""
 
+    def offer(incomplete: str) -> list[str]:
+        return [it for kind in kinds for it in list_names(kind) if it.startswith(incomplete)]
 
-def complete_either(incomplete: str) -> list[str]:
-    """The same of ladders and recipes."""
-    return [*complete_ladder(incomplete), *complete_recipe(incomplete)]
+    return offer
 
 
 def explain_unknown(name: str, wanted: Literal["recipe", "ladder", "name"]) -> str | None:
@@ -102,9 +103,8 @@ def explain_unknown(name: str, wanted: Literal["recipe", "ladder", "name"]) -> s
     """
     ladders = name_recipes()
     by_recipe = {recipe: ladder for ladder, recipes in ladders.items() for recipe in recipes}
-    known = {"recipe": [*by_recipe], "ladder": [it for it in ladders if ladders[it]]}
-    known["name"] = [*ladders, *by_recipe]
-    if name in known[wanted]:
+    known = list_names(wanted)
+    if name in known:
         return None
     if wanted == "recipe" and ladders.get(name):
         return (
@@ -116,7 +116,7 @@ def explain_unknown(name: str, wanted: Literal["recipe", "ladder", "name"]) -> s
             f"'{name}' is a recipe of the ladder {by_recipe[name]}: give tirstep ladder "
             f"{by_recipe[name]}, or tirstep check {name}"
         )
-    hint = suggest(name, known[wanted])
+    hint = suggest(name, known)
     if not name:
         hint = "give a name, or a program of yours: FILE.py, say"
     elif wanted != "ladder" and Path(name).exists():

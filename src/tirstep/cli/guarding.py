@@ -88,8 +88,14 @@ def begin_guarded() -> None:
     global _guard
     number = os.environ.pop(SOCKET, None)
     if number is not None:
-        _guard = socket.socket(fileno=int(number))
-        threading.Thread(target=_end_with, args=(_guard,), daemon=True).start()
+        _guard = guard = socket.socket(fileno=int(number))
+
+        def end() -> None:
+            with contextlib.suppress(OSError):
+                if not guard.recv(1):
+                    os._exit(1)
+
+        threading.Thread(target=end, daemon=True).start()
 
 
 def quiet_crashes() -> None:
@@ -97,12 +103,6 @@ def quiet_crashes() -> None:
     if _guard is not None:
         for number in CRASHES:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _end_with(guard: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        if not guard.recv(1):
-            os._exit(1)
 
 
 def note_tried(text: str) -> None:

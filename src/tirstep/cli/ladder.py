@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .formatting import complete_ladder, get_dtype
+from .formatting import complete, get_dtype
 from .request import (
     PROGRAMS,
     RECIPE_OPTIONS,
@@ -28,7 +28,7 @@ def command(
     name: str = argument(
         "LADDER",
         f"A ladder, or a kernel's (see tirstep list), {PROGRAMS}",
-        autocompletion=complete_ladder,
+        autocompletion=complete("ladder"),
     ),
     request: Request,
     steps: bool = flag("--steps", "A row for each step, too."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tirstep.programs.naming import is_program, read_spelling
 
-from .formatting import complete_either, explain_unknown, first_sentence, spell, spell_config
+from .formatting import complete, explain_unknown, first_sentence, spell, spell_config
 from .request import argument, with_options
 from .wrong_use import UseError
 
@@ -26,7 +26,7 @@ def command(
         "module, FILE.json, DATABASE/ or -.",
         default=None,
         show_default=False,
-        autocompletion=complete_either,
+        autocompletion=complete("ladder", "recipe"),
     ),
     json: bool,
 ) -> int:
@@ -126,7 +126,7 @@ def command(
                 elif it.config:
                     about.append(f"\n{spell_config(it.config)}", "dim")
                 table.add_row(str(number), it.name, about)
-            screen.prose_table(table)
+            screen.table(table, wraps=True)
     if name is None and screen.is_terminal:
         screen.line()
         screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))

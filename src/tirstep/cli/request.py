@@ -23,7 +23,7 @@ import typer
 from tirstep.printing import print_error
 from tirstep.programs.naming import is_program
 
-from .formatting import complete_recipe, count, explain_unknown, join_alternatives, spell, suggest
+from .formatting import complete, count, explain_unknown, join_alternatives, spell, suggest
 from .guarding import quiet_crashes
 from .wrong_use import UseError, find_sentence
 
@@ -135,7 +135,7 @@ _TYPES |= {"device": str, "seed": int}
 """Of the options that make a request, but for those that are a text or not given."""
 _SHARED: Mapping[str, Any] = {
     "recipe": argument(
-        "RECIPE", f"A recipe (see tirstep list), {PROGRAMS}", autocompletion=complete_recipe
+        "RECIPE", f"A recipe (see tirstep list), {PROGRAMS}", autocompletion=complete("recipe")
     ),
     "shape": option(
         "--shape",

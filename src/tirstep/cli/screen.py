@@ -60,23 +60,20 @@ def step_heading(run: Run, step: Step) -> list[Part]:
     ]
 
 
-def diff_heading(diff: Diff, step: Step) -> list[Part]:
-    """The line above a diff: its steps, the lines it adds and removes, the recipe's source line."""
-    steps = (f"# {diff.before} → {diff.after}  ", "bold")
-    if not diff.lines:
-        return [steps, ("no difference", "dim")]
-    return [steps, *change_words(diff), (f"  {step.location}", "dim")]
-
-
 def show_diffs(
     screen: Screen, diffs: Sequence[Diff], steps: Sequence[Step], *, has_headings: bool = True
 ) -> None:
-    """Diffs one below the other, each of what led to a step."""
+    """Diffs one below the other, each of what led to a step: above it its steps, the lines it adds
+    and removes, and the recipe's source line.
+    """
     for place, (diff, step) in enumerate(zip(diffs, steps, strict=True)):
         if place:
             screen.line()
         if has_headings:
-            screen.line(*diff_heading(diff, step))
+            words: list[Part] = [("no difference", "dim")]
+            if diff.lines:
+                words = [*change_words(diff), (f"  {step.location}", "dim")]
+            screen.line((f"# {diff.before} → {diff.after}  ", "bold"), *words)
         screen.diff(diff.lines)
 
 
@@ -144,13 +141,20 @@ class Screen:
             styles = (style for start, style in DIFF_STYLES if line.startswith(start))
             self._print(Text(line, next(styles, "")), soft_wrap=True)
 
-    def table(self, table: Table) -> None:
-        """Print a table at the width that it needs: numbers cut short would be wrong."""
-        self._print_table(table, self._wide)
-
-    def prose_table(self, table: Table) -> None:
-        """Print a table of prose, which wraps within its cells at the terminal's width."""
-        self._print_table(table, self._out)
+    def table(self, table: Table, *, wraps: bool = False) -> None:
+        """Print a table at the width that it needs, for numbers cut short would be wrong; one of
+        prose wraps within its cells at the terminal's width.
+        """
+        console = self._out if wraps else self._wide
+        if self.is_terminal and not self._quiet:
+            self._stop_status()
+            console.print(table)
+            return
+        with console.capture() as captured:
+            console.print(table)
+        # Cells are filled up with spaces, which only a terminal has a use for.
+        for line in captured.get().splitlines():
+            self._print(Text(line.rstrip()), soft_wrap=True)
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -180,17 +184,6 @@ class Screen:
             return
         self._stop_status()
         self._out.print(text, soft_wrap=soft_wrap)
-
-    def _print_table(self, table: Table, console: Console) -> None:
-        if self.is_terminal and not self._quiet:
-            self._stop_status()
-            console.print(table)
-            return
-        with console.capture() as captured:
-            console.print(table)
-        # Cells are filled up with spaces, which only a terminal has a use for.
-        for line in captured.get().splitlines():
-            self._print(Text(line.rstrip()), soft_wrap=True)
 
 
 def show_facts_table(screen: Screen, columns: Mapping[str, Sequence[Fact]]) -> None:

@@ -69,15 +69,26 @@ class Corpus:
             if kind == PROGRAM:
                 label = f"program {trial} of seed {self.seed}"
                 return make_subject(label, draw_program(choice), self.seed)
-            if kind == SCHEDULE:
-                return self._draw_schedule(choice, trial)
-            return self._draw_step(choice)
+            if kind == STEP:
+                return self._draw_step(choice)
+            problem = draw_problem(choice, choice.one(list(SIZES), "kernel"))
+            play = Play(problem)
+            Player(choice, play).play_all(choice.one(TRIES, "tries"))
+            label = f"schedule {trial} of {problem}, seed {self.seed}"
+            return Subject(label, play.module, ProblemOracle(problem, self.seed))
         except (KernelError, TransformError, WrongError) as error:
             raise UndrawnError(str(error)) from error
 
     def _draw_step(self, choice: Dice) -> Subject:
         for _ in range(RECIPES_TRIED):
-            run = self._draw_run(choice)
+            recipe = choice.one(list(RECIPES.values()), "recipe")
+            run = _run_golden(recipe.name)
+            if recipe.kernel in SIZES and choice.one((False, True), "drawn shape"):
+                tails = [tail for tail in recipe.tails if tail != "refuse"]
+                if tails:
+                    problem = draw_problem(choice, recipe.kernel)
+                    config = {**recipe.golden.config, "tail": choice.one(tails, "tail")}
+                    run = run_recipe(recipe, problem.shape, config=config)
             step = choice.one(run.steps, "step")
             if count_steps(step.module) > LONGEST:
                 short = [it for it in run.steps if count_steps(it.module) <= LONGEST]
@@ -87,24 +98,6 @@ class Corpus:
             label = f"{run.label(step)} at {run.problem.shape_text}"
             return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
         raise UndrawnError("every step of the recipes takes the interpreter too long")
-
-    def _draw_run(self, choice: Dice) -> Run:
-        recipe = choice.one(list(RECIPES.values()), "recipe")
-        run = _run_golden(recipe.name)
-        if recipe.kernel in SIZES and choice.one((False, True), "drawn shape"):
-            tails = [tail for tail in recipe.tails if tail != "refuse"]
-            if tails:
-                problem = draw_problem(choice, recipe.kernel)
-                config = {**recipe.golden.config, "tail": choice.one(tails, "tail")}
-                run = run_recipe(recipe, problem.shape, config=config)
-        return run
-
-    def _draw_schedule(self, choice: Dice, trial: int) -> Subject:
-        problem = draw_problem(choice, choice.one(list(SIZES), "kernel"))
-        play = Play(problem)
-        Player(choice, play).play_all(choice.one(TRIES, "tries"))
-        label = f"schedule {trial} of {problem}, seed {self.seed}"
-        return Subject(label, play.module, ProblemOracle(problem, self.seed))
 
 
 @functools.lru_cache(maxsize=128)

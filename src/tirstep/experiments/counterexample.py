@@ -17,6 +17,8 @@ from .promises import load_experiment
 from .shrinking import SECONDS, Shrunk, shrink_trial
 from .trying import Experiment, Subject, make_subject, try_change
 
+RUN_SECONDS = 120.0
+"""What the script may take."""
 FIRST_LINE = "# Written by `tirstep pass`: it may be overwritten."
 SCRIPT = '''{first_line}
 """{title}: {status}.
@@ -73,7 +75,15 @@ def find_counterexample(
         if shrunk is not None:
             require_place(path)
             write_file(path, _make_script(experiment, shrunk, subject.label, seed))
-            return Counterexample(subject.label, shrunk, path, *_run_script(path))
+            words = [sys.executable, str(path)]
+            try:
+                done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS)
+            except subprocess.TimeoutExpired:
+                late = f"it does not end within {RUN_SECONDS:g} s"
+                return Counterexample(subject.label, shrunk, path, False, late)
+            lines = [it for it in (done.stdout or done.stderr).splitlines() if it.strip()]
+            is_shown = done.returncode == 1 and "WRONG: " in done.stdout
+            return Counterexample(subject.label, shrunk, path, is_shown, lines[-1] if lines else "")
     return None
 
 
@@ -121,14 +131,3 @@ def show_counterexample(program: str, place: str, anchor: str, spec: str, *, see
         return 1
     print(f"{experiment.title}: {trial.status}. {trial.reason}".strip())
     return 0
-
-
-def _run_script(path: Path, *, seconds: float = 120.0) -> tuple[bool, str]:
-    """Whether the script shows it, and its last line."""
-    words = [sys.executable, str(path)]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return False, f"it does not end within {seconds:g} s"
-    lines = [line for line in (done.stdout or done.stderr).splitlines() if line.strip()]
-    return done.returncode == 1 and "WRONG: " in done.stdout, lines[-1] if lines else ""

@@ -141,19 +141,12 @@ _ROWS = (
     Peer("torch", "PyTorch", package="torch", functions="torch_functions"),
     Peer("triton", "Triton", package="triton", functions="triton_kernels"),
     Peer("dlight", "dlight", schedule=schedule_by_default),
-    Peer(
-        "cudnn",
-        "cuDNN",
-        package="torch",
-        functions=use_backend("CUDNN_ATTENTION"),
-        is_in_suites=False,
-    ),
-    Peer(
-        "flash_attention",
-        "FlashAttention 2",
-        package="torch",
-        functions=use_backend("FLASH_ATTENTION"),
-        is_in_suites=False,
+    *(
+        Peer(name, title, package="torch", functions=use_backend(backend), is_in_suites=False)
+        for name, title, backend in (
+            ("cudnn", "cuDNN", "CUDNN_ATTENTION"),
+            ("flash_attention", "FlashAttention 2", "FLASH_ATTENTION"),
+        )
     ),
 )
 PEERS: Mapping[str, Peer] = MappingProxyType({peer.name: peer for peer in _ROWS})

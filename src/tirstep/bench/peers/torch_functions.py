@@ -29,6 +29,11 @@ def _call(function: Callable[..., Any]) -> Prepare:
     return lambda inputs, out, problem: lambda: function(out, *inputs)
 
 
+def _call_with(function: Callable[..., Any]) -> Prepare:
+    """The same of a function of the problem's options, too."""
+    return lambda inputs, out, problem: lambda: function(out, problem.options, *inputs)
+
+
 def _fit(out: Any, a: Any) -> Any:
     """The output, if products of an operand can be written into it; None otherwise."""
     return out if out is not None and out.dtype == a.dtype else None
@@ -97,10 +102,8 @@ def _multiply_in_tf32(a: Any, b: Any, into: Any) -> Callable[[], Any]:
 
 def _batched_matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     a, b = inputs
-    if problem.options["transpose_b"]:
-        b = b.transpose(1, 2)
-    into = _fit(out, a)
-    return lambda: torch.bmm(a, b, out=into)
+    b = b.transpose(1, 2) if problem.options["transpose_b"] else b
+    return lambda: torch.bmm(a, b, out=_fit(out, a))
 
 
 def _matmul_bias_relu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
@@ -138,18 +141,6 @@ def _depthwise(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     x, filters = inputs
     channels, k = x.shape[1], filters.shape[-1]
     return lambda: F.conv2d(x, filters, padding=k // 2, groups=channels)
-
-
-def _gelu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    (x,) = inputs
-    how = str(problem.options["approximate"])
-    return lambda: F.gelu(x, approximate=how)
-
-
-def _window_sum(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    (a,) = inputs
-    n, width = problem.shape["n"], int(problem.options["width"])
-    return lambda: a.unfold(0, width, 1)[:n].sum(dim=1)
 
 
 def _attention(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
@@ -203,8 +194,12 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
         "transpose": _call(lambda out, x: x.t().contiguous() if out is None else out.copy_(x.t())),
         "vector_add": _call(lambda out, a, b: torch.add(a, b, out=out)),
         "relu": _call(lambda out, x: torch.clamp_min(x, 0, out=out)),
-        "gelu": _gelu,
-        "window_sum": _window_sum,
+        "gelu": _call_with(
+            lambda out, options, x: F.gelu(x, approximate=str(options["approximate"]))
+        ),
+        "window_sum": _call_with(
+            lambda out, options, a: a.unfold(0, int(options["width"]), 1)[:-1].sum(dim=1)
+        ),
         "mlp_swiglu": _call(
             lambda out, x, gate, up: F.silu(torch.mm(x, gate)).mul_(torch.mm(x, up))
         ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..formatting import complete_either, count
+from ..formatting import complete, count
 from ..request import (
     PROGRAMS,
     RECIPE_OPTIONS,
@@ -39,7 +39,7 @@ def command(
     recipes: list[str] = argument(
         "RECIPE",
         f"Recipes, or kernels for their whole ladders (see tirstep list), {PROGRAMS}",
-        autocompletion=complete_either,
+        autocompletion=complete("ladder", "recipe"),
     ),
     request: Request,
     output: Path = OUTPUT,

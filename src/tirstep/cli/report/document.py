@@ -153,18 +153,14 @@ def render_report(report: Report) -> str:
         return (page / name).read_text(encoding="utf-8")
 
     script = "\n".join(read(f"{name}.js") for name in SCRIPTS)
+    # Deflated and in base64 it is small, and no text in it can be taken for markup.
+    data = json.dumps(as_document(report), separators=(",", ":"), ensure_ascii=False)
     parts = {
         "generator": MARKER,
         "title": html.escape(f"{report.title} · tirstep"),
         "style": read("page.css"),
-        "data": pack_document(as_document(report)),
+        "data": base64.b64encode(zlib.compress(data.encode(), level=9)).decode("ascii"),
         "script": f'(async () => {{\n"use strict";\n{script}\n}})();',
     }
     # In one go: what is put in is not searched again.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("page.html"))
-
-
-def pack_document(document: object) -> str:
-    """JSON, deflated and in base64: small, and no text in it can be taken for markup."""
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-    return base64.b64encode(zlib.compress(text.encode(), level=9)).decode("ascii")
