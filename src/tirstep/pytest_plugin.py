@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,72 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_OWNERS] = {}
 
 
-@dataclass
-class GoldenFixture:
-    """What `tir_golden` is: called with a program, it compares or writes its golden.
-
-    Attributes
-    ----------
-    folder : of this test file's goldens
-    test : the test's name, with its parameters
-    is_updating : whether goldens are written
-    node : the test's id
-    """
-
-    folder: Path
-    test: str
-    is_updating: bool
-    node: str
-    owners: dict[Path, str] = field(repr=False)  # the tests of all goldens of this run
-    claimed: set[Path] = field(default_factory=set)
-
-    def __call__(self, program: Any, name: str = "") -> None:
-        """Hold a program against its golden; the test fails with the diff where they differ.
-
-        Parameters
-        ----------
-        program : an IRModule, a PrimFunc, a Schedule, or a `Run`, whose steps have a golden each
-        name : of the golden; needed where a test has several programs
-        """
-        __tracebackhide__ = True
-        from tirstep.files import write_file
-        from tirstep.lowering_checks import print_module
-        from tirstep.lowering_checks.golden import check_golden_file
-
-        findings: list[Finding] = []
-        for label, module in _list_modules(program):
-            parts = map(str, (self.test, name, label))
-            path = self._claim("-".join(filter(None, parts)))
-            where, text = path.name.removesuffix(SUFFIX), print_module(module)
-            if not self.is_updating:
-                findings += check_golden_file(path, module, where=where, advice=ADVICE)
-            elif not path.is_file() or path.read_bytes() != text.encode():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_file(path, text, durable=False)
-        _fail_with(findings)
-
-    def _claim(self, name: str) -> Path:
-        """The file of a name, which no other call may have."""
-        __tracebackhide__ = True
-        stem = re.sub(r"[^\w.+=]+", "-", re.sub(r"^(test_)+|(?<=-)test_", "", name)).strip("-")
-        path = self.folder / f"{stem}{SUFFIX}"
-        if path in self.claimed or self.owners.setdefault(path, self.node) != self.node:
-            pytest.fail(
-                f"the golden {path.name} is that of another program already; give this one a name "
-                'of its own, as tir_golden(module, "tiled")',
-                pytrace=False,
-            )
-        self.claimed.add(path)
-        return path
-
-
 @pytest.fixture
-def tir_golden(request: pytest.FixtureRequest) -> GoldenFixture:
+def tir_golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Goldens of TIR: ``tir_golden(sch)`` holds a program against a file beside the test.
 
     ``pytest --update-golden`` writes the files; read in git what changed. It is refused under CI.
     """
-    from tirstep.lowering_checks.golden import is_under_ci
+    from tirstep.files import write_file
+    from tirstep.lowering_checks import print_module
+    from tirstep.lowering_checks.golden import check_golden_file, is_under_ci
 
     is_updating = bool(request.config.getoption(UPDATE))
     if is_updating and is_under_ci(os.environ):
@@ -114,8 +56,37 @@ def tir_golden(request: pytest.FixtureRequest) -> GoldenFixture:
         )
     folder, node = request.path.parent / "golden" / request.path.stem, request.node
     test = node.name if node.cls is None else f"{node.cls.__name__}-{node.name}"
-    owners = request.config.stash[_OWNERS]
-    return GoldenFixture(folder, test, is_updating, node.nodeid, owners)
+    owners, claimed = request.config.stash[_OWNERS], set[Path]()  # of this run, and of this test
+
+    def hold(program: Any, name: str = "") -> None:
+        """Hold a program against its golden; the test fails with the diff where they differ.
+
+        Parameters
+        ----------
+        program : an IRModule, a PrimFunc, a Schedule, or a `Run`, whose steps have a golden each
+        name : of the golden; needed where a test has several programs
+        """
+        __tracebackhide__ = True
+        findings: list[Finding] = []
+        for label, module in _list_modules(program):
+            own = "-".join(filter(None, map(str, (test, name, label))))
+            stem = re.sub(r"[^\w.+=]+", "-", re.sub(r"^(test_)+|(?<=-)test_", "", own)).strip("-")
+            path, text = folder / f"{stem}{SUFFIX}", print_module(module)
+            if path in claimed or owners.setdefault(path, node.nodeid) != node.nodeid:
+                pytest.fail(
+                    f"the golden {path.name} is that of another program already; give this one a "
+                    'name of its own, as tir_golden(module, "tiled")',
+                    pytrace=False,
+                )
+            claimed.add(path)
+            if not is_updating:
+                findings += check_golden_file(path, module, where=stem, advice=ADVICE)
+            elif not path.is_file() or path.read_bytes() != text.encode():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_file(path, text, durable=False)
+        _fail_with(findings)
+
+    return hold
 
 
 Check = Callable[..., list[str]]
