@@ -16,14 +16,7 @@ from tirstep.bench import BenchError
 from tirstep.bench.best_table import read_best, record_best, require_table
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.results import Time
-from tirstep.bench.search import (
-    SearchPlan,
-    SearchResult,
-    classify,
-    count_configs,
-    list_candidates,
-    list_configs,
-)
+from tirstep.bench.search import SearchPlan, SearchResult, classify
 from tirstep.bench.session import Settings, Tell
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
@@ -37,24 +30,26 @@ RECIPE = dataclasses.replace(
 
 def test_candidates_are_all_or_a_sample():
     recipe = RECIPES["matmul_shared_blocking"]
-    every = list_configs(recipe, {}, limit=None, seed=0)
-    total = count_configs(recipe, {})
+    plan = SearchPlan(recipe, PROBLEM)
+    every, total = plan.list_configs(None, 0), plan.count_configs()
     assert len(every) == total == 4 * 4 * 3 * 3 * 3 * 3
     assert len({tuple(config.items()) for config in every}) == total
     # The recipe's own sizes come first.
     assert every[0] == {name: recipe.config[name] for name in recipe.choices}
-    some = list_configs(recipe, {}, limit=20, seed=1)
+    some = plan.list_configs(20, 1)
     assert some[0] == every[0]
     assert 20 <= len(some) <= 21
     assert all(config in every for config in some)
-    assert some == list_configs(recipe, {}, limit=20, seed=1)
-    assert some != list_configs(recipe, {}, limit=20, seed=2)
-    fixed = list_configs(recipe, {"tail": "guard", "vector": 2}, limit=None, seed=0)
-    assert len(fixed) == count_configs(recipe, {"vector": 2}) == total // 3
+    assert some == plan.list_configs(20, 1)
+    assert some != plan.list_configs(20, 2)
+    vectors = SearchPlan(recipe, PROBLEM, {"tail": "guard", "vector": 2})
+    fixed = vectors.list_configs(None, 0)
+    assert len(fixed) == vectors.count_configs() == total // 3
     assert all(config["tail"] == "guard" and config["vector"] == 2 for config in fixed)
     among = {"vector": (1, 16), "tail": ("pad",)}
-    few = list_configs(recipe, {"tail": "guard"}, among, limit=None, seed=0)
-    assert len(few) == count_configs(recipe, {"tail": "guard"}, among)
+    plan = SearchPlan(recipe, PROBLEM, {"tail": "guard"}, among)
+    few = plan.list_configs(None, 0)
+    assert len(few) == plan.count_configs()
     assert {config["vector"] for config in few} == {1, 16}
 
 
@@ -174,7 +169,7 @@ def test_too_little_memory_is_told(machine: FakeMachine):
 PREFETCHED = RECIPES["matmul_prefetched"]
 PROBLEM = matmul.problem(256, 256, 64)
 FORECAST = make_forecast(PREFETCHED, PROBLEM, H200)
-EVERY = list_configs(PREFETCHED, {}, limit=None, seed=0)
+EVERY = SearchPlan(PREFETCHED, PROBLEM).list_configs(None, 0)
 FEW = {"thread_tile": (4, 4), "tile_k": 8, "warp": (4, 8), "interleave": 1, "stages": 2}
 
 
@@ -186,12 +181,12 @@ def plan_with_a_model(**changes: Any) -> SearchPlan:
 def test_the_most_promising_come_first_and_a_limit_leaves_the_others_out():
     assert FORECAST is not None
     plan = SearchPlan(PREFETCHED, PROBLEM, forecast=FORECAST)
-    every = list_candidates(plan, 3)
+    every = plan.list_candidates(3)
     assert every[0] == EVERY[0]
     assert {repr(it) for it in EVERY} <= {repr(it) for it in every}
     expected = sorted(map(FORECAST.predict, every[1:]))
     assert [*map(FORECAST.predict, every[1:])] == expected
-    some = list_candidates(dataclasses.replace(plan, limit=41), 3)
+    some = dataclasses.replace(plan, limit=41).list_candidates(3)
     assert some[:31] == every[:31]
     assert len({tuple(config.items()) for config in some}) == 41
     assert max(map(FORECAST.predict, some[31:])) > expected[60]  # the drawn ones
@@ -210,7 +205,7 @@ def test_the_model_s_own_configs_are_candidates_and_the_table_says_what_it_expec
     assert record_best(file, plan, found, {"name": "a", "architecture": "b"}, {})
     assert read_best(file)["a"]["float32"]["256x256x64"]["expected_us"] > 0
     tile = FORECAST.list_best(1)[0]["threads"]
-    own = list_candidates(SearchPlan(PREFETCHED, PROBLEM, {"threads": tile}, forecast=FORECAST), 0)
+    own = SearchPlan(PREFETCHED, PROBLEM, {"threads": tile}, forecast=FORECAST).list_candidates(0)
     assert any(it not in EVERY and it["threads"] == tile for it in own[1:])
 
 

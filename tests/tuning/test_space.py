@@ -7,7 +7,6 @@ import tuned_programs
 from inline_workers import make_plan
 from tvm.ir import assert_structural_equal
 
-from tirstep.bench.search import list_configs
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, find_recipe
@@ -19,7 +18,7 @@ MATMUL, TWICE = get_kernel("matmul").problem(64, 48, 32), tuned_programs.twice_p
 
 def test_a_candidate_is_what_the_recipe_makes_of_a_config() -> None:
     plan = make_plan(TILED, MATMUL)
-    for config in list_configs(TILED, plan.fixed, plan.among, limit=None, seed=0)[:6]:
+    for config in plan.list_configs(None, 0)[:6]:
         assert plan.find_config(config) == config
         sch, reason = schedule(TILED, MATMUL.module, config)
         if reason:
@@ -42,7 +41,7 @@ def test_what_is_no_choice_is_as_in_the_recipes_example() -> None:
     recipe, gelu = find_recipe("gelu_persistent"), get_kernel("gelu").problem(1000)
     plan = make_plan(recipe, gelu, fixed={"blocks": 264})
     assert plan.fixed == {"tail": "guard", "blocks": 264}
-    own = list_configs(recipe, plan.fixed, plan.among, limit=1, seed=0)[0]
+    own = plan.list_configs(1, 0)[0]
     assert schedule(recipe, gelu.module, own)[1] == ""
 
 

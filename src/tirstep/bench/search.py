@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tirstep.files import KeptRows
@@ -44,52 +43,8 @@ FORMAT = 1
 PASSING = ("crashed", "took longer", "does not run")
 """Beginnings of reasons that may have been the machine's: a search tries such a candidate again."""
 
-NONE: Mapping[str, tuple[object, ...]] = MappingProxyType({})
-
 Among = Mapping[str, tuple[object, ...]]
 """Values to choose from, by size: in place of those that a recipe declares."""
-
-
-def count_configs(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
-    """How many combinations of choices a recipe has beside its `fixed` knobs."""
-    choices = {**recipe.choices, **among}
-    return math.prod(len(values) for name, values in choices.items() if name not in fixed)
-
-
-def get_choices(recipe: Recipe, among: Among) -> Among:
-    """The values of each size to search; raises `BenchError` for a recipe without any."""
-    choices = {**recipe.choices, **among}
-    if not choices:
-        raise BenchError(f"{recipe.name} declares no choices, so there is nothing to search")
-    return choices
-
-
-def list_configs(
-    recipe: Recipe, fixed: Sizes, among: Among = NONE, *, limit: int | None, seed: int
-) -> list[Sizes]:
-    """All combinations of a recipe's choices, or `limit` of them at random; each once.
-
-    `fixed` knobs are the same in all of them, as are those of the recipe's example that are no
-    choice, and those in `among` have these values in place of the recipe's. The config that the
-    recipe has by itself comes first, whether they are among its choices or not: what is found is
-    never slower than they. Where `among` has not its own value, the first one there is taken.
-    Raises `BenchError` for a recipe without choices.
-    """
-    choices = {name: it for name, it in get_choices(recipe, among).items() if name not in fixed}
-    own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in choices}
-    own |= {name: it[0] for name, it in among.items() if name in own and own[name] not in it}
-    total, configs = count_configs(recipe, fixed, among), [own]
-    places: Sequence[int] = range(total)
-    if limit is not None and limit < total:
-        places = random.Random(seed).sample(places, limit)
-    for place in places:
-        config: Sizes = {}
-        for name, values in reversed(choices.items()):  # the last one runs fastest
-            place, rest = divmod(place, len(values))
-            config[name] = values[rest]
-        configs.append({name: config[name] for name in choices})
-    example = {it: v for it, v in recipe.default_example.config.items() if it not in choices}
-    return _unique([{**config, **example, **fixed} for config in configs])
 
 
 def _unique(configs: list[Sizes]) -> list[Sizes]:
@@ -118,6 +73,65 @@ class SearchPlan:
     compile_limit: float = 60.0
     peer: Peer = PEERS["torch"]
     forecast: Forecast | None = None
+
+    @property
+    def choices(self) -> dict[str, tuple[object, ...]]:
+        """The values of each size to search; raises `BenchError` for a recipe without any."""
+        choices = {**self.recipe.choices, **self.among}
+        if not choices:
+            raise BenchError(
+                f"{self.recipe.name} declares no choices, so there is nothing to search"
+            )
+        return {name: values for name, values in choices.items() if name not in self.fixed}
+
+    def count_configs(self) -> int:
+        """How many combinations of choices there are."""
+        return math.prod(map(len, self.choices.values()))
+
+    def list_configs(self, limit: int | None, seed: int) -> list[Sizes]:
+        """All combinations of choices, or `limit` of them at random; each once.
+
+        Sizes of the recipe's example that are no choice are in all of them. The config that the
+        recipe has by itself comes first, whether it is among its choices or not: what is found is
+        never slower. Where `among` has not its own value, the first one there is taken. Raises
+        `BenchError` for a recipe without choices.
+        """
+        recipe, choices, total = self.recipe, self.choices, self.count_configs()
+        example = recipe.default_example.config
+        own = {name: example.get(name, recipe.config[name]) for name in choices}
+        own |= {it: v[0] for it, v in self.among.items() if it in own and own[it] not in v}
+        configs: list[Sizes] = [own]
+        places: Sequence[int] = range(total)
+        if limit is not None and limit < total:
+            places = random.Random(seed).sample(places, limit)
+        for place in places:
+            config: Sizes = {}
+            for name, values in reversed(choices.items()):  # the last one runs fastest
+                place, rest = divmod(place, len(values))
+                config[name] = values[rest]
+            configs.append({name: config[name] for name in choices})
+        others = {**{it: v for it, v in example.items() if it not in choices}, **self.fixed}
+        return _unique([{**config, **others} for config in configs])
+
+    def list_candidates(self, seed: int) -> list[Sizes]:
+        """The candidates, the recipe's own config first. With a forecast the most promising come
+        first, and its own configs are there, too; of a limit one of `AT_RANDOM` is drawn.
+        """
+        forecast = self.forecast
+        if forecast is None:
+            return self.list_configs(self.limit, seed)
+        own = [
+            config
+            for config in forecast.list_best(OWN)
+            if all(config[name] == value for name, value in self.fixed.items())
+            and all(config[name] in values for name, values in self.among.items())
+        ]
+        first, *every = _unique([*self.list_configs(MOST, seed), *own])
+        every.sort(key=forecast.predict)
+        limit = len(every) if self.limit is None else min(len(every), self.limit - 1)
+        drawn = min(limit // AT_RANDOM, len(every) - limit)
+        promising, others = every[: limit - drawn], every[limit - drawn :]
+        return [first, *promising, *random.Random(seed).sample(others, drawn)]
 
 
 @dataclass
@@ -158,27 +172,6 @@ class SearchResult:
         if self.best is None or self.peer is None:
             return None
         return self.peer.median_us / self.best.median_us
-
-
-def list_candidates(plan: SearchPlan, seed: int) -> list[Sizes]:
-    """The candidates of a plan, the recipe's own config first. With a forecast the most promising
-    come first, and its own configs are there, too; of a limit one of `AT_RANDOM` is drawn.
-    """
-    recipe, fixed, among, forecast = plan.recipe, plan.fixed, plan.among, plan.forecast
-    if forecast is None:
-        return list_configs(recipe, fixed, among, limit=plan.limit, seed=seed)
-    own = [
-        config
-        for config in forecast.list_best(OWN)
-        if all(config[name] == value for name, value in fixed.items())
-        and all(config[name] in values for name, values in among.items())
-    ]
-    first, *every = _unique([*list_configs(recipe, fixed, among, limit=MOST, seed=seed), *own])
-    every.sort(key=forecast.predict)
-    limit = len(every) if plan.limit is None else min(len(every), plan.limit - 1)
-    drawn = min(limit // AT_RANDOM, len(every) - limit)
-    promising, others = every[: limit - drawn], every[limit - drawn :]
-    return [first, *promising, *random.Random(seed).sample(others, drawn)]
 
 
 def spell_config(config: Mapping[str, object]) -> str:
@@ -263,7 +256,7 @@ def search(
     What `kept` knows is not run again, and it gets every other candidate as it comes. Raises
     `BenchError` where a candidate leaves the device unusable.
     """
-    began, found, candidates = time.monotonic(), SearchResult(), list_candidates(plan, seed)
+    began, found, candidates = time.monotonic(), SearchResult(), plan.list_candidates(seed)
     known = {} if kept is None else kept.find_settled()
     part, new = list[Trial](), list[Sizes]()
     for config in candidates:

@@ -89,7 +89,7 @@ def command(
 
     from tirstep.bench.best_table import record_best, require_table
     from tirstep.bench.cluster import connected
-    from tirstep.bench.search import Trials, count_configs, describe_search, search
+    from tirstep.bench.search import Trials, describe_search, search
     from tirstep.bench.session import Settings
     from tirstep.bench.workers import LocalWorkers
     from tirstep.transforms.recipes.gpus import GPUS, H200
@@ -131,7 +131,7 @@ def command(
                         screen.line((f"{count(known, 'candidate')} known from {trials}", "dim"))
                 found = search(workers, plan, seed, screen.doing, kept)
             screen.line()
-            total = count_configs(plan.recipe, plan.fixed, plan.among)
+            total = plan.count_configs()
             of_all = f" of {total}" if total >= found.tried else ""
             took = ", ".join(f"{it:.1f} s for the {what}" for what, it in found.seconds.items())
             tried = f"{count(found.tried, 'candidate')}{of_all}"
@@ -158,7 +158,7 @@ def make_plans(
     ``threads=16,16`` is one value where a knob takes pairs of rows and columns, as a rung says, or
     another recipe's default; several are ``16x16,8x16``.
     """
-    from tirstep.bench.search import SearchPlan, get_choices
+    from tirstep.bench.search import SearchPlan
     from tirstep.bench.session import require_timeable
     from tirstep.modules import get_kernel
     from tirstep.programs.benching import find_peer
@@ -187,11 +187,10 @@ def make_plans(
     for knob, values in several.items():
         for value in values:  # each must be one that the size can have
             choose_config(replace(request, config={knob: value}), picked, picked.config)
-    get_choices(picked, several)
     peer = find_peer(picked)
-    return [
-        SearchPlan(picked, problem, fixed, several, limit, timeout, peer) for problem in problems
-    ]
+    plans = [SearchPlan(picked, it, fixed, several, limit, timeout, peer) for it in problems]
+    plans[0].count_configs()  # raises where there is nothing to choose
+    return plans
 
 
 def show_result(

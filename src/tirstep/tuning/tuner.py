@@ -22,16 +22,7 @@ from tvm.s_tir import Schedule
 
 from tirstep.bench import BenchError
 from tirstep.bench.results import summarize
-from tirstep.bench.search import (
-    OWN,
-    SearchPlan,
-    SearchResult,
-    Trials,
-    count_configs,
-    list_candidates,
-    list_configs,
-    spell_config,
-)
+from tirstep.bench.search import OWN, SearchPlan, SearchResult, Trials, spell_config
 from tirstep.bench.session import Tell
 from tirstep.bench.workers import Trial
 from tirstep.programs.naming import describe_error
@@ -147,7 +138,7 @@ def list_promising(plan: TunePlan, device: str) -> list[Config]:
         return []
     known = [
         *forecast.list_best(OWN),
-        *list_candidates(replace(plan, forecast=forecast), plan.seed),
+        *replace(plan, forecast=forecast).list_candidates(plan.seed),
     ]
     rung = forecast.recipe
     if rung.kernel_name == "matmul" and rung.family.config is GemmConfig:
@@ -279,11 +270,10 @@ class Tuner:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        recipe, fixed, among = plan.recipe, plan.fixed, plan.among
-        self.own, *others = list_configs(recipe, fixed, among, limit=LISTED, seed=plan.seed)
+        self.own, *others = plan.list_configs(LISTED, plan.seed)
         random.Random(plan.seed).shuffle(others)
-        self.proposals = Proposals([self.own, *plan.promising], others, among, plan.seed)
-        self.found = TuneResult(total=count_configs(recipe, fixed, among))
+        self.proposals = Proposals([self.own, *plan.promising], others, plan.among, plan.seed)
+        self.found = TuneResult(total=plan.count_configs())
         self.right: list[tuple[float, ScheduledConfig]] = []
         self.programs: set[str] = set()
 
