@@ -33,7 +33,6 @@ from .queries import (
     get_loop_name,
     get_outer_loops,
     get_own_loops,
-    get_readers_under,
     get_realize,
     get_root,
     get_sblock_name,
@@ -155,16 +154,11 @@ def list_consumers(
 
     if count(find_all(get_root(sch, block), SBlock)) == count(get_sblocks_under(sch, loop)):
         return []
-    readers = get_readers_under(sch, loop, buffer)
-    hold_in_trace(sch, readers)
+    readers = [it for it in sch.get_child_blocks(loop) if count([sch.get(it)])]
+    for reader in readers:  # instructions with each as an argument of its own change nothing
+        sch.annotate(reader, _HELD, 1)
+        sch.unannotate(reader, _HELD)
     return [readers]
-
-
-def hold_in_trace(sch: Schedule, blocks: Sequence[SBlockRV]) -> None:
-    """Instructions that take each block as an argument of their own, and change nothing."""
-    for block in blocks:
-        sch.annotate(block, _HELD, 1)
-        sch.unannotate(block, _HELD)
 
 
 @transform

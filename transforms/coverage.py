@@ -6,7 +6,7 @@ import itertools
 from typing import Any, NamedTuple
 
 from tvm.ir import Range
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import (
     Analyzer,
@@ -151,23 +151,13 @@ def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[Fo
 def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None:
     """Refuse a schedule in which a reduction would take one of its terms several times.
 
-    `name` is the block's, where it had another one before.
+    Maxima do not mind. A loop that feeds none of the iterators repeats all terms, and loops that
+    feed one with overlaps some, as the windows ``i + r`` of neighbouring ``i``. `name` is the
+    block's, where it had another one before.
     """
-    repeating = find_repetition(sch, block)
-    if repeating is not None:
-        raise TransformError(
-            f"loop '{repeating.loop_var.name}', which runs {repeating.extent} times, would add the "
-            f"same terms to the sums of block '{name or get_sblock_name(sch, block)}' again in "
-            "each iteration",
-            "keep the initialization and the whole reduction inside of that loop",
-        )
-
-
-def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
-    """A loop that has a reduction take its terms again; None for maxima, which do not mind."""
     stores = find_all(sch.get(block).body, BufferStore)
     if all(isinstance(store.value, (Max, Min, And, Or)) for store in stores):
-        return None
+        return
     # The loops around a block over which it adds to sums that were initialized once.
     realize, node, loops = get_realize(sch, block), sch.get(block), get_outer_loops(sch, block)
     reducing = [
@@ -176,7 +166,7 @@ def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
         if iterator.iter_type == IterVar.CommReduce
     ]
     if not reducing:
-        return None
+        return
     if node.init is None:
         # The other blocks that write what it sums up: they initialize it.
         outputs = [region.source for region in node.writes]
@@ -192,19 +182,9 @@ def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
     else:
         feeds = [any(is_used(loop.loop_var, value) for value in reducing) for loop in loops]
         summing = loops[feeds.index(True) :] if any(feeds) else []
-    return find_repeating_loop(realize, summing)
-
-
-def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
-    """A loop, of some around a block, that has it compute a point again; None if none is seen to.
-
-    A loop that feeds none of the iterators does, and loops that feed one with overlaps do, as
-    the windows ``i + r`` of neighbouring ``i``.
-    """
-    running = [loop for loop in loops if constant(loop.extent) != 1]
-    names = [loop.loop_var for loop in running]
-    left = list(running)
-    for values in _group(list(realize.iter_values), names):
+    running = [loop for loop in summing if constant(loop.extent) != 1]
+    left, repeating = list(running), list[For]()
+    for values in _group(list(realize.iter_values), [loop.loop_var for loop in running]):
         feeding = [
             loop for loop in running if any(is_used(loop.loop_var, value) for value in values)
         ]
@@ -216,11 +196,15 @@ def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
             or (len(values) == 1 and _is_mixed_radix(values[0], feeding))
         )
         if not is_shown and meets_again(values, realize.predicate, feeding):
-            return feeding[0]
-    for loop in left:
-        if meets_again([], realize.predicate, [loop]):
-            return loop
-    return None
+            repeating += feeding
+    repeating += [loop for loop in left if meets_again([], realize.predicate, [loop])]
+    if repeating:
+        raise TransformError(
+            f"loop '{repeating[0].loop_var.name}', which runs {repeating[0].extent} times, would "
+            f"add the same terms to the sums of block '{name or get_sblock_name(sch, block)}' "
+            "again in each iteration",
+            "keep the initialization and the whole reduction inside of that loop",
+        )
 
 
 def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:

@@ -262,11 +262,6 @@ def _try_all(columns: list[Any], conditions: list[Any], loops: list[For]) -> Tab
     return tabulate(columns, conditions, dict(zip(variables, map(range, known), strict=True)))
 
 
-def is_of(variables: list[Any], expression: Any) -> bool:
-    """Whether an expression uses no other variables."""
-    return all(is_among(var, variables) for var in undefined_vars(expression))
-
-
 def try_iterations(
     columns: list[Any],
     conditions: list[Any],

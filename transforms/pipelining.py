@@ -175,12 +175,6 @@ def prefetch_asynchronously(
         set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
 
 
-def are_products_first(loop: For) -> bool:
-    """Whether a pipeline computes with a tile before it issues the next copies."""
-    order = [int(place) for place in loop.annotations.get(ORDER, [])]
-    return ASYNC in loop.annotations and order[-1:] == [0]
-
-
 def require_pipeline(sch: Schedule, loop: LoopRV) -> list[Any]:
     """The statements of a loop's body; refuse a loop that cannot become a pipeline."""
     node, name = sch.get(loop), get_loop_name(sch, loop)

@@ -28,11 +28,9 @@ from .schedule import TransformError, transform
 from .tir import (
     constant,
     find_all,
-    find_row_stride,
     get_fed_iterators,
     get_kind,
     get_places,
-    get_regions,
     is_among,
     is_used,
     substitute,
@@ -224,19 +222,6 @@ def require_scalar_place(sch: Schedule, loop: LoopRV) -> None:
                 f"'{outer.loop_var.name}', which has a stage for each statement of its body",
                 "place blocks there before the loop becomes a pipeline",
             )
-
-
-def require_aligned_rows(root: SBlock, blocks: list[SBlock], lanes: int) -> None:
-    """Refuse vectors in padded rows that do not begin at multiples of the vector's length."""
-    for block in blocks:
-        for region in get_regions(block):
-            stride = find_row_stride(root, region.source)
-            if stride is not None and stride % lanes:
-                raise TransformError(
-                    f"the rows of '{region.source.name}' are padded to {stride} elements, so that "
-                    f"vectors of {lanes} would be misaligned",
-                    f"pad to a multiple of {lanes}, or use shorter vectors",
-                )
 
 
 def require_in_iteration(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:

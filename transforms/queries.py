@@ -70,15 +70,6 @@ def get_sblocks_under(sch: Schedule, loop: LoopRV) -> list[SBlock]:
     return find_all(sch.get(loop), SBlock)
 
 
-def get_readers_under(sch: Schedule, loop: LoopRV, buffer: Any) -> list[SBlockRV]:
-    """The blocks under a loop that read a buffer."""
-    return [
-        block
-        for block in sch.get_child_blocks(loop)
-        if any(region.source.same_as(buffer) for region in sch.get(block).reads)
-    ]
-
-
 def get_realize(sch: Schedule, block: SBlockRV) -> SBlockRealize:
     """The realization of a block: where its iterators get their values and its predicate."""
     target = sch.get(block)

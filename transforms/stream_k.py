@@ -34,10 +34,11 @@ from tvm.tirx import (
 )
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
+from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_equal, structural_map
 
-from .enumeration import count_values, is_of
+from .enumeration import count_values
 from .hopper.tma_tiles import TMA_PREFIX
 from .pass_options import set_pipeline
 from .queries import get_loop_name, get_root
@@ -162,7 +163,7 @@ def _adds_up_all(place: Place, buffer: Any, at: int, others: list[Place]) -> boo
     guards = [it for it in place.guards if any(is_used(each, it) for each in variables)]
     if any(is_used(it, value) for value in rest for it in variables):
         return False
-    if not all(is_of(variables, it) for it in guards):
+    if not all(is_among(var, variables) for it in guards for var in undefined_vars(it)):
         return False
     times = count_values(place.values[index], guards, loops)
     takes_all = set(times) == set(range(constant(buffer.shape[at]) or 0))

@@ -11,10 +11,17 @@ from tvm.tirx import FloatImm, For, IndexMap, IntImm
 from .layout import require_copy, require_own_loops
 from .loops import require_constant, require_serial
 from .pass_options import set_pipeline
-from .placement import require_aligned_rows
 from .queries import get_loop_name, get_own_loops, get_root, get_sblock_name, get_sblocks_under
 from .schedule import Int64, TransformError, transform
-from .tir import constant, find_all, get_places, get_regions, is_among, list_allocated
+from .tir import (
+    constant,
+    find_all,
+    find_row_stride,
+    get_places,
+    get_regions,
+    is_among,
+    list_allocated,
+)
 from .vectors import find_longest_vector, find_taken_apart
 
 LANES = (2, 4, 8, 16)
@@ -53,7 +60,7 @@ def vectorize_loop(
             f"loop '{name}' is not the innermost loop of one block (inside: {names})",
             "vectorize the innermost loop of each block by itself",
         )
-    for block in get_sblocks_under(sch, loop):
+    for block in blocks:
         for region in get_regions(block):
             size = lanes * region.source.dtype.itemsize
             if size > max_vector_bytes:
@@ -63,7 +70,14 @@ def vectorize_loop(
                     f"max_vector_bytes={max_vector_bytes}",
                     "split the loop by a smaller size first",
                 )
-    require_aligned_rows(get_root(sch, loop), blocks, lanes)
+    for region in (region for block in blocks for region in get_regions(block)):
+        stride = find_row_stride(get_root(sch, loop), region.source)
+        if stride is not None and stride % lanes:
+            raise TransformError(
+                f"the rows of '{region.source.name}' are padded to {stride} elements, so that "
+                f"vectors of {lanes} would be misaligned",
+                f"pad to a multiple of {lanes}, or use shorter vectors",
+            )
     if fault := find_float8_fault(sch, loop):
         raise TransformError(
             f"loop '{name}' makes vectors of {lanes} elements that {fault}, and CUDA does not "

@@ -138,22 +138,6 @@ def loads_of(expression: Any, buffer: Any) -> list[Any]:
     return [load for load in find_all(expression, TensorLoad) if load.source.same_as(buffer)]
 
 
-def require_definition(block: SBlock) -> None:
-    """Refuse a block that does not compute each element of a buffer by one expression."""
-    store, name = block.body, str(block.name_hint)
-    if any(is_reduced(item) for item in block.iter_vars) or block.init is not None:
-        raise TransformError(
-            f"block '{name}' between the two reduces, too",
-            "divide by its result, or use it, after the consumer's reduction instead of before",
-        )
-    own = {item.var for item in block.iter_vars}
-    if not isinstance(store, BufferStore) or set(store.indices) != own:
-        raise TransformError(
-            f"block '{name}' between the two does not compute one element at each of its points",
-            "inline it first",
-        )
-
-
 def inline(expression: Any, store: BufferStore) -> Any:
     """An expression with each load of a buffer replaced by what defines it."""
 
@@ -533,7 +517,19 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consume
                 raise TransformError(
                     f"'{buffer.name}' between the two is written by several blocks", "make them one"
                 )
-            require_definition(each)
+            store, named = each.body, f"block '{each.name_hint}' between the two"
+            if any(is_reduced(item) for item in each.iter_vars) or each.init is not None:
+                raise TransformError(
+                    f"{named} reduces, too",
+                    "divide by its result, or use it, after the consumer's reduction instead of "
+                    "before",
+                )
+            points = {item.var for item in each.iter_vars}
+            if not isinstance(store, BufferStore) or set(store.indices) != points:
+                raise TransformError(
+                    f"{named} does not compute one element at each of its points",
+                    "inline it first",
+                )
             definitions.insert(0, each)
             term = inline(term, each.body)
     loads = loads_of(term, producer.buffer)

@@ -39,12 +39,12 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_map
 
+from ..annotations import computes_first
 from ..binding import bind_loop
 from ..caching import can_inline_producers, fetch_by_threads, place_copy_at
 from ..gpu_limits import WARP
 from ..inlining import inline_producers
 from ..loops import Tail, require_factors
-from ..pipelining import are_products_first
 from ..queries import get_extent, get_outer_loops, get_own_loops, get_realize, get_sblock_name
 from ..rewriting import open_loops, replace_blocks
 from ..schedule import TransformError, inlines, transform
@@ -455,7 +455,7 @@ def tensorize_warpgroups(
         )
     around = get_outer_loops(sch, sch.get_loops(block)[-3])
     if not any(int(loop.annotations.get(TMA_IN_FLIGHT, 0)) >= in_flight > 0 for loop in around):
-        if in_flight and not any(are_products_first(loop) for loop in around):
+        if in_flight and not any(computes_first(loop) for loop in around):
             raise TransformError(
                 f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave "
                 "groups in flight that read tiles while the next ones are copied to their place",

@@ -28,13 +28,12 @@ from ..recipes.row_ladders import RowConfig
 from ..recipes.rungs import Rung, read_pairs
 from ..recipes.wgmma import WgmmaConfig
 from ..schedule import TransformError, describe_error, inlines, transform
-from ..tir import find_all, replace_fields
+from ..tir import constant, find_all, replace_fields
 from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat, schedule_results
 from .product_plan import (
     CONVOLUTION,
     choose_convolution,
     choose_matmul,
-    is_by_vector,
     match_convolution,
     match_matmul,
     schedule_convolution,
@@ -159,7 +158,11 @@ def _match_several_rows(sch: Schedule) -> Roles | Mismatch:
     roles = match_matmul(sch)
     if isinstance(roles, Mismatch):
         return roles
-    if is_by_vector(sch, roles.blocks[0]) and match_rows(sch):
+    # Of one row, with a sum's elements side by side in the other operand.
+    node = sch.get(roles.blocks[0])
+    *_, row, _, depth = node.iter_vars
+    lies_along = node.reads[-1].region[-1].min.same_as(depth.var)
+    if constant(row.dom.extent) == 1 and lies_along and match_rows(sch):
         reason = (
             f"block '{roles.names[0]}' has one row, and reads each other element once, in order"
         )

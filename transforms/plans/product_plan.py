@@ -150,14 +150,6 @@ def _find_difference(sch: Schedule, block: SBlockRV) -> str:
     return ""
 
 
-def is_by_vector(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether a product has one row, and the other operand has a sum's elements side by side."""
-    node = sch.get(block)
-    *_, row, _, depth = node.iter_vars
-    (*_, last) = node.reads[-1].region
-    return constant(row.dom.extent) == 1 and last.min.same_as(depth.var)
-
-
 def find_factors(store: Any) -> tuple[TensorLoad, TensorLoad] | None:
     """The two loads, perhaps cast, whose product a store adds to what it stores to; or None."""
     if not isinstance(store, BufferStore) or not isinstance(store.value, Add):

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.error import InternalError
-from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import FloorDiv, IterVar
+from tvm.tirx import IterVar
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
@@ -22,7 +21,6 @@ from ..tir import constant, find_all, get_axis, get_elements, is_among
 
 DEVICE = "NVIDIA H200"
 """Of which the models of time know most; others are taken by their properties."""
-_MOST_PACKED = 16
 
 
 @dataclass(frozen=True)
@@ -131,18 +129,6 @@ def find_row_iterators(sch: Schedule, block: SBlockRV, results: Sequence[Any]) -
             used += [var for index in indices for var in undefined_vars(index)]
     found = [it for it in node.iter_vars if not is_among(it.var, used)]
     return found if any(constant(it.dom.extent) != 1 for it in found) else []
-
-
-def find_packing(node: SBlock) -> int:
-    """How many elements of a row stand in one word that a block unpacks; 0 where it has none."""
-    found = [
-        constant(load.indices[-1].b) or 0
-        for load in find_all(node.body, TensorLoad)
-        if "int" in str(load.source.dtype)
-        and len(load.indices)
-        and isinstance(load.indices[-1], FloorDiv)
-    ]
-    return min((number for number in found if 1 < number <= _MOST_PACKED), default=0)
 
 
 def have_same_extents(first: Sequence[Any], second: Sequence[Any]) -> bool:

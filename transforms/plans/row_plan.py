@@ -11,7 +11,7 @@ from tvm.error import InternalError
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, Bind, BufferStore, IterVar, Max, Min, Mul
+from tvm.tirx import Add, Bind, BufferStore, FloorDiv, IterVar, Max, Min, Mul
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.tvm_compat import get_op_name
@@ -27,7 +27,6 @@ from .roles import (
     Mismatch,
     Roles,
     find_obstacle,
-    find_packing,
     find_row_iterators,
     have_same_extents,
     inline_others,
@@ -38,7 +37,7 @@ from .roles import (
 ROWS = "rows"
 PLAIN_ROWS = RowConfig(threads=256, tail="guard")
 """Rows of any length, that are read again by each block."""
-_MANY = 1 << 16
+_MANY, _MOST_PACKED = 1 << 16, 16
 _DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", "cos")
 """Functions whose values are kept where several blocks read them, as far as there are registers."""
 
@@ -273,8 +272,12 @@ def choose_row_configs(
     if height is None:
         chosen, whole = replace(chosen, rows=1), replace(whole, rows=1)
     plain = replace(PLAIN_ROWS, threads=whole.threads, rows=whole.rows)
-    if packed := find_packing(node):
-        plain = replace(plain, vector=packed)
+    # How many elements of a row stand in one word that the block unpacks.
+    words = [it for it in find_all(node.body, TensorLoad) if "int" in str(it.source.dtype)]
+    last = [it.indices[-1] for it in words if len(it.indices)]
+    counts = [constant(index.b) or 0 for index in last if isinstance(index, FloorDiv)]
+    if packed := [count for count in counts if 1 < count <= _MOST_PACKED]:
+        plain = replace(plain, vector=min(packed))
     # Parts of some functions are refused, such as those of a maximum that padding would change.
     return list(dict.fromkeys([chosen, whole, plain, replace(plain, rows=1), PLAIN_ROWS]))
 

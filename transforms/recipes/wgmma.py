@@ -188,7 +188,14 @@ class WgmmaEngine(TensorCoreEngine):
         self.require_room(dtype.itemsize)
         is_batch = len(node.iter_vars) > 3
         if config.transpose == "kernel" and not is_batch and is_across_k(sch, total):
-            transpose_operand(sch, total, operand=1)
+            # A kernel of its own transposes B, through tiles in shared memory.
+            copy = sch.cache_read(total, 1, "global")
+            sch.transform_layout(copy, ("write", 0), lambda row, column: (column, row))
+            row, column = sch.get_loops(copy)
+            sch.reorder(column, row)  # as rows of the result lie, which threads write side by side
+            by_squares = TransposeConfig(tile=64, padding=1, vector=2, tail="guard")
+            for _ in transpose_by_tiles(sch, copy, by_squares):
+                pass
             yield "B_transposed"
         self.lengths = get_row_lengths(sch, total)
         self.rows_of_threads = config.groups, THREADS
@@ -307,17 +314,6 @@ def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
     node = sch.get(total)
     last = node.reads[-1].region[-1].min
     return node.reads[-1].source.dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last)
-
-
-def transpose_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> None:
-    """Let a kernel of its own transpose an operand, through tiles in shared memory."""
-    copy = sch.cache_read(block, operand, "global")
-    sch.transform_layout(copy, ("write", 0), lambda row, column: (column, row))
-    row, column = sch.get_loops(copy)
-    sch.reorder(column, row)  # as rows of the result lie, which threads write side by side
-    config = TransposeConfig(tile=64, padding=1, vector=2, tail="guard")
-    for _ in transpose_by_tiles(sch, copy, config):
-        pass
 
 
 WGMMA = Family(
