@@ -98,27 +98,22 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
             f"there is no pipeline {name!r} for scheduled modules",
             f"use one of {', '.join(PIPELINES)}",
         )
-    root = require_root(sch)
-    if name != PIPELINE and (need := _find_need(sch, root)):
+    root, need = require_root(sch), ""
+    for loop in find_all(sch.get(root), For) if name != PIPELINE else ():
+        what = f"loop '{loop.loop_var.name}'"
+        if not need and TMA_IN_FLIGHT in loop.annotations:
+            need = (
+                f"the copies of {what} would be plain ones, over tiles that wgmma still reads, in"
+            )
+        elif not need and computes_first(loop):
+            need = f"{what}, of asynchronous copies behind products, waits for too few of them in"
+    if OWN_LANES in sch.get(root).annotations:
+        need = "fragments that lay_in_quads has laid out are other ones in"
+    if name != PIPELINE and need:
         raise TransformError(f"{need} the pipeline {name!r}", f"keep the pipeline {PIPELINE!r}")
     if KEY in sch.get(root).annotations:
         sch.unannotate(root, KEY)
     sch.annotate(root, KEY, name)
-
-
-def _find_need(sch: Schedule, root: SBlockRV) -> str:
-    """What of a schedule is wrong in other pipelines than tirstep's; empty for nothing."""
-    if OWN_LANES in sch.get(root).annotations:
-        return "fragments that lay_in_quads has laid out are other ones in"
-    for loop in find_all(sch.get(root), For):
-        name = f"loop '{loop.loop_var.name}'"
-        if TMA_IN_FLIGHT in loop.annotations:
-            return (
-                f"the copies of {name} would be plain ones, over tiles that wgmma still reads, in"
-            )
-        if computes_first(loop):
-            return f"{name}, of asynchronous copies behind products, waits for too few of them in"
-    return ""
 
 
 @query

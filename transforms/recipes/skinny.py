@@ -26,13 +26,12 @@ from ..queries import get_extent, get_own_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..schedule import TransformError
 from ..thread_rows import find_vector
-from ..tir import is_used
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
 from .gpus import Gpu
 from .recipe import Example
 from .rungs import Family, knob, order
-from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths
+from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths, is_along_k
 from .time_model import Sizes
 
 RESIDENT = 1024
@@ -81,7 +80,7 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
                 "matmul_skinny", f"{name}={getattr(config, name)} is no count", "use 1 or more"
             )
     # The columns of a vector: of whole ones is a row of B, which is not transposed.
-    if is_transposed(sch, total):
+    if is_along_k(sch, total):
         vector = 1
     else:
         length = get_row_lengths(sch, total)[1]
@@ -170,12 +169,6 @@ def choose_config(sch: Schedule, sizes: Sizes, gpu: Gpu) -> SkinnyConfig:
         and sizes.k % (config.steps * config.depth * parts) == 0
     )
     return replace(config, split_k=parts, tail="refuse" if divides else "pad")
-
-
-def is_transposed(sch: Schedule, total: SBlockRV) -> bool:
-    """Whether a row of B is along k, so that no vectors of it are columns."""
-    node = sch.get(total)
-    return is_used(node.iter_vars[-1].var, node.reads[-1].region[-1].min)
 
 
 def _bind_grid(

@@ -21,9 +21,9 @@ from ..gpu_limits import WARP
 from ..queries import find_epilogue
 from ..schedule import TransformError
 from ..stream_k import count_parts, share_steps
-from ..tir import constant, is_used
+from ..tir import constant
 from .gpus import H200, Gpu
-from .tiled_product import VECTOR_BYTES, WholeTail
+from .tiled_product import VECTOR_BYTES, WholeTail, is_along_k
 
 _REGISTERS, _THREADS, _BLOCKS, _OTHER_REGISTERS = 1 << 16, 2048, 32, 64
 """Of a multiprocessor; and those of a thread beside its sums."""
@@ -122,8 +122,7 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Siz
     if None in sizes:
         raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
     *outer, m, n, k = (size or 1 for size in sizes)
-    operand = block.reads[-1]
-    across = not is_used(block.iter_vars[-1].var, operand.region[-1].min)
+    operand, across = block.reads[-1], not is_along_k(sch, total)
     result = sch.get(find_epilogue(sch, total) or total).writes[0].source.dtype.itemsize
     return Sizes(m, n, k, operand.source.dtype, tuple(outer), result, across)
 

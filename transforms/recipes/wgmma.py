@@ -40,11 +40,11 @@ from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
 from ..tensor_cores.fragments import get_depth
-from ..tir import constant, is_used
+from ..tir import constant
 from .mma import TYPES, Copies, Store, TensorCoreEngine
 from .recipe import Example
 from .rungs import Family, Pair, knob
-from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths
+from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths, is_along_k
 from .transpose import TransposeConfig, transpose_by_tiles
 
 WgmmaStore = Literal["registers", "shared", "tma"]
@@ -186,8 +186,12 @@ class WgmmaEngine(TensorCoreEngine):
                 "use a smaller tile, or more warpgroups",
             )
         self.require_room(dtype.itemsize)
-        is_batch = len(node.iter_vars) > 3
-        if config.transpose == "kernel" and not is_batch and is_across_k(sch, total):
+
+        def is_across_k() -> bool:
+            return dtype.bits != 16 and not is_along_k(sch, total)
+
+        # B must be transposed, whose elements wgmma reads along k alone.
+        if config.transpose == "kernel" and len(node.iter_vars) == 3 and is_across_k():
             # A kernel of its own transposes B, through tiles in shared memory.
             copy = sch.cache_read(total, 1, "global")
             sch.transform_layout(copy, ("write", 0), lambda row, column: (column, row))
@@ -199,7 +203,7 @@ class WgmmaEngine(TensorCoreEngine):
             yield "B_transposed"
         self.lengths = get_row_lengths(sch, total)
         self.rows_of_threads = config.groups, THREADS
-        if is_across_k(sch, total):
+        if is_across_k():
             config = replace(config, copies="threads", roles=False)
         # CUDA does not compile TVM's vectors of float8 under a guard: zeros come before, then.
         needs_copies = str(dtype).startswith("float8")
@@ -307,13 +311,6 @@ def count_slot_bytes(row: int) -> int:
     """Of a row of so many bytes of a tile, those that slots of its slabs have room for at least."""
     slabs, is_even = row // _SLAB_BYTES, row % (SLOTS * _SLAB_BYTES) == 0
     return SLOTS * _SLAB_BYTES if slabs > SLOTS and is_even else row
-
-
-def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
-    """Whether B must be transposed, whose elements wgmma reads along k alone."""
-    node = sch.get(total)
-    last = node.reads[-1].region[-1].min
-    return node.reads[-1].source.dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last)
 
 
 WGMMA = Family(
