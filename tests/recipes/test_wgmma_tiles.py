@@ -15,7 +15,7 @@ from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.costs import read_tiles
 from tirstep.transforms.recipes.gpus import H200
 from tirstep.transforms.recipes.matmul_best import choose_for, rank_wgmma, rank_wgmma_gathered
-from tirstep.transforms.recipes.time_model import Product, Sizes
+from tirstep.transforms.recipes.time_model import Product
 
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}
@@ -130,7 +130,8 @@ def test_what_stays_is_right():
     ],
 )
 def test_what_is_chosen_where_something_does_not_divide_or_is_transposed(shape, dtype, expected):
-    sizes = Sizes(*shape, DataType(dtype), (), 2 if dtype == "bfloat16" else 4, across_k=True)
+    stored = 2 if dtype == "bfloat16" else 4
+    sizes = Product.of(*shape, DataType(dtype), stored=stored, across_k=True)
     config = vars(choose_for(sizes, "matmul_wgmma", H200.name).config)
     assert {name: config[name] for name in expected} == expected
 

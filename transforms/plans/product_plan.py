@@ -28,7 +28,7 @@ from ..recipes import gemm, mma, wgmma
 from ..recipes.gpus import read_gpu
 from ..recipes.matmul_best import ENGINES, choose_for, rank_gemm
 from ..recipes.tiled_product import Groups, group_iterators
-from ..recipes.time_model import Sizes
+from ..recipes.time_model import Product
 from ..reduction import HALVES, widen_sums
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
@@ -186,20 +186,20 @@ def choose_matmul(
     if None in extents:
         return [OPEN_MATMUL]
     *outer, m, n, k = (extent or 1 for extent in extents)
-    sizes = Sizes(m, n, k, node.reads[-1].source.dtype, tuple(outer))
+    sizes = Product.of(m, n, k, node.reads[-1].source.dtype, outer)
     is_narrow = str(node.iter_vars[0].var.ty.dtype) == "int32"
     return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores, is_narrow=is_narrow)
 
 
 def choose_for_sizes(
-    sizes: Sizes, *, device: str, tensor_cores: bool, is_narrow: bool = True
+    sizes: Product, *, device: str, tensor_cores: bool, is_narrow: bool = True
 ) -> list[MatmulConfig]:
     """The configs of `choose_matmul` for a product of known sizes.
 
     `is_narrow` says that indices have 32 bits, as those of wgmma's instructions.
     """
     gpu = read_gpu(device)
-    ranked: list[gemm.GemmConfig] = [each.config for each in rank_gemm(sizes.product, gpu)[:_TRIED]]
+    ranked: list[gemm.GemmConfig] = [each.config for each in rank_gemm(sizes, gpu)[:_TRIED]]
     simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
     found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in HALVES:
@@ -273,7 +273,8 @@ def choose_convolution(
         math.prod(constant(node.iter_vars[at].dom.extent) or 1 for at in group)
         for group in groups[:3]
     )
-    sizes = Sizes(rows, columns, steps, node.reads[-1].source.dtype, across_k=groups.across_k)
+    dtype = node.reads[-1].source.dtype
+    sizes = Product.of(rows, columns, steps, dtype, across_k=groups.across_k)
     return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores)
 
 

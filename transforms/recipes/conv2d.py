@@ -146,7 +146,7 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     block, tail = make_product(sch, "pad")
     yield "product_of_matrices"
     sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
-    (best, *_) = rank_wgmma_gathered(sizes.product, find_gpu(device))
+    (best, *_) = rank_wgmma_gathered(sizes, find_gpu(device))
     # The copies gather pixels of windows, which the TMA does not.
     config = replace(best.config, tail=tail, copies="threads", roles=False, store="shared")
     yield from wgmma.WgmmaEngine(sch, config).schedule(block)

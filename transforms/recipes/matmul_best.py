@@ -39,7 +39,6 @@ from .time_model import (
     Costs,
     Product,
     Ranked,
-    Sizes,
     TileRate,
     choose_tail,
     estimate,
@@ -160,7 +159,6 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
         read_gpu(device)
         instead = "matmul_prefetched with sizes"
     sizes, gpu = read_sizes(sch, sch.get_sblock("C"), recipe_name, instead), find_gpu(device)
-    product = sizes.product
     if recipe_name == "matmul_best":
         given = find_tuned("matmul", device=device, dtype=str(sizes.dtype), shape=sizes.shape)
         tuned = [] if given is None else [_read_config(given)]
@@ -169,7 +167,7 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
                 return Choice(config, SEARCHED)
         if not tuned and sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k:
             return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
-        ranked = [it.config for it in rank_gemm(product, gpu)]
+        ranked = [it.config for it in rank_gemm(sizes, gpu)]
         if (
             str(sizes.dtype) != "float32"
         ):  # types of other sizes have rules of their own for vectors
@@ -188,10 +186,10 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
     if sizes.k <= SHORT_K and tiles <= _FEW_TILES * gpu.multiprocessors:
         by_mma |= {"tile": (32, 32), "stages": 1}
         return Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
-    most = rank_wgmma(product, gpu)[0].choice.us + count_copies(product, gpu)
+    most = rank_wgmma(sizes, gpu)[0].choice.us + count_copies(sizes, gpu)
     chosen = None
     if sizes.n <= _FEW_COLUMNS:  # slices of k for all, each of which reads rows of A once
-        costs, read = read_costs("matmul"), sizes.m * sizes.k * product.size / _READ_BYTES_PER_US
+        costs, read = read_costs("matmul"), sizes.m * sizes.k * sizes.size / _READ_BYTES_PER_US
         slower = H200.gigabytes / gpu.gigabytes
         us = costs.launch_us + _READ_US + slower * read + costs.sums_us
         if us < most:
@@ -199,7 +197,7 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
             by_mma["split_k"] = max(1, min(wanted, sizes.k // SHORT_K))
             by_mma |= {"tile": (64, 16), "stages": 2, "layout": "padded"}
             most, chosen = us, Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
-    for it in rank_gemm(product, gpu):
+    for it in rank_gemm(sizes, gpu):
         if _SLOWER * it.choice.us >= most:
             break
         if fits(sch, it.config):
@@ -219,25 +217,26 @@ def find_gpu(device: str) -> Gpu:
     return read_gpu(device) if device in GPUS or "=" in device else H200
 
 
-def choose_for(sizes: Sizes, table: str, device: str) -> Choice:
+def choose_for(sizes: Product, table: str, device: str) -> Choice:
     """The config of tensor cores that a table of searches has for a product, or else the model's.
 
     Tiles of wgmma that are transposed are copied by threads, but behind a kernel: there tiles come
     first that divide the problem, whose results the TMA stores.
     """
-    product, gpu, by_wgmma = sizes.product, find_gpu(device), table.endswith("wgmma")
-    given = find_tuned(table, device=device, dtype=sizes.type_name, shape=sizes.shape)
+    gpu, by_wgmma = find_gpu(device), table.endswith("wgmma")
+    name = "tf32" if str(sizes.dtype) == "float32" else str(sizes.dtype)  # as it is multiplied
+    given = find_tuned(table, device=device, dtype=name, shape=sizes.shape)
     if given is not None:
         make: Any = WgmmaConfig if by_wgmma else MmaConfig
         config = make(**read_pairs(given))
     elif not by_wgmma:
-        config = rank_mma(product, gpu)[0].config
+        config = rank_mma(sizes, gpu)[0].config
     elif not sizes.across_k or sizes.dtype.bits == 16:
-        config = rank_wgmma(product, gpu)[0].config
+        config = rank_wgmma(sizes, gpu)[0].config
     elif sizes.outer or sizes.m < wgmma.REUSED:
-        config = rank_wgmma_gathered(product, gpu, transposes=True)[0].config
+        config = rank_wgmma_gathered(sizes, gpu, transposes=True)[0].config
     else:
-        ranked = [it.config for it in rank_wgmma(product, gpu)]
+        ranked = [it.config for it in rank_wgmma(sizes, gpu)]
         whole = (it for it in ranked if choose_tail(sizes, it.tile, it.tile_k) == "refuse")
         config = next(whole, ranked[0])
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)

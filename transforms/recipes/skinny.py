@@ -32,7 +32,7 @@ from .gpus import Gpu
 from .recipe import Example
 from .rungs import Family, knob, order
 from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths, is_along_k
-from .time_model import Sizes
+from .time_model import Product
 
 RESIDENT = 1024
 """Threads of each multiprocessor that read at the same time."""
@@ -145,7 +145,7 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
         yield "parts_added"
 
 
-def choose_config(sch: Schedule, sizes: Sizes, gpu: Gpu) -> SkinnyConfig:
+def choose_config(sch: Schedule, sizes: Product, gpu: Gpu) -> SkinnyConfig:
     """The config for few rows, by rules.
 
     They are those of 434 measurements on an H200, of 1 to 8 rows by seven pairs of n and k, in
@@ -158,7 +158,7 @@ def choose_config(sch: Schedule, sizes: Sizes, gpu: Gpu) -> SkinnyConfig:
     if blocks <= FEW_BLOCKS and sizes.k >= LONG:
         config = replace(config, depth=16)
     wanted = round(gpu.multiprocessors * RESIDENT / (config.threads * config.depth) / blocks)
-    is_whole = sizes.k % (VECTOR_BYTES // sizes.dtype.itemsize) == 0
+    is_whole = sizes.k % (VECTOR_BYTES // sizes.size) == 0
     rounds = sizes.k // (2 * config.depth)
     if sizes.m <= (4 if is_whole else 2) and rounds // 8 >= wanted:
         config = replace(config, steps=8)

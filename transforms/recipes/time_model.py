@@ -10,7 +10,7 @@ performance model for multicore architectures, 2009).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -50,6 +50,11 @@ _STORING_THREADS = 256
 class Product(NamedTuple):
     """A product of (m, k) by (k, n), so many of them, of elements of `size` bytes, and results of
     `stored` bytes, 0 where they are as wide as operands.
+
+    Attributes
+    ----------
+    dtype, outer : of the operands of a kernel, and the sizes of its batch; None and () of others
+    across_k : whether neighbours in memory of B are of one step of k
     """
 
     m: int
@@ -58,6 +63,17 @@ class Product(NamedTuple):
     size: int
     batch: int = 1
     stored: int = 0
+    dtype: Any = None
+    outer: tuple[int, ...] = ()
+    across_k: bool = False
+
+    @classmethod
+    def of(
+        cls, m: int, n: int, k: int, dtype: Any, outer: Sequence[int] = (), **more: Any
+    ) -> Product:
+        """That of operands of a type."""
+        batch = math.prod(outer)
+        return cls(m, n, k, dtype.itemsize, batch, dtype=dtype, outer=tuple(outer), **more)
 
     @property
     def cells(self) -> int:
@@ -69,48 +85,18 @@ class Product(NamedTuple):
         """Of an element of the results."""
         return self.stored or self.size
 
-
-class Sizes(NamedTuple):
-    """A matmul of (m, k) by (k, n), the data type of its operands, and the sizes of its batch.
-
-    Attributes
-    ----------
-    stored : bytes of an element of the result; 0 as of the operands
-    across_k : whether neighbours in memory of B are of one step of k
-    """
-
-    m: int
-    n: int
-    k: int
-    dtype: Any
-    outer: tuple[int, ...] = ()
-    stored: int = 0
-    across_k: bool = False
-
-    @property
-    def product(self) -> Product:
-        """What the model of time knows of it."""
-        return Product(
-            self.m, self.n, self.k, self.dtype.itemsize, math.prod(self.outer), self.stored
-        )
-
     @property
     def has_whole_rows(self) -> bool:
         """Whether rows along n and along k are whole vectors of 16 bytes."""
-        return all(it * self.dtype.itemsize % VECTOR_BYTES == 0 for it in (self.n, self.k))
+        return all(it * self.size % VECTOR_BYTES == 0 for it in (self.n, self.k))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the kernel."""
         return (*self.outer, self.m, self.n, self.k)
 
-    @property
-    def type_name(self) -> str:
-        """Of the operands, as tensor cores multiply them."""
-        return "tf32" if str(self.dtype) == "float32" else str(self.dtype)
 
-
-def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
+def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Product:
     """The sizes of a product's block, the outer ones those of a batch; refuses those that are left
     open, and names a recipe instead.
     """
@@ -124,10 +110,11 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Siz
     *outer, m, n, k = (size or 1 for size in sizes)
     operand, across = block.reads[-1], not is_along_k(sch, total)
     result = sch.get(find_epilogue(sch, total) or total).writes[0].source.dtype.itemsize
-    return Sizes(m, n, k, operand.source.dtype, tuple(outer), result, across)
+    dtype = operand.source.dtype
+    return Product.of(m, n, k, dtype, outer, stored=result, across_k=across)
 
 
-def choose_tail(sizes: Sizes, tile: tuple[int, int], depth: int) -> WholeTail:
+def choose_tail(sizes: Product, tile: tuple[int, int], depth: int) -> WholeTail:
     """What happens where a tile of so many steps of k does not divide."""
     if sizes.m % tile[0] == sizes.n % tile[1] == sizes.k % depth == 0:
         return "refuse"
