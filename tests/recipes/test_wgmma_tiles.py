@@ -130,10 +130,9 @@ def test_what_stays_is_right():
     ],
 )
 def test_what_is_chosen_where_something_does_not_divide_or_is_transposed(shape, dtype, expected):
-    stored = 2 if dtype == "bfloat16" else 4
-    sizes = Product.of(*shape, DataType(dtype), stored=stored, across_k=True)
-    config = vars(choose_for(sizes, "matmul_wgmma", H200.name).config)
-    assert {name: config[name] for name in expected} == expected
+    told = {"stored": 2 if dtype == "bfloat16" else 4, "across_k": True}
+    chosen = choose_for(Product.of(*shape, DataType(dtype), **told), "matmul_wgmma", H200.name)
+    assert {name: getattr(chosen.config, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
