@@ -66,56 +66,90 @@ class NamedBarriers:
     gpu: SimulatedGpu
     _made: dict[tuple[int, int], NamedBarrier] = field(default_factory=dict)
 
-    def arrive(
-        self, threads: Threads, warp: Array, number: int, count: int
-    ) -> tuple[tuple[int, int], int]:
-        """A warp comes; returns what names the barrier, and how often it was complete before."""
-        batch, lane = threads.state.batch, int(warp[0])
-        key = int(batch.block[lane, 0]), number
-        if key not in self._made:
-            zeros = np.zeros(batch.group, np.int64)
-            self._made[key] = NamedBarrier(count, zeros, zeros.copy())
-        barrier = self._made[key]
-        if barrier.come == 0:
-            barrier.expected, barrier.first = count, lane
-        elif barrier.expected != count:
-            others = threads.state.describe_lane(barrier.first)
-            text = f"for {count} threads, and {others} has come for {barrier.expected}"
-            self.report(threads, lane, number, text)
-        phase = barrier.phase
-        self._gather(barrier, warp)
-        barrier.come += WARP
-        if barrier.come >= barrier.expected:
-            barrier.released = np.maximum(barrier.released, barrier.gathered)
-            barrier.come, barrier.phase = 0, barrier.phase + 1
-            self.gpu.mbarriers.progress += 1
-        return key, phase
-
-    def _gather(self, barrier: NamedBarrier, warp: Array) -> None:
-        """What the threads of a warp did before, and what they know of others."""
-        state = self.gpu.state
+    def come(self, threads: Threads, number: Any, *rest: Any) -> list[_Waiting]:
+        """Each warp comes to the barrier that its threads name, and says what it has done before,
+        and what it knows of others.
+        """
+        self.gpu.begin_knowing()
+        state, batch = threads.state, threads.state.batch
         assert state.known is not None
-        known = np.maximum(state.known[0, warp].max(axis=0), state.get_all_since(int(warp[0])))
-        barrier.gathered = np.maximum(barrier.gathered, known)
-        barrier.gathered[warp % state.batch.group] = state.interval + 1
+        everybody = -(-batch.threads // WARP) * WARP
+        asked = next((each for each in rest if not isinstance(each, str)), everybody)
+        come = []
+        for warp in threads.groups(WARP):
+            lane = int(warp[0])
+            at, count = (int(pick(each, lane)) for each in (number, asked))
+            if at == 0:
+                raise UnsupportedError(
+                    f"the simulator keeps barrier 0, which {threads.name} names, for "
+                    "__syncthreads: name another one"
+                )
+            wrong = []
+            if not 0 < at < MAX_BARRIERS:
+                wrong.append(f"which is none (1 to {MAX_BARRIERS - 1} can be)")
+            if count <= 0 or count % WARP:
+                wrong.append(f"for {count} threads, which are no whole warps")
+            for text in wrong:
+                self._report(threads, lane, at, text)
+            if wrong:
+                continue
+            zeros = np.zeros((2, batch.group), np.int64)
+            key = int(batch.block[lane, 0]), at
+            barrier = self._made.setdefault(key, NamedBarrier(count, *zeros))
+            if barrier.come == 0:
+                barrier.expected, barrier.first = count, lane
+            elif barrier.expected != count:
+                others = state.describe_lane(barrier.first)
+                text = f"for {count} threads, and {others} has come for {barrier.expected}"
+                self._report(threads, lane, at, text)
+            come.append((warp, key, barrier.phase))
+            known = np.maximum(state.known[0, warp].max(axis=0), state.get_all_since(lane))
+            np.maximum(barrier.gathered, known, out=barrier.gathered)
+            barrier.gathered[warp % batch.group] = state.interval + 1
+            barrier.come += WARP
+            if barrier.come >= barrier.expected:
+                np.maximum(barrier.released, barrier.gathered, out=barrier.released)
+                barrier.come, barrier.phase = 0, barrier.phase + 1
+                self.gpu.mbarriers.progress += 1
+        self.gpu.begin_step()
+        return come
 
-    def is_over(self, warp: Array, key: tuple[int, int], phase: int) -> bool:
-        """Whether a warp's wait ends, which makes known to it what was done before."""
-        barrier, known = self._made[key], self.gpu.state.known
-        if barrier.phase == phase:
-            return False
-        assert known is not None
-        known[0, warp] = np.maximum(known[0, warp], barrier.released)
-        return True
+    def wait(self, threads: Threads, waiting: list[_Waiting]) -> None:
+        """All warps that wait go on together, and know then of what was done before; meanwhile
+        other parts of the kernel run. Those that would wait forever return, so that the run goes
+        on.
+        """
+        state = threads.state
+        assert state.known is not None
+        while waiting:
+            over = [it for it in waiting if self._made[it[1]].phase != it[2]]
+            for warp, key, _ in over:
+                released = self._made[key].released
+                state.known[0, warp] = np.maximum(state.known[0, warp], released)
+            waiting = [it for it in waiting if self._made[it[1]].phase == it[2]]
+            if not waiting or self.gpu.let_others_run():
+                continue
+            # Warps of one warpgroup run in step: that some wait for others need be no deadlock.
+            inside = state.get_active(self.gpu.part)
+            if state.exited is not None:
+                inside = inside & ~state.exited
+            blocks = state.batch.block[threads.active]
+            if (inside & ~threads.active & np.isin(state.batch.block, blocks)).any():
+                raise UnsupportedError(
+                    "the simulator runs the warps of a warpgroup in step, and some of one wait at "
+                    f"{threads.name} while others do not come to it"
+                )
+            for warp, key, _ in waiting:
+                barrier = self._made[key]
+                barrier.is_stuck = True
+                text = f"waits forever: {barrier.come} of {barrier.expected} threads have come"
+                self._report(threads, int(warp[0]), key[1], text, kind=DEADLOCK)
+            threads.state.exit_threads(threads.get_mask(np.array([it[0] for it in waiting])))
+            return
 
-    def report_deadlock(self, threads: Threads, warp: Array, key: tuple[int, int]) -> None:
-        """A warp waits forever."""
-        barrier = self._made[key]
-        barrier.is_stuck = True
-        text = f"waits forever: {barrier.come} of {barrier.expected} threads have come"
-        self.report(threads, int(warp[0]), key[1], text, kind=DEADLOCK)
-
-    def report(self, threads: Threads, lane: int, number: int, text: str, kind: str = KIND) -> None:
+    def _report(
+        self, threads: Threads, lane: int, number: int, text: str, kind: str = KIND
+    ) -> None:
         """A finding about what a lane does at a barrier."""
         who = threads.state.describe_lane(lane)
         message = f"{threads.name} of barrier {number} by {who} {text}"
@@ -133,79 +167,17 @@ class NamedBarriers:
                 self.gpu.state.log.add_sentence(KIND, message)
 
 
-def _arrive(threads: Threads, number: Any, *rest: Any) -> None:
-    _come(threads, number, rest)
-
-
-def _sync(threads: Threads, number: Any, *rest: Any) -> None:
-    """All lanes that wait go on together; meanwhile other parts of the kernel run."""
-    barriers, waiting = threads.gpu.named_barriers, _come(threads, number, rest)
-    while waiting:
-        waiting = [it for it in waiting if not barriers.is_over(*it)]
-        if waiting and not threads.gpu.let_others_run():
-            _require_whole(threads)
-            _report_deadlocks(threads, waiting)
-            return
-
-
 _Waiting = tuple[Array, tuple[int, int], int]
 """A warp, the barrier that it waits at, and how often that was complete before."""
 
 
-def _come(threads: Threads, number: Any, rest: tuple[Any, ...]) -> list[_Waiting]:
-    """Each warp comes to the barrier that its threads name."""
-    gpu = threads.gpu
-    gpu.begin_knowing()
-    everybody = -(-threads.state.batch.threads // WARP) * WARP
-    count = next((each for each in rest if not isinstance(each, str)), everybody)
-    come = []
-    for warp in threads.groups(WARP):
-        at, size = (int(pick(each, int(warp[0]))) for each in (number, count))
-        if _is_right(threads, warp, at, size):
-            come.append((warp, *gpu.named_barriers.arrive(threads, warp, at, size)))
-    gpu.begin_step()
-    return come
+def _arrive(threads: Threads, *arguments: Any) -> None:
+    threads.gpu.named_barriers.come(threads, *arguments)
 
 
-def _is_right(threads: Threads, warp: Array, number: int, count: int) -> bool:
-    """Whether a barrier can be named so; a finding where not."""
-    if number == 0:
-        raise UnsupportedError(
-            f"the simulator keeps barrier 0, which {threads.name} names, for __syncthreads: name "
-            "another one"
-        )
-    wrong = []
-    if not 0 < number < MAX_BARRIERS:
-        wrong.append(f"which is none (1 to {MAX_BARRIERS - 1} can be)")
-    if count <= 0 or count % WARP:
-        wrong.append(f"for {count} threads, which are no whole warps")
-    for text in wrong:
-        threads.gpu.named_barriers.report(threads, int(warp[0]), number, text)
-    return not wrong
-
-
-def _require_whole(threads: Threads) -> None:
-    """Warps of one warpgroup run in step: that some wait for others need be no deadlock."""
-    state, part = threads.state, threads.gpu.part
-    inside = state.get_active(part)
-    if state.exited is not None:
-        inside = inside & ~state.exited
-    blocks = state.batch.block[threads.active]
-    missing = inside & ~threads.active & np.isin(state.batch.block, blocks)
-    if missing.any():
-        raise UnsupportedError(
-            f"the simulator runs the warps of a warpgroup in step, and some of one wait at "
-            f"{threads.name} while others do not come to it"
-        )
-
-
-def _report_deadlocks(threads: Threads, waiting: list[_Waiting]) -> None:
-    """These warps would wait forever; they return, so that the run goes on."""
-    stuck = np.zeros((threads.lanes, 1), bool)
-    for warp, key, _ in waiting:
-        threads.gpu.named_barriers.report_deadlock(threads, warp, key)
-        stuck[warp] = True
-    threads.state.exit_threads(stuck)
+def _sync(threads: Threads, *arguments: Any) -> None:
+    barriers = threads.gpu.named_barriers
+    barriers.wait(threads, barriers.come(threads, *arguments))
 
 
 NAMED_BARRIERS: dict[str, Semantics] = {
