@@ -139,14 +139,6 @@ def _get_offsets(pointer: Pointer, size: int) -> Array:
     return np.arange(max(1, size // pointer.dtype.itemsize))
 
 
-def _commit(threads: Threads, *modifiers: str) -> None:
-    threads.commit(CP_ASYNC)
-
-
-def _wait(threads: Threads, in_flight: int, *modifiers: str) -> None:
-    threads.wait(CP_ASYNC, in_flight)
-
-
 def _wait_for_all(threads: Threads, *modifiers: str) -> None:
     threads.commit(CP_ASYNC)
     threads.wait(CP_ASYNC)
@@ -160,7 +152,7 @@ ASYNC_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_cg_src_size": _copy,
     "ptx.cp_async_ca_ignore_src": _copy,
     "ptx.cp_async_cg_ignore_src": _copy,
-    "ptx.cp_async_commit_group": _commit,
-    "ptx.cp_async_wait_group": _wait,
+    "ptx.cp_async_commit_group": lambda threads, *_: threads.commit(CP_ASYNC),
+    "ptx.cp_async_wait_group": lambda threads, left, *_: threads.wait(CP_ASYNC, left),
     "ptx.cp_async_wait_all": _wait_for_all,
 }

@@ -293,15 +293,11 @@ def _wait(threads: Threads, in_flight: Any, *modifiers: str) -> None:
         threads.wait(WRITTEN, in_flight)
 
 
-def _ignore(threads: Threads, *arguments: Any) -> None:
-    """A prefetch of a tensor map, which changes no value."""
-
-
 BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_g2s_cluster": _load_tensor,
     "ptx.cp_async_bulk_g2s_cluster": _load,
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
     "ptx.cp_async_bulk_commit_group": _commit,
     "ptx.cp_async_bulk_wait_group": _wait,
-    "ptx.prefetch": _ignore,
+    "ptx.prefetch": lambda threads, *_: None,  # of a tensor map: it changes no value
 }

@@ -179,12 +179,6 @@ def _constant(value: Any) -> Evaluate:
     return lambda gpu, mask: value
 
 
-def _get_integer(node: Any) -> int:
-    """The value of an integer; a truth, whose inverse is no ``~`` of it, as one of Python's."""
-    value = int(node.value)
-    return bool(value) if str(node.ty.dtype) == "bool" else value
-
-
 def _variable(node: Any) -> Evaluate:
     key = hash(node)
 
@@ -370,15 +364,16 @@ def _call_function(name: str, node: Any) -> Evaluate:
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
         threads = Threads(gpu, mask, name, location or gpu.location)
-        return semantics(threads, *(_pass(value(gpu, mask), threads) for value in values))
+        given = (value(gpu, mask) for value in values)
+        return semantics(
+            threads,
+            *(
+                Pointer(threads, it.memory, it.offset) if isinstance(it, Address) else it
+                for it in given
+            ),
+        )
 
     return run
-
-
-def _pass(value: Any, threads: Threads) -> Any:
-    if isinstance(value, Address):
-        return Pointer(threads, value.memory, value.offset)
-    return value
 
 
 def is_tensor_map(statement: Any) -> bool:
@@ -415,7 +410,10 @@ _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     "cuda.cvta_generic_to_shared": lambda node: translate(node.args[0]),
 }
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
-    "IntImm": lambda node: _constant(_get_integer(node)),
+    # A truth, whose inverse is no ``~`` of it, as one of Python's.
+    "IntImm": lambda node: _constant(
+        bool(node.value) if str(node.ty.dtype) == "bool" else int(node.value)
+    ),
     "FloatImm": lambda node: _constant(get_numpy_dtype(node.ty.dtype).type(node.value)),
     "StringImm": lambda node: _constant(str(node.value)),
     "Var": _variable,

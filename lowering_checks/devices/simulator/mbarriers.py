@@ -298,7 +298,10 @@ def _for_each(method: Callable[..., None]) -> Semantics:
 
 
 def _wait(threads: Threads, pointer: Pointer, parity: Any, *, is_of_cluster: bool = False) -> None:
-    """All lanes that wait go on together; meanwhile other parts of the kernel may run."""
+    """All lanes that wait go on together; meanwhile other parts of the kernel may run.
+
+    Threads that would wait forever return, so that the run goes on.
+    """
     mbarriers, waiting = threads.gpu.mbarriers, get_lanes(threads)
     while waiting:
         waiting = [
@@ -309,20 +312,12 @@ def _wait(threads: Threads, pointer: Pointer, parity: Any, *, is_of_cluster: boo
             )
         ]
         if waiting and not threads.gpu.let_others_run():
-            _report_deadlock(threads, pointer, waiting)
+            barrier = mbarriers.get(threads, pointer, waiting[0])
+            assert barrier is not None
+            text = f"waits forever for the end of phase {barrier.phase}, {barrier.describe_lack()}"
+            mbarriers.report(threads, pointer, waiting[0], text, kind=DEADLOCK)
+            threads.state.exit_threads(threads.get_mask(np.array(waiting)))
             return
-
-
-def _report_deadlock(threads: Threads, pointer: Pointer, waiting: list[int]) -> None:
-    """These threads would wait forever; they return, so that the run goes on."""
-    mbarriers, lane = threads.gpu.mbarriers, waiting[0]
-    barrier = mbarriers.get(threads, pointer, lane)
-    assert barrier is not None
-    text = f"waits forever for the end of phase {barrier.phase}, {barrier.describe_lack()}"
-    mbarriers.report(threads, pointer, lane, text, kind=DEADLOCK)
-    stuck = np.zeros((threads.lanes, 1), bool)
-    stuck[waiting] = True
-    threads.state.exit_threads(stuck)
 
 
 def _fence_initialization(threads: Threads, *modifiers: str) -> None:
@@ -355,10 +350,6 @@ def _elect(threads: Threads) -> Array:
     return chosen
 
 
-def _pass_warp_barrier(threads: Threads) -> None:
-    threads.gpu.pass_warp_barrier(threads.mask)
-
-
 def _set_registers(threads: Threads, *arguments: Any) -> None:
     """setmaxnreg changes no value; all threads of a warpgroup run it, and wait for registers."""
     counts = [each for each in arguments if not isinstance(each, str)]
@@ -382,5 +373,5 @@ MBARRIERS: dict[str, Semantics] = {
     "ptx.setmaxnreg": _set_registers,
     **WAITS,
     "cuda.elect_sync": _elect,
-    "cuda.warp_sync": _pass_warp_barrier,
+    "cuda.warp_sync": lambda threads: threads.gpu.pass_warp_barrier(threads.mask),
 }

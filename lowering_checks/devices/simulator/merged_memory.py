@@ -121,7 +121,7 @@ def get_origins(body: Any, merged: Any) -> dict[Var, Origin]:
         return {}
     origins: dict[Var, Origin] = {}
     for buffer, view, before, after in _pair_uses(body, merged):
-        if buffer in bases and _is_integer(before):
+        if buffer in bases and "int" in str(getattr(getattr(before, "ty", None), "dtype", "")):
             origin = Origin(numbers[bases[buffer]], find_offset(before, after))
             same = origins.setdefault(view, origin) == origin
             origins[view] = origin if same else Origin(origin.buffer, None)
@@ -143,10 +143,6 @@ def _pair_uses(body: Any, merged: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
             view = get_pointed(data)
             if view is not None:
                 yield find_base(old.args[place]), view, old.args[place + 1], new.args[place + 1]
-
-
-def _is_integer(index: Any) -> bool:
-    return "int" in str(getattr(getattr(index, "ty", None), "dtype", ""))
 
 
 def _number_overlapping(

@@ -69,14 +69,6 @@ def _multiply_and_add(a: Any, b: Any, c: Any) -> Any:
     return (np.asarray(a, np.float64) * b + c).astype(kept)[()]
 
 
-def _select_min(left: Any, right: Any) -> Any:
-    return min(left, right) if _are_scalars(left, right) else np.minimum(left, right)
-
-
-def _select_max(left: Any, right: Any) -> Any:
-    return max(left, right) if _are_scalars(left, right) else np.maximum(left, right)
-
-
 def _select_larger(left: Any, right: Any) -> Any:
     """The larger float, or the one that is a number; of two zeros the one without a sign."""
     found = np.fmax(left, right)
@@ -92,8 +84,8 @@ ARITHMETIC: dict[str, Operate] = {
     "Mod": _compute_remainder,
     "FloorDiv": operator.floordiv,
     "FloorMod": operator.mod,
-    "Min": _select_min,
-    "Max": _select_max,
+    "Min": lambda a, b: min(a, b) if _are_scalars(a, b) else np.minimum(a, b),
+    "Max": lambda a, b: max(a, b) if _are_scalars(a, b) else np.maximum(a, b),
     "LShift": _shift_left,
     "RShift": _shift_right,
     "BitwiseAnd": operator.and_,
@@ -127,11 +119,6 @@ BITWISE = {
     "bitwise_xor": "BitwiseXor",
 }
 """The calls that are operators of integers."""
-
-
-def _scale_by_power(value: Any, exponent: Any) -> Any:
-    """``ldexp``, whose exponent is an integer whatever its type: C cuts it off."""
-    return np.ldexp(value, np.asarray(exponent).astype(np.int32))[()]
 
 
 def count_leading_zeros(dtype: str) -> Callable[[Any], Any]:
@@ -170,7 +157,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asinh": np.arcsinh,
     "acosh": np.arccosh,
     "atanh": np.arctanh,
-    "ldexp": _scale_by_power,
+    # Its exponent is an integer whatever its type: C cuts it off.
+    "ldexp": lambda x, exponent: np.ldexp(x, np.asarray(exponent).astype(np.int32))[()],
     "erf": lambda x: _ERF(x).astype(np.asarray(x).dtype)[()],
     "fabs": np.abs,
     "nearbyint": np.round,

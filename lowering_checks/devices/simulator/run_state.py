@@ -249,16 +249,11 @@ class RunState:
         if self.known is not None:
             known = self.known[0]
         if self.batch.cluster > 1 and known is not None:  # of other blocks it knows less
-            known = np.where(self._are_own, np.maximum(known, since), known)
+            rank = self.batch.block % self.batch.cluster
+            own = np.arange(self.batch.group) // self.batch.threads == rank
+            known = np.where(own, np.maximum(known, since), known)
             since = self.get_last_meeting(self.batch.thread)
         self.get_fences(kind).pass_fence(active, since, known)
-
-    @property
-    def _are_own(self) -> Array:
-        """For each lane which threads of its cluster are of its block."""
-        batch = self.batch
-        own: Array = np.arange(batch.group) // batch.threads == batch.block % batch.cluster
-        return own
 
     def get_last_barrier(self, threads: Array) -> int | Array:
         """The interval in which the thread blocks of threads that run passed their last barrier."""

@@ -88,14 +88,6 @@ class Shadow:
         self._other_block_reader: Array | None = None
         self._launch_co_writer: Array | None = None
 
-    def _begin_readers(self) -> None:
-        """Make room for two threads that loaded each cell, with the first load."""
-        self._has_readers = True
-        self.reader, self._read_time = self._no_threads(), self._no_threads()
-        self._second_reader = self._no_threads()
-        if self.state.known is not None:
-            self._reader_time, self._second_reader_time = self._no_threads(), self._no_threads()
-
     def begin_knowing(self) -> None:
         """Threads know of one another through mbarriers from now on: keep when each loaded."""
         if self.is_tracked:
@@ -160,8 +152,13 @@ class Shadow:
 
     def apply_pending_reads(self) -> None:
         """Bring the loads since the last barrier into the shadow; needed before a store only."""
-        if self._pending and not self._has_readers:
-            self._begin_readers()
+        if self._pending and not self._has_readers:  # room for two threads that loaded each cell
+            self._has_readers = True
+            self.reader, self._read_time = self._no_threads(), self._no_threads()
+            self._second_reader = self._no_threads()
+            if self.state.known is not None:
+                self._reader_time = self._no_threads()
+                self._second_reader_time = self._no_threads()
         for cells, threads in self._pending:
             stale = self._read_time[cells] < self.state.get_last_meeting(threads)
             if self.is_global:

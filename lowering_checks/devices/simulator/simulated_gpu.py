@@ -270,22 +270,17 @@ class SimulatedGpu:
         self.mbarriers.report_left()
         self.named_barriers.report_left()
         self.meetings.report_left()
-        self._end_bulk_stores()
-        for shadow in self._shadows:
-            shadow.end_batch()
-        self.memories, self._allocated = Memories(outside), {}
-        self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
-
-    def _end_bulk_stores(self) -> None:
-        """What bulk stores have read they write, at the latest when the kernel ends."""
         if BULK in self._queues and self._queues[BULK].left:
             self.state.log.add_sentence(
                 "unfinished bulk store",
                 "a bulk store reads shared memory when the kernel ends: nobody waits for its group",
             )
-        if WRITTEN in self._queues:
-            everybody = np.ones((self.state.batch.lanes, 1), bool)
-            self._queues[WRITTEN].wait(everybody, 0)
+        if WRITTEN in self._queues:  # what bulk stores have read they write, at the latest now
+            self._queues[WRITTEN].wait(self.state.get_active(None), 0)
+        for shadow in self._shadows:
+            shadow.end_batch()
+        self.memories, self._allocated = Memories(outside), {}
+        self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
 
     def get_queue(self, name: str) -> AsyncQueue:
         """What hardware does asynchronously for the threads that run, by its kind."""

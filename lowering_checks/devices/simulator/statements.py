@@ -262,10 +262,6 @@ def _bind(node: Any) -> Execute:
     return run
 
 
-def _allocate(node: Any) -> Execute:
-    return lambda gpu, mask: gpu.allocate(node.buffer)
-
-
 def _declare(node: Any) -> Execute:
     """A view of another buffer, from its beginning."""
     buffer, data = node.buffer, translate(node.data)
@@ -316,7 +312,7 @@ _MAKERS: dict[str, Callable[[Any], Execute]] = {
     "IfThenElse": _branch,
     "BufferStore": _store,
     "Bind": _bind,
-    "AllocBuffer": _allocate,
+    "AllocBuffer": lambda node: lambda gpu, mask: gpu.allocate(node.buffer),
     "DeclBuffer": _declare,
     "Evaluate": _evaluate,
 }

@@ -49,9 +49,27 @@ def _shuffle(
     partner = np.where(is_missing, batch.lane, partner)
     source = np.where(is_missing, lane, source)
     members = np.asarray(members).astype(np.int64)
-    _require_partners(threads, members >> lane & members >> source & 1 == 1, partner)
-    if threads.mask is not None:
-        _require_members(threads, members)
+    state, active = threads.state, threads.active
+    named = members >> lane & members >> source & 1 == 1
+    alone = active & ~(named & active[partner[:, 0]])  # both must reach it, and be named
+
+    def describe(at: tuple[int, ...]) -> str:
+        thread, other = (state.describe_lane(lane) for lane in (at[0], int(partner[at])))
+        return f"shuffle to {thread} from {other}, which do not both take part in it"
+
+    state.log.add("divergent shuffle", "", threads.location, alone, describe)
+    if threads.mask is not None:  # all lanes that a mask names must reach it, which waits for them
+        given = np.where(active, np.broadcast_to(members, active.shape), 0)
+        bits = np.bitwise_or.reduce(_split_into_warps(batch, given), axis=-1, keepdims=True)
+        absent = _join_warps(batch, bits >> np.arange(WARP) & 1 == 1) & ~active
+        if state.exited is not None:
+            absent &= ~state.exited
+
+        def tell(at: tuple[int, ...]) -> str:
+            lane = state.describe_lane(at[0])
+            return f"shuffle whose mask names {lane}, which does not reach it"
+
+        state.log.add("divergent shuffle", "", threads.location, absent, tell)
     return values[partner[:, 0]]
 
 
@@ -63,33 +81,6 @@ def _get_active_mask(threads: Threads) -> Any:
     rows = _split_into_warps(batch, threads.active)
     bits = (rows.astype(np.int64) << np.arange(WARP)).sum(axis=-1, keepdims=True)
     return _join_warps(batch, np.broadcast_to(bits, rows.shape)).astype(np.uint32)
-
-
-def _require_members(threads: Threads, members: Array) -> None:
-    """All lanes that a mask names must reach the shuffle, which waits for them."""
-    state, active = threads.state, threads.active
-    named = np.where(active, np.broadcast_to(members, active.shape), 0)
-    bits = np.bitwise_or.reduce(_split_into_warps(state.batch, named), axis=-1, keepdims=True)
-    absent = _join_warps(state.batch, bits >> np.arange(WARP) & 1 == 1) & ~active
-    if state.exited is not None:
-        absent &= ~state.exited
-
-    def describe(at: tuple[int, ...]) -> str:
-        return f"shuffle whose mask names {state.describe_lane(at[0])}, which does not reach it"
-
-    state.log.add("divergent shuffle", "", threads.location, absent, describe)
-
-
-def _require_partners(threads: Threads, named: Array, partner: Array) -> None:
-    """A lane and its source must both reach a shuffle, and its mask must name them."""
-    state, active = threads.state, threads.active
-    alone = active & ~(named & active[partner[:, 0]])
-
-    def describe(at: tuple[int, ...]) -> str:
-        thread, other = (state.describe_lane(lane) for lane in (at[0], int(partner[at])))
-        return f"shuffle to {thread} from {other}, which do not both take part in it"
-
-    state.log.add("divergent shuffle", "", threads.location, alone, describe)
 
 
 def _split_into_warps(batch: Batch, column: Array) -> Array:

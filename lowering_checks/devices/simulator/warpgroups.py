@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -188,14 +188,9 @@ def _fence(threads: Threads, *modifiers: str) -> None:
     threads.state.pass_fence(REGISTERS, threads.active)
 
 
-def _commit(threads: Threads, *modifiers: str) -> None:
+def _pass_group(pass_: Callable[..., None], threads: Threads, *arguments: Any) -> None:
     threads.groups(WARPGROUP)
-    threads.commit(WGMMA)
-
-
-def _wait(threads: Threads, in_flight: int, *modifiers: str) -> None:
-    threads.groups(WARPGROUP)
-    threads.wait(WGMMA, in_flight)
+    pass_(threads, WGMMA, *(each for each in arguments if not isinstance(each, str)))
 
 
 def _multiply(threads: Threads, *arguments: Any) -> None:
@@ -392,7 +387,7 @@ PRODUCTS = frozenset(
 WARPGROUPS: dict[str, Semantics] = {
     "cuda.wgmma_encode_matrix_descriptor": _encode,
     "ptx.wgmma_fence": _fence,
-    "ptx.wgmma_commit_group": _commit,
-    "ptx.wgmma_wait_group": _wait,
+    "ptx.wgmma_commit_group": functools.partial(_pass_group, Threads.commit),
+    "ptx.wgmma_wait_group": functools.partial(_pass_group, Threads.wait),
     **dict.fromkeys(PRODUCTS, _multiply),
 }
