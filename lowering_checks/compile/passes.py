@@ -97,7 +97,14 @@ class PassLog:
 
     def passes(self) -> tuple[Pass, ...]:
         """The passes that ended, in that order."""
-        return tuple(self._make(*entry) for entry in self._ended)
+        return tuple(
+            Pass(
+                *(each.number, each.name, each.before, module),
+                changed=not tvm_ffi.structural_equal(each.before, module),
+                seconds=seconds,
+            )
+            for each, module, seconds in self._ended
+        )
 
     def _begin(self, name: str, module: tvm.IRModule) -> None:
         if name in CONTAINERS:
@@ -120,10 +127,6 @@ class PassLog:
             # Only where they went on from what it was given: others work on parts of it.
             if ended.given.same_as(outer.current):
                 outer.before, outer.current = copy, module
-
-    def _make(self, ended: _RunningPass, module: tvm.IRModule, seconds: float) -> Pass:
-        changed = not tvm_ffi.structural_equal(ended.before, module)
-        return Pass(ended.number, ended.name, ended.before, module, changed, seconds)
 
 
 @dataclass(frozen=True)
@@ -243,14 +246,12 @@ def lower_through_passes(
         unbound = [] if language == "llvm" else find_unbound_sblocks(module)
         reason = f"not bound yet: {', '.join(unbound)}" if unbound else get_reason(error)
         failed = Failure(number, name, reason)
-    source = "" if executable is None else _read_source(executable, language)
+    source = ""
+    if executable is not None and language == "llvm":
+        source = str(executable.mod.inspect_source("ll"))
+    elif executable is not None:
+        source = "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
     return Lowering(module, target, language, log.passes(), source, executable, failed)
-
-
-def _read_source(executable: Any, language: str) -> str:
-    if language == "llvm":
-        return str(executable.mod.inspect_source("ll"))
-    return "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
 
 
 def _suggest_pass(wanted: str, known: Iterable[str]) -> str:

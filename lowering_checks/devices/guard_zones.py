@@ -65,21 +65,16 @@ def run_in_guard_zones(
     Returns the arguments as they are afterwards, and the stray stores.
     """
     numbers = scalars or [False] * len(arguments)
-    guarded = [
-        None if is_number else GuardedTensor(name, array, place, device)
+    given = [
+        array.item() if is_number else GuardedTensor(name, array, place, device)
         for place, (name, array, is_number) in enumerate(
             zip(names, arguments, numbers, strict=True)
         )
     ]
-    call(
-        *[
-            array.item() if argument is None else argument.tensor
-            for argument, array in zip(guarded, arguments, strict=True)
-        ]
-    )
+    call(*[each.tensor if isinstance(each, GuardedTensor) else each for each in given])
     results = [
-        (array, []) if argument is None else argument.read()
-        for argument, array in zip(guarded, arguments, strict=True)
+        each.read() if isinstance(each, GuardedTensor) else (array, [])
+        for each, array in zip(given, arguments, strict=True)
     ]
     return [array for array, _ in results], [stray for _, strays in results for stray in strays]
 

@@ -235,22 +235,12 @@ def _read_kernels(
         dynamic = (kernel.dynamic_shared_bytes if kernel else 0) or 0
         occupancy = None
         if threads is not None:
+            shared, registers = used["static_shared_bytes"] + dynamic, used["registers"]
             occupancy = compute_occupancy(
-                limits,
-                threads=threads,
-                registers=used["registers"],
-                shared_bytes=used["shared"] + dynamic,
+                limits, threads=threads, registers=registers, shared_bytes=shared
             )
-        yield CompiledKernel(
-            name=name,
-            registers=used["registers"],
-            spill_stores=used["spill_stores"],
-            spill_loads=used["spill_loads"],
-            stack_bytes=used["stack"],
-            static_shared_bytes=used["shared"],
-            occupancy=occupancy,
-            instructions=None if instructions is None else dict(instructions.get(name, {})),
-        )
+        counts = None if instructions is None else dict(instructions.get(name, {}))
+        yield CompiledKernel(name=name, **used, occupancy=occupancy, instructions=counts)
 
 
 def read_resources(log: str) -> dict[str, dict[str, int]]:
@@ -264,11 +254,11 @@ def read_resources(log: str) -> dict[str, dict[str, int]]:
         elif match := _FUNCTION.search(line):
             function = match[1]
         elif (match := _STACK.search(line)) and function == entry:
-            names = ("stack", "spill_stores", "spill_loads")
+            names = ("stack_bytes", "spill_stores", "spill_loads")
             found[entry].update(zip(names, map(int, match.groups()), strict=True))
         elif entry and (match := _USED.search(line)):
-            shared = _SHARED.search(line)
-            found[entry].update(registers=int(match[1]), shared=int(shared[1]) if shared else 0)
+            shared = int(given[1]) if (given := _SHARED.search(line)) else 0
+            found[entry].update(registers=int(match[1]), static_shared_bytes=shared)
     return found
 
 

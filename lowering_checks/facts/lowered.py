@@ -19,7 +19,7 @@ from tvm.tirx import AllocBuffer, Bind, BufferStore, For, ForKind, IfThenElse, R
 
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.tir import constant, find_all, is_choice, substitute
+from tirstep.transforms.tir import constant, find_all, get_children, is_choice, substitute
 from tirstep.tvm_compat import get_op_name
 
 from ..compile.compiling import TARGET
@@ -35,7 +35,7 @@ from ..device import DeviceError, blank, convert_tvm_errors, require_arguments
 from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
 from ..devices.simulator.access_counts import Counts
 from ..steps import CheckError
-from .model import SCOPES, Accesses, Fact, Facts, KernelFacts, multiply
+from .model import SCOPES, Accesses, Fact, Facts, KernelFacts, add_up, multiply
 
 UNROLL_PASS = "tirx.UnrollLoop"
 COUNTED = "first GPU block, simulated"
@@ -117,10 +117,16 @@ def _read_kernels(lowered: tvm.IRModule) -> tuple[tuple[KernelFacts, ...], list[
     for name, sizes in found.items():
         body = lowered[name].body
         calls = count_matrix_calls(body)
-        barriers = [
-            (loops, count)
-            for statement, loops in _visit(body, ())
-            if (count := count_barriers(statement))
+        barriers: Counter[Loops] = Counter()
+        for statement, loops in _visit(body, ()):
+            barriers[loops] += count_barriers(statement)
+        barriers = +barriers
+        times = {loops: multiply(constant(loop.extent) for loop in loops) for loops in barriers}
+        each = {loops: (times[loops] or math.inf) * barriers[loops] for loops in barriers if loops}
+        static = [
+            multiply([count_item_bytes(node.buffer), *map(constant, node.buffer.shape)])
+            for node in find_all(body, AllocBuffer)
+            if str(node.buffer.scope()) == "shared"
         ]
         accesses: list[Accesses] = []
         nodes = {"load": find_all(body, TensorLoad), "store": find_all(body, BufferStore)}
@@ -147,11 +153,13 @@ def _read_kernels(lowered: tvm.IRModule) -> tuple[tuple[KernelFacts, ...], list[
                 name=name,
                 grid=_pick_axes(sizes, "blockIdx"),
                 block=_pick_axes(sizes, "threadIdx"),
-                static_shared_bytes=_count_shared(body),
+                static_shared_bytes=add_up(static),
                 dynamic_shared_bytes=sizes.get(DYNAMIC_SHARED, 0),
-                barriers=sum(count for _, count in barriers),
-                barriers_per_step=_count_per_step(barriers),
-                barriers_executed=_count_executed(barriers),
+                barriers=barriers.total(),
+                barriers_per_step=barriers[max(each, key=each.__getitem__)] if each else 0,
+                barriers_executed=add_up(
+                    multiply((times[loops], count)) for loops, count in barriers.items()
+                ),
                 accesses=tuple(accesses),
                 copies=count_async_copies(body),
                 ldmatrix=calls["ldmatrix"],
@@ -178,54 +186,11 @@ def _visit(statement: Any, loops: Loops) -> Iterator[tuple[Any, Loops]]:
     """Every innermost statement, with the loops around it, outermost first."""
     if isinstance(statement, For):
         loops = (*loops, statement)
-    children = [
-        *getattr(statement, "seq", ()),
-        *(getattr(statement, name, None) for name in ("body", "then_case", "else_case")),
-    ]
-    inner = [child for child in children if child is not None]
+    inner = get_children(statement)
     for child in inner:
         yield from _visit(child, loops)
     if not inner:
         yield statement, loops
-
-
-def _count_per_step(barriers: list[tuple[Loops, int]]) -> int:
-    """Of the loop that runs most barriers, those of one iteration; without a loop, none."""
-    counts: Counter[Loops] = Counter()
-    for loops, count in barriers:
-        if loops:
-            counts[loops] += count
-
-    def count_all(loops: Loops) -> float:
-        return (_count_iterations(loops) or math.inf) * counts[loops]
-
-    return counts[max(counts, key=count_all)] if counts else 0
-
-
-def _count_executed(barriers: list[tuple[Loops, int]]) -> int | None:
-    total = 0
-    for loops, count in barriers:
-        iterations = _count_iterations(loops)
-        if iterations is None:
-            return None
-        total += iterations * count
-    return total
-
-
-def _count_iterations(loops: Loops) -> int | None:
-    return multiply(constant(loop.extent) for loop in loops)
-
-
-def _count_shared(body: Any) -> int | None:
-    """The bytes of static shared memory; None where a shape is symbolic."""
-    total = 0
-    for node in find_all(body, AllocBuffer):
-        if str(node.buffer.scope()) == "shared":
-            elements = multiply(constant(extent) for extent in node.buffer.shape)
-            if elements is None:
-                return None
-            total += elements * count_item_bytes(node.buffer)
-    return total
 
 
 def _get_scope(node: Any) -> str:

@@ -256,6 +256,12 @@ def multiply(extents: Iterable[int | None]) -> int | None:
     return math.prod(known) if len(known) == len(sizes) else None
 
 
+def add_up(sizes: Iterable[int | None]) -> int | None:
+    """The sum of sizes; None where one is symbolic."""
+    known = list(sizes)
+    return None if None in known else sum(size or 0 for size in known)
+
+
 def _spell(extents: Mapping[str, int | None]) -> str:
     """``8 × 4``, x first."""
     return " × ".join("?" if size is None else str(size) for size in extents.values()) or "1"
