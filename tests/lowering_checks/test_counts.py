@@ -1,9 +1,10 @@
 """Counts of a launch's accesses, held against what warps do by hand."""
 
 import pytest
-from kernels import at_block
+from kernels import at_block, parse_kernel
 
 from tirstep.lowering_checks import Counts, DeviceError, count_accesses
+from tirstep.lowering_checks.facts.lowered import is_decided_by_memory
 from tirstep.modules import get_kernel
 from tirstep.transforms import bind_loop, cache_read_at, fetch_cooperatively, tile_block
 
@@ -38,3 +39,21 @@ def test_what_is_not_bound_is_refused() -> None:
     sentence = "there is no launch to count: not bound yet: C; bind its loops first"
     with pytest.raises(DeviceError, match=sentence):
         count_accesses(ADD, ADD.module)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_decided"),
+    [
+        ("B[i] = A[i] + A[63 - i]", False),
+        ("B[i] = A[I[i]]", True),
+        ("if I[i] > 0:\n            B[i] = A[i]", True),
+        ("for j in range(I[i]):\n            B[i] = A[j]", True),
+    ],
+)
+def test_inputs_are_drawn_where_memory_decides_what_is_accessed(body: str, is_decided: bool):
+    module = parse_kernel(f"""
+    A (64,), I (64,) int32, B (64,)
+    for i in T.thread_binding(64, thread="threadIdx.x"):
+        {body}
+    """)
+    assert is_decided_by_memory(module["main"].body) == is_decided

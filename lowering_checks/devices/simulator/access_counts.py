@@ -8,7 +8,6 @@ Memory Accesses").
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,10 +98,7 @@ class Counts:
         if counts is None:
             counts = self.scopes[scope] = AccessCounts()
         reached = spread_to(active, cells.shape)[:, 0]
-        if reached.strides == (0,):  # all lanes alike
-            lanes = _count_up(len(reached)) if reached[0] else _NOBODY
-        else:
-            lanes = np.flatnonzero(reached)
+        lanes = np.flatnonzero(reached)
         if lanes.size:
             near = cells if len(lanes) == len(cells) else cells[lanes]
             counts.add(_count_once(scope, lanes, near, itemsize))
@@ -117,15 +113,9 @@ class Counts:
             counts.sectors += len(np.unique(cells * itemsize // SECTOR_BYTES))
 
 
-_NOBODY = np.zeros(0, np.int64)
 _counted: dict[tuple[object, ...], AccessCounts] = {}
 """The counts of accesses that were met, which loops make again and again."""
 _MOST_COUNTED = 512
-
-
-@functools.lru_cache(maxsize=64)
-def _count_up(lanes: int) -> Array:
-    return np.arange(lanes)
 
 
 def _count_once(scope: str, lanes: Array, cells: Array, itemsize: int) -> AccessCounts:

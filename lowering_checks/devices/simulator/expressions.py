@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tvm.tirx import Var
 
 from tirstep.transforms.tir import constant
 from tirstep.tvm_compat import get_op_name
@@ -151,16 +152,12 @@ def _report_hazard(
     gpu.state.log.add(hazard.kind, "", gpu.location, places, describe)
 
 
-def _and(node: Any) -> Evaluate:
+def _logical(node: Any, operate: Callable[..., Any], decides: bool) -> Evaluate:
+    """Of vectors both sides are computed; of others the right one only where it decides."""
     if count_lanes(node.ty.dtype) > 1:
-        return _apply(np.logical_and, [node.a, node.b])
-    return _choose(translate(node.a), translate(node.b), _constant(False))
-
-
-def _or(node: Any) -> Evaluate:
-    if count_lanes(node.ty.dtype) > 1:
-        return _apply(np.logical_or, [node.a, node.b])
-    return _choose(translate(node.a), _constant(True), translate(node.b))
+        return _apply(operate, [node.a, node.b])
+    left, right, known = translate(node.a), translate(node.b), _constant(decides)
+    return _choose(left, known, right) if decides else _choose(left, right, known)
 
 
 def _apply(operate: Callable[..., Any], operands: Any) -> Evaluate:
@@ -286,7 +283,7 @@ def _begin(memory: Memory) -> Address:
 def _access_ptr(node: Any) -> Evaluate:
     base, shift = node.args[1], translate(node.args[2])
     dtype, lanes = get_numpy_dtype(node.args[0].ty.dtype), count_lanes(node.args[0].ty.dtype)
-    begin = _point_to(base) if type(base).__name__ == "Var" else translate(base)
+    begin = _point_to(base) if isinstance(base, Var) else translate(base)
 
     def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
         address = begin(gpu, mask)
@@ -296,12 +293,6 @@ def _access_ptr(node: Any) -> Evaluate:
         return Address(memory, offset + shift(gpu, mask) * lanes)
 
     return point
-
-
-def _address_of(node: Any) -> Evaluate:
-    if type(node.args[0]).__name__ == "Var":
-        return translate(node.args[0])  # of a tensor map
-    return _point_to_element(node.args[0])
 
 
 def _point_to_element(load: Any) -> Evaluate:
@@ -404,7 +395,9 @@ def _make_tensor_map(node: Any) -> Evaluate:
 _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
-    "address_of": _address_of,
+    "address_of": lambda node: (  # a variable is that of a tensor map
+        translate if isinstance(node.args[0], Var) else _point_to_element
+    )(node.args[0]),
     "tvm_stack_alloca": _make_tensor_map,
     _ENCODE: _encode_tensor_map,
     "cuda.cvta_generic_to_shared": lambda node: translate(node.args[0]),
@@ -425,8 +418,8 @@ _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
     "TensorLoad": _load,
     "BufferLoad": _load,
     "Select": _select,
-    "And": _and,
-    "Or": _or,
+    "And": lambda node: _logical(node, np.logical_and, False),
+    "Or": lambda node: _logical(node, np.logical_or, True),
     "Not": lambda node: _apply(np.logical_not, [node.a]),
     "BitwiseNot": lambda node: _apply(invert(str(node.a.ty.dtype)), [node.a]),
     "Call": _call,

@@ -113,7 +113,7 @@ class MBarriers:
         if found is None:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
-        known = threads.state.get_since(lane, found.maker)
+        known = int(threads.state.get_all_since(lane)[found.maker % threads.state.batch.group])
         if found.is_fenced and self._is_apart(found, lane):
             known = max(known, self.gpu.meetings.get_fenced(lane, found.maker))
         if lane != found.maker and found.made >= known:

@@ -285,14 +285,10 @@ class RunState:
         known = self.get_all_since(lane)
         return known if self.known is None else np.maximum(known, self.known[-1, lane])
 
-    def get_since(self, lane: int, other: int) -> int:
-        """The interval before which a lane knows of what another one of its cluster did."""
-        return int(self.get_all_since(lane)[other % self.batch.group])
-
     def get_since_pairs(
         self, threads: Array, others: Array, are_reads: Array | None = None
     ) -> int | Array:
-        """The same of pairs of threads; others that are none have any value.
+        """The interval before which threads know of what others did; of no others any value.
 
         Where `are_reads`, of what tensor cores read for the others.
         """

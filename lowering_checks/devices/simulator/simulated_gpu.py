@@ -208,7 +208,12 @@ class SimulatedGpu:
     def _get_extents(self, body: Any) -> dict[str, int]:
         extents: dict[str, int] = {}
         for node in find_axes(body):
-            axis, extent = str(node.node.thread_tag), self._compute_extent(node.value, body)
+            if constant(node.value) is None:
+                # Of sizes that are open; TVM may have named parts of it between two thread axes.
+                for bind in find_all(body, Bind):
+                    if all(hash(it) in self.values for it in find_all(bind.value, Var)):
+                        self.values[hash(bind.var)] = translate(bind.value)(self, None)
+            axis, extent = str(node.node.thread_tag), self.evaluate(node.value)
             if axis.startswith("cluster") and axis != CLUSTER_AXIS:
                 raise UnsupportedError(
                     f"the simulator does not support clusters along '{axis}', but along "
@@ -234,15 +239,6 @@ class SimulatedGpu:
         for sentence in find_excess_extents(extents):
             self.state.log.add_sentence("launch", sentence)
         return extents
-
-    def _compute_extent(self, extent: Any, body: Any) -> int:
-        if (known := constant(extent)) is not None:
-            return known
-        # Of sizes that are open; TVM may have named parts of it between two thread axes.
-        for bind in find_all(body, Bind):
-            if all(hash(variable) in self.values for variable in find_all(bind.value, Var)):
-                self.values[hash(bind.var)] = translate(bind.value)(self, None)
-        return self.evaluate(extent)
 
     def require_time(self) -> None:
         """Called in every iteration of a loop: give up behind the deadline of a command."""
@@ -344,7 +340,7 @@ class SimulatedGpu:
     def let_others_run(self) -> bool:
         """Another part of the kernel goes on; False where none can, because all wait already."""
         kept = self.values, self.memories, self.location, self.part
-        went_on = self.turns.give_up_turn(self.mbarriers)
+        went_on = self.turns.give_up_turn(self.mbarriers.progress)
         self.values, self.memories, self.location, self.part = kept
         return went_on
 

@@ -282,7 +282,14 @@ def _evaluate(node: Any) -> Execute:
     if name.endswith("thread_return"):
         return lambda gpu, mask: gpu.state.exit_threads(mask)
     if name.endswith("tvm_storage_sync"):
-        return _barrier(str(call.args[0].value))
+        scope = str(call.args[0].value)
+        if scope == IN_ORDER:
+            return lambda gpu, mask: gpu.begin_interval()
+        if scope == "warp":  # which matters where mbarriers tell what a thread knows
+            return lambda gpu, mask: gpu.pass_warp_barrier(mask)
+        if scope not in ("shared", "shared.dyn"):
+            raise UnsupportedError(f"the simulator does not support barriers of scope '{scope}'")
+        return lambda gpu, mask: gpu.pass_barrier(mask)
     value = translate(call)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
@@ -290,18 +297,6 @@ def _evaluate(node: Any) -> Execute:
         value(gpu, mask)
 
     return run
-
-
-def _barrier(scope: str) -> Execute:
-    """A barrier of the thread block, or of a warp, which matters where mbarriers tell what a thread
-    knows."""
-    if scope == IN_ORDER:
-        return lambda gpu, mask: gpu.begin_interval()
-    if scope == "warp":
-        return lambda gpu, mask: gpu.pass_warp_barrier(mask)
-    if scope not in ("shared", "shared.dyn"):
-        raise UnsupportedError(f"the simulator does not support barriers of scope '{scope}'")
-    return lambda gpu, mask: gpu.pass_barrier(mask)
 
 
 _MAKERS: dict[str, Callable[[Any], Execute]] = {

@@ -10,13 +10,6 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
-
-
-class Progress(Protocol):
-    """Counts what may end a wait."""
-
-    progress: int
 
 
 class _Abandoned(BaseException):
@@ -66,14 +59,14 @@ class Turns:
             if part.error is not None:
                 raise part.error
 
-    def give_up_turn(self, watched: Progress) -> bool:
+    def give_up_turn(self, progress: int) -> bool:
         """Let another part run; False where none can go on, because all wait already."""
         part = self._current
         if part is None:
             return False
-        part.seen = watched.progress
+        part.seen = progress
         for other in self._get_others(part):
-            if not other.is_done and other.seen != watched.progress:
+            if not other.is_done and other.seen != progress:
                 self._hand_to(other)
                 part.turn.acquire()
                 if self._failed:
