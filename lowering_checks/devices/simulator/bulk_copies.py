@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...device import Array
-from .addresses import get_lanes, has_block
-from .function_semantics import Pointer, Semantics, Threads, pick
+from .clusters import has_block
+from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .memory import Memory
 from .run_state import UnsupportedError
 from .shared_memory import BULK_LOAD, Rows, SharedMemory

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...device import Array
-from .addresses import UNDEFINED, find_pointer, get_lanes, map_address
-from .function_semantics import Pointer, Semantics, Threads
+from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .memory import LOAD
 from .run_state import UnsupportedError
 from .shared_memory import Rows, SharedMemory
@@ -23,7 +22,9 @@ from .shared_memory import Rows, SharedMemory
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
-DEADLOCK = "deadlock"
+DEADLOCK, UNDEFINED = "deadlock", "undefined operation"
+_BYTE_BITS, _RANK_BITS = 19, 4
+"""Of an address of mapa: a number of the memory, of the block in its cluster, and of the byte."""
 
 
 class Meetings:
@@ -169,6 +170,45 @@ def _meet(threads: Threads) -> None:
     _wait(threads)
 
 
+def _map_address(
+    threads: Threads, result: Pointer, own: Pointer, rank: Any, *modifiers: str
+) -> None:
+    """mapa: where what an address names lies in another block of the cluster."""
+    if "u32" not in modifiers or not isinstance(own, Pointer):
+        raise UnsupportedError(f"the simulator supports {threads.name} of 32 bits alone")
+    number = threads.gpu.number_memory(own.memory)  # type: ignore[arg-type]
+    place = np.asarray(own.offset, np.int64) * own.dtype.itemsize
+    ranks = np.asarray(rank, np.int64)
+    above = 1 << _RANK_BITS
+    if place.size and (place.max() >= 1 << _BYTE_BITS or number >= 1 << 9):
+        raise UnsupportedError(f"{own.name} is too large for addresses of {threads.name}")
+    ranks = np.where((ranks < 0) | (ranks >= above), above - 1, ranks)
+    value = ((number << _RANK_BITS | ranks) << _BYTE_BITS) | place
+    result.store(0, np.broadcast_to(value, (threads.lanes, 1)).astype(np.uint32))
+
+
+def find_pointer(threads: Threads, address: Any, lane: int) -> Pointer | None:
+    """What a lane's address of mapa points at; None, and a finding, where there is no block."""
+    value = int(pick(address, lane))
+    rank = value >> _BYTE_BITS & (1 << _RANK_BITS) - 1
+    memory = threads.gpu.get_numbered_memory(value >> _BYTE_BITS + _RANK_BITS)
+    place = (value & (1 << _BYTE_BITS) - 1) // memory.dtype.itemsize
+    return Pointer(threads, memory, place, rank) if has_block(threads, rank, lane) else None
+
+
+def has_block(threads: Threads, rank: int, lane: int) -> bool:
+    """Whether there is a block of that rank in a lane's cluster; a finding where there is none."""
+    size = threads.state.batch.cluster
+    if 0 <= rank < size:
+        return True
+    message = (
+        f"{threads.name} to block {rank} of a cluster of {size} by "
+        f"{threads.state.describe_lane(lane)}"
+    )
+    threads.report(UNDEFINED, threads.name, message)
+    return False
+
+
 def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows]]:
     """The lanes of a call by the memory that their addresses lie in."""
     found: dict[int, list[tuple[int, Pointer]]] = {}
@@ -221,7 +261,7 @@ CLUSTERS: dict[str, Semantics] = {
     "ptx.barrier_cluster_arrive": _arrive,
     "ptx.barrier_cluster_wait": _wait,
     "cuda.cluster_sync": _meet,
-    "ptx.mapa_u32": map_address,
+    "ptx.mapa_u32": _map_address,
     "ptx.ld": _load,
     "ptx.st": _store,
 }

@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tvm.tirx import Var
+from tvm.sym import Analyzer
+from tvm.tirx import Cast, FloatImm, IntImm, Var, truncdiv, truncmod
+from tvm_ffi import structural_equal
 
-from tirstep.transforms.tir import constant
+from tirstep.transforms.tir import constant, find_all
 from tirstep.tvm_compat import get_op_name
 
 from ...device import Array
 from .async_copies import ASYNC_COPIES
 from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS, MAPPED
-from .folding import fold
 from .function_semantics import Pointer, Semantics, Threads, get_semantics
 from .mbarriers import MBARRIERS
 from .memory import BufferKey, Memory, VectorMemory, count_lanes, get_numpy_dtype
@@ -65,13 +66,16 @@ BUILT_IN: dict[str, Semantics] = {
     **WARPGROUPS,
 }
 _ENCODE = "tensormap_encode_tiled"
+_OF_EQUALS = ("Sub", "EQ", "NE")
+_OF_ZEROS = ("Add", "Mul", "Div")
+_ROUNDING_DOWN = {"FloorDiv": truncdiv, "FloorMod": truncmod}
 
 
 def translate(expression: Any) -> Evaluate:
     """The function of an expression. Raises `UnsupportedError` for an unknown kind of node."""
     kind = type(expression).__name__
     if kind in ARITHMETIC or kind in COMPARISONS:
-        folded = fold(kind, expression)
+        folded = _fold(kind, expression)
         if folded is not expression:
             return translate(folded)
         return _binary(kind, expression.a, expression.b)
@@ -81,6 +85,40 @@ def translate(expression: Any) -> Evaluate:
             f"the simulator does not support the expression {kind}: {expression}"
         )
     return maker(expression)
+
+
+def _fold(kind: str, node: Any) -> Any:
+    """What TVM's simplifier makes of an operator, in passes behind the last one that is simulated.
+
+    It takes floats for numbers that are neither infinite nor NaN, and what was unsigned for
+    positive.
+    """
+    if kind in _ROUNDING_DOWN:
+        return _round_to_zero(kind, node)
+    if "float" not in str(node.a.ty.dtype):
+        return node
+    may_fold = (kind in _OF_EQUALS and structural_equal(node.a, node.b)) or (
+        kind in _OF_ZEROS and (_is_zero(node.a) or (kind != "Div" and _is_zero(node.b)))
+    )
+    if not may_fold or (isinstance(node.a, FloatImm) and isinstance(node.b, FloatImm)):
+        return node
+    return Analyzer().simplify(node)
+
+
+def _round_to_zero(kind: str, node: Any) -> Any:
+    """Rounding to zero, where TVM takes the dividend for positive by its type before a cast."""
+    if isinstance(node.a, (IntImm, FloatImm)) or not isinstance(node.b, IntImm):
+        return node
+    casts = find_all(node.a, Cast)
+    if not any(str(cast.value.ty.dtype).startswith("uint") for cast in casts):
+        return node
+    if not str(node.a.ty.dtype).startswith("int") or not Analyzer().can_prove(node.a >= 0):
+        return node
+    return _ROUNDING_DOWN[kind](node.a, node.b)
+
+
+def _is_zero(node: Any) -> bool:
+    return isinstance(node, FloatImm) and float(node.value) == 0
 
 
 def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:

@@ -78,6 +78,11 @@ def pick(value: Any, lane: int) -> Any:
     return value[lane if len(value) > 1 else 0, 0] if isinstance(value, np.ndarray) else value
 
 
+def get_lanes(threads: Threads) -> list[int]:
+    """The numbers of the lanes that reach a call."""
+    return [int(lane) for lane in np.flatnonzero(threads.active[:, 0])]
+
+
 class Threads:
     """The threads of a call; those of all thread blocks that run, which are the lanes.
 

@@ -21,8 +21,8 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .addresses import find_pointer, get_lanes
-from .function_semantics import Pointer, Semantics, Threads, pick
+from .clusters import find_pointer
+from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .shadow import GLOBAL_PROXY, PROXY
 
 if TYPE_CHECKING:
