@@ -30,12 +30,6 @@ def kinds(body: str, *more: str, blocks: int = 2, threads: int = 32, **arrays) -
     return find_kinds(run_kernel(arrays, body, *more, blocks=blocks, threads=threads))
 
 
-# ---- Barriers that some of the thread blocks pass.
-
-
-# ---- Thread blocks are in no order until the launch ends.
-
-
 # ---- Equal values.
 
 
