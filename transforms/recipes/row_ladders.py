@@ -29,6 +29,7 @@ from tvm.tirx import FloorDiv, ForKind
 from ..binding import bind_loop
 from ..caching import cache_write_at
 from ..gpu_limits import MAX_THREADS, WARP
+from ..gpu_limits import THREADS as RESIDENT
 from ..layout import pad_block
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
 from ..placement import compute_block_at
@@ -43,8 +44,6 @@ from .gpus import H200, Gpu, read_gpu
 from .recipe import Example, Recipe, get_sblocks, recipe
 from .rungs import Family, Ladder, knob, order
 
-RESIDENT = 2048
-"""Threads that a multiprocessor has at a time."""
 FLIGHT_BYTES = 2 * MAX_VECTOR_BYTES
 """Of a part, that each thread asks for at once, by as many vectors as it takes, up to eight."""
 WHOLE_EACH, MOST_EACH = 2, 8

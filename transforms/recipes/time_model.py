@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from ..gpu_limits import WARP
+from ..gpu_limits import REGISTERS, THREADS, WARP
 from ..queries import find_epilogue
 from ..schedule import TransformError
 from ..stream_k import count_parts, share_steps
@@ -25,7 +25,7 @@ from ..tir import constant
 from .gpus import H200, Gpu
 from .tiled_product import VECTOR_BYTES, WholeTail, is_along_k
 
-_REGISTERS, _THREADS, _BLOCKS, _OTHER_REGISTERS = 1 << 16, 2048, 32, 64
+_BLOCKS, _OTHER_REGISTERS = 32, 64
 """Of a multiprocessor; and those of a thread beside its sums."""
 _RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
@@ -171,7 +171,7 @@ class TileRate(NamedTuple):
         registers = self.registers * self.threads or sums + _OTHER_REGISTERS * self.threads
         shared = max(stages, result) if self.is_staged else stages + _RESERVED
         room = gpu.shared_bytes // shared
-        together = min(room, _REGISTERS // registers, _THREADS // self.threads, _BLOCKS)
+        together = min(room, REGISTERS // registers, THREADS // self.threads, _BLOCKS)
         return max(together, 1) if room else 0
 
 
