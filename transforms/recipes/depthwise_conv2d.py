@@ -267,40 +267,35 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
         yield "fragments_in_registers"
     sch.set_scope(padded, 0, "shared")
     compute_block_at(sch, padded, tiles[1])
+    threads = math.prod(config.threads)
     if config.by_rows and get_extent(sch, steps) != 1:  # a filter of one tap needs no zeros
-        _write_by_rows(sch, padded, tiles[1], config)
+        # Zeros in vectors everywhere, then the image: neither has a bounds check for each pixel.
+        # The image comes through shared memory, too, in vectors as it lies. That is also what
+        # orders the two: TVM puts a barrier between a write and a read, and none between two
+        # writes.
+        length = find_row_length(sch, padded) or 1
+        zeros = sch.decompose_padding(padded, get_own_loops(sch, padded)[0])
+        gap = -length % VECTOR
+        if 0 < gap < length:
+            pad_shared_rows(sch, zeros, elements=gap)
+        whole = cache_read_at(sch, padded, tiles[1], operand=0)
+        dtype, row = sch.get(whole).writes[0].source.dtype, find_row_length(sch, whole) or 1
+        vector = find_vector(row, dtype, most=16 // dtype.itemsize)
+        among = config.planes, threads
+        fetch_cooperatively(sch, whole, threads=among, vector=vector, tail="guard")
+        for each, most in ((zeros, VECTOR), (padded, 1)):
+            *_, own_plane, rows, _ = get_own_loops(sch, each)
+            vector = find_vector(length, sch.get(each).writes[0].source.dtype, most=most)
+            spread = spread_over_threads(sch, each, threads=threads, vector=vector, tail="guard")
+            if vector > 1:
+                vectorize_loop(sch, spread.elements)
+            bind_loop(sch, own_plane, axis="threadIdx.y")
+            suggest_unrolling(sch, rows)
     else:
-        threads = math.prod(config.threads)
         fetch_cooperatively(sch, padded, threads=(config.planes, threads), tail="guard")
     yield "padded_in_shared_memory"
     decompose_reduction_at(sch, block, steps)
     yield "decomposed"
-
-
-def _write_by_rows(sch: Schedule, padded: SBlockRV, loop: LoopRV, config: DepthwiseConfig) -> None:
-    """Zeros in vectors everywhere, then the image: neither has a bounds check for each pixel.
-
-    The image comes through shared memory, too, in vectors as it lies. That is also what orders
-    the two: TVM puts a barrier between a write and a read, and none between two writes.
-    """
-    length, threads = find_row_length(sch, padded) or 1, math.prod(config.threads)
-    zeros = sch.decompose_padding(padded, get_own_loops(sch, padded)[0])
-    gap = -length % VECTOR
-    if 0 < gap < length:
-        pad_shared_rows(sch, zeros, elements=gap)
-    image = cache_read_at(sch, padded, loop, operand=0)
-    size = sch.get(image).writes[0].source.dtype.itemsize
-    row = find_row_length(sch, image) or 1
-    vector = find_vector(row, sch.get(image).writes[0].source.dtype, most=16 // size)
-    fetch_cooperatively(sch, image, threads=(config.planes, threads), vector=vector, tail="guard")
-    for block, most in ((zeros, VECTOR), (padded, 1)):
-        *_, plane, rows, _ = get_own_loops(sch, block)
-        vector = find_vector(length, sch.get(block).writes[0].source.dtype, most=most)
-        spread = spread_over_threads(sch, block, threads=threads, vector=vector, tail="guard")
-        if vector > 1:
-            vectorize_loop(sch, spread.elements)
-        bind_loop(sch, plane, axis="threadIdx.y")
-        suggest_unrolling(sch, rows)
 
 
 def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:

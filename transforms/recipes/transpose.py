@@ -69,10 +69,22 @@ def transpose_by_tiles(sch: Schedule, block: SBlockRV, config: TransposeConfig) 
     """The steps of a config on a block that transposes, beside others."""
     loops, dtype = sch.get_loops(block), sch.get(block).reads[0].source.dtype
     side = min(find_vector(get_extent(sch, loop), dtype, most=config.vector) for loop in loops)
+    tile, tail = config.tile, config.tail
     if side == 1:
-        yield from _move_elements(sch, block, config)
+        threads = min(config.threads, tile**2)
+        rows, columns = (split_loop(sch, loop, inner=tile, tail=tail) for loop in loops)
+        reorder_loops(sch, [rows.outer, columns.outer, rows.inner, columns.inner])
+        bind_loop(sch, rows.outer, axis="blockIdx.y")
+        bind_loop(sch, columns.outer, axis="blockIdx.x")
+        yield "tiled"
+        shared = cache_read_at(sch, block, columns.outer, operand=0)
+        pad_longer_rows(sch, shared, elements=config.padding)
+        fuse_loops(sch, [rows.inner, columns.inner])
+        spread = spread_over_threads(sch, block, threads=threads, tail=tail)
+        fetch_cooperatively(sch, shared, threads=threads, tail=tail)
+        unroll_loop(sch, spread.steps)
+        yield "tile_in_shared_memory"
     else:
-        tile, tail = config.tile, config.tail
         squares = [split_loop(sch, loop, inner=side) for loop in sch.get_loops(block)]
         tiles = [split_loop(sch, square.outer, inner=tile // side, tail=tail) for square in squares]
         inside = [tiles[0].inner, tiles[1].inner]
@@ -96,22 +108,6 @@ def transpose_by_tiles(sch: Schedule, block: SBlockRV, config: TransposeConfig) 
         for loop in (steps, *elements):
             unroll_loop(sch, loop)
         yield "squares_in_registers"
-
-
-def _move_elements(sch: Schedule, block: SBlockRV, config: TransposeConfig) -> Iterator[str]:
-    tile, tail, threads = config.tile, config.tail, min(config.threads, config.tile**2)
-    rows, columns = (split_loop(sch, loop, inner=tile, tail=tail) for loop in sch.get_loops(block))
-    reorder_loops(sch, [rows.outer, columns.outer, rows.inner, columns.inner])
-    bind_loop(sch, rows.outer, axis="blockIdx.y")
-    bind_loop(sch, columns.outer, axis="blockIdx.x")
-    yield "tiled"
-    shared = cache_read_at(sch, block, columns.outer, operand=0)
-    pad_longer_rows(sch, shared, elements=config.padding)
-    fuse_loops(sch, [rows.inner, columns.inner])
-    spread = spread_over_threads(sch, block, threads=threads, tail=tail)
-    fetch_cooperatively(sch, shared, threads=threads, tail=tail)
-    unroll_loop(sch, spread.steps)
-    yield "tile_in_shared_memory"
 
 
 TRANSPOSE = Family(

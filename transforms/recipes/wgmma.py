@@ -212,29 +212,24 @@ class WgmmaEngine(TensorCoreEngine):
         if config.tail == "pad" and needs_copies:
             config = replace(config, tail="copy")
         self.config = replace(config, tile_k=max(config.tile_k, get_depth(dtype.bits)))
-        self.config = replace(self.config, store=self._choose_store(total))
-
-    def _choose_store(self, total: SBlockRV) -> WgmmaStore:
-        """From where a result is written: by threads, where the TMA cannot address its rows.
-
-        Where blocks stay, shared memory must hold it beside the stages, or it is written from
-        registers if nothing else is to be done with it.
-        """
-        sch, config = self.sch, self.config
-        node, (rows, columns) = sch.get(total), config.tile
+        # Threads write a result where the TMA cannot address its rows. Where blocks stay, shared
+        # memory must hold it beside the stages, or it is written from registers if nothing else is
+        # to be done with it.
+        config, (rows, columns) = self.config, self.config.tile
         epilogue = find_epilogue(sch, total) if config.split_k == 1 else None
         result = sch.get(epilogue or total).writes[0].source
         pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
         by_tma = config.store == "tma" and pitch % PITCH == 0 and constant(result.shape[-2]) != 1
         wanted: Store = "shared" if config.store == "tma" else config.store
         if config.persistent and config.roles and config.copies == "tma":
-            depth = config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
+            depth = config.tile_k * config.stages * dtype.itemsize
             stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
             if by_tma:
                 stored = rows * count_slot_bytes(columns * result.dtype.itemsize)
             if (rows + columns) * depth + stored + ATOM > MAX_SHARED_BYTES["shared.dyn"]:
                 by_tma, wanted = False, "registers"
-        return "tma" if by_tma else self.choose_store(total, wanted)
+        store = "tma" if by_tma else self.choose_store(total, wanted)
+        self.config = replace(config, store=store)
 
     def tile(self, block: SBlockRV, swizzle: int) -> None:
         config = self.config
