@@ -671,10 +671,30 @@ def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
             isinstance(row, Var) and constant(producer.get_domain(row).extent) != 1
         ):
             raise _refuse_row(reduction, producer, str(index))
+    # A reduced iterator is known by a tensor that both read, or by its extent.
+    analyzer, own = Analyzer(), producer.reduction.iterators(reduced=True)
+    places = [
+        place
+        for load in find_all(consumer.term, TensorLoad)
+        for other in loads_of(producer.reduction.term, load.source)
+        for place in zip(load.indices, other.indices, strict=True)
+    ]
     for item in reduced:
-        found = _find_counterpart(item, producer, consumer, matched)
-        if found is not None:
-            matched[item.var] = found
+        variable = item.var
+        for mine, found in places:
+            # The same place in both: the iterator itself, or what is beside a row's part.
+            rest = substitute(mine, {variable: const(0, variable.ty.dtype)})
+            if not analyzer.can_prove_equal(mine, variable + rest):
+                continue
+            if not mine.same_as(variable):
+                found = analyzer.simplify(found - substitute(rest, matched))
+            if not uses_any(found, producer.rows):
+                matched[variable] = found
+                break
+        else:
+            same = [it.var for it in own if str(it.dom) == str(item.dom)]
+            if producer.previous is None and len(same) == 1:
+                matched[variable] = same[0]
     items = [item for item in reduced if item.var in matched]
     if not items:
         raise TransformError(
@@ -717,30 +737,3 @@ def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
             "fuse reductions of the same elements, split once or by divisors",
         )
     return matched
-
-
-def _find_counterpart(
-    item: IterVar, producer: Producer, consumer: Consumer, matched: dict[Any, Any]
-) -> Any | None:
-    """What a reduced iterator of the consumer is, by a tensor that both read, or by its extent.
-
-    `matched` has the rows.
-    """
-    analyzer, variable = Analyzer(), item.var
-    for load in find_all(consumer.term, TensorLoad):
-        for other in loads_of(producer.reduction.term, load.source):
-            for mine, theirs in zip(load.indices, other.indices, strict=True):
-                # The same place in both: the iterator itself, or what is beside a row's part.
-                rest = substitute(mine, {variable: const(0, variable.ty.dtype)})
-                if not analyzer.can_prove_equal(mine, variable + rest):
-                    continue
-                found = theirs
-                if not mine.same_as(variable):
-                    found = analyzer.simplify(theirs - substitute(rest, matched))
-                if not uses_any(found, producer.rows):
-                    return found
-    if producer.previous is not None:
-        return None
-    reduced = producer.reduction.iterators(reduced=True)
-    same = [it.var for it in reduced if str(it.dom) == str(item.dom)]
-    return same[0] if len(same) == 1 else None

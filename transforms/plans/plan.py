@@ -194,10 +194,13 @@ class TirstepRule(ScheduleRule):
         made = self._make(func, target)
         if isinstance(made, Schedule) and (reason := find_unsupported(made.mod, target)):
             made = Mismatch(self.name, reason)
-        if isinstance(made, Mismatch):
-            self.reasons[_name(func)] = str(made)
-            return None
-        return made
+        if not isinstance(made, Mismatch):
+            return made
+        symbol: Any = None if func.attrs is None else func.attrs.get("global_symbol")
+        blocks = [str(node.name_hint) for node in find_all(func.body, SBlock)]
+        name = " ".join(it for it in blocks if it != "root") if symbol is None else str(symbol)
+        self.reasons[name] = str(made)
+        return None
 
 
 def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = False) -> TirstepRule:
@@ -216,12 +219,6 @@ def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = Fal
         return sch
 
     return TirstepRule(plan.name, make)
-
-
-def _name(function: PrimFunc) -> str:
-    symbol: Any = None if function.attrs is None else function.attrs.get("global_symbol")
-    blocks = [str(node.name_hint) for node in find_all(function.body, SBlock)]
-    return str(symbol) if symbol is not None else " ".join(it for it in blocks if it != "root")
 
 
 Filter = Callable[[PrimFunc], object]
@@ -265,14 +262,15 @@ def make_recipe_rule(
             return Mismatch(recipe.name, "no config is chosen")
         recipe.require_config(config)
         plan = _get_plan(recipe)
-        if plan is None:
+        if plan is None or not isinstance(recipe, Rung):
             return _run_renamed(recipe, function, config)
         sch = Schedule(function)
         roles = plan.match(sch)
         if isinstance(roles, Mismatch):
             return roles
         try:
-            plan.schedule(sch, roles, [_make_config(recipe, config)])
+            knobs = {**recipe.config, **_get_tail(recipe), **read_pairs(config)}
+            plan.schedule(sch, roles, [recipe.family.config(**knobs)])
         except TransformError as error:
             return Mismatch(recipe.name, str(error))
         return sch
@@ -282,12 +280,6 @@ def make_recipe_rule(
 
 def _get_plan(recipe: Recipe) -> Plan | None:
     return _PLANS.get(recipe.family.config) if isinstance(recipe, Rung) else None
-
-
-def _make_config(recipe: Recipe, config: Mapping[str, object]) -> Any:
-    """What a plan takes of a recipe with these knobs."""
-    assert isinstance(recipe, Rung)
-    return recipe.family.config(**{**recipe.config, **_get_tail(recipe), **read_pairs(config)})
 
 
 def _get_tail(recipe: Recipe) -> dict[str, object]:
