@@ -13,10 +13,16 @@ from fake_machine import FakeMachine
 from fake_pool import compile_here, search_here
 
 from tirstep.bench import BenchError
-from tirstep.bench.best_table import read_best, record_best, require_table
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.results import Time
-from tirstep.bench.search import SearchPlan, SearchResult, classify
+from tirstep.bench.search import (
+    SearchPlan,
+    SearchResult,
+    classify,
+    read_best,
+    record_best,
+    require_table,
+)
 from tirstep.bench.session import Settings, Tell
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
@@ -279,7 +285,7 @@ def record(file: Path, found: SearchResult) -> bool:
 AT_ONCE = """
 import os, sys
 from pathlib import Path
-from tirstep.bench.best_table import read_best, record_best
+from tirstep.bench.search import read_best, record_best
 from tirstep.bench.results import Time
 from tirstep.bench.search import SearchPlan, SearchResult
 from tirstep.modules import matmul

@@ -14,9 +14,9 @@ from tirstep.experiments import (
     show_counterexample,
     try_change,
 )
-from tirstep.experiments.counterexample import find_counterexample
 from tirstep.experiments.editing import get_pass
 from tirstep.experiments.promises import load_experiment
+from tirstep.experiments.shrinking import find_counterexample
 from tirstep.strategies.drawn_programs import parse_program
 
 NEIGHBOUR = """

@@ -7,8 +7,8 @@ import pytest
 import tvm
 
 from tirstep.experiments import Corpus, Edit, Experiment, Subject, make_subject, try_change
-from tirstep.experiments.counterexample import find_counterexample
 from tirstep.experiments.promises import load_experiment
+from tirstep.experiments.shrinking import find_counterexample
 from tirstep.strategies.drawn_programs import parse_program
 
 WRONG = Path(__file__).parents[2] / "examples/passes/wrong_passes.py"

@@ -109,8 +109,8 @@ def command(
 
     from tirstep.experiments import Corpus, PromiseReport, try_change
     from tirstep.experiments.corpus import TrialFile, hunt
-    from tirstep.experiments.counterexample import find_counterexample, require_place
     from tirstep.experiments.promises import load_experiment
+    from tirstep.experiments.shrinking import find_counterexample, require_place
     from tirstep.experiments.trying import RIGHT, choose_devices
     from tirstep.lowering_checks.devices import DEVICES
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from tirstep.experiments import Corpus, Experiment, PromiseReport, Subject, Trial, list_passes
 from tirstep.experiments.audit import audit, tabulate
 from tirstep.experiments.corpus import TrialFile, TrialRecord, hunt
-from tirstep.experiments.counterexample import Counterexample
+from tirstep.experiments.shrinking import Counterexample
 from tirstep.lowering_checks.facts import Fact
 
 from .formatting import count

@@ -87,9 +87,8 @@ def command(
     request = make_request(None, dtype, option, single, function=function)
     plans = make_plans(recipe, shape or [], request, among, limit, timeout)
 
-    from tirstep.bench.best_table import record_best, require_table
     from tirstep.bench.cluster import connected
-    from tirstep.bench.search import Trials, describe_search, search
+    from tirstep.bench.search import Trials, describe_search, record_best, require_table, search
     from tirstep.bench.session import Settings
     from tirstep.bench.workers import LocalWorkers
     from tirstep.transforms.recipes.gpus import GPUS, H200

@@ -5,7 +5,6 @@
 
 from .corpus import Corpus as Corpus
 from .corpus import list_steps as list_steps
-from .counterexample import show_counterexample as show_counterexample
 from .editing import Edit as Edit
 from .editing import ExperimentError as ExperimentError
 from .editing import list_passes as list_passes
@@ -16,6 +15,7 @@ from .promises import PromiseReport as PromiseReport
 from .promises import assert_keeps_promises as assert_keeps_promises
 from .promises import get_declaration as get_declaration
 from .promises import pass_experiment as pass_experiment
+from .promises import show_counterexample as show_counterexample
 from .trying import Experiment as Experiment
 from .trying import Subject as Subject
 from .trying import Trial as Trial

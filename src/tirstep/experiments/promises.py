@@ -24,6 +24,7 @@ from tirstep.lowering_checks.steps import suggest
 from tirstep.programs.found import DECLARED
 from tirstep.programs.loading import load_place
 from tirstep.programs.naming import ProgramError, read_spelling
+from tirstep.strategies.drawn_programs import parse_program
 from tirstep.transforms.passes.barriers import is_barrier
 from tirstep.transforms.tir import find_all
 
@@ -39,6 +40,7 @@ from .trying import (
     find_marked,
     have_same_bits,
     is_same,
+    make_subject,
     try_change,
 )
 
@@ -278,3 +280,16 @@ def load_experiment(place: str, anchor: str, spec: str) -> Experiment:
     promises = () if declared is None else [p for p in declared.promises if p != NUMBERS]
     edit = Edit(place, anchor, get_pass(value, name))
     return Experiment(name, edit, promises=promises, named=named, digest=digest)
+
+
+def show_counterexample(program: str, place: str, anchor: str, spec: str, *, seed: int = 0) -> int:
+    """Try a change on a program and print what it does; 1 if that is wrong. A script calls it."""
+    with load_experiment(place, anchor, spec) as experiment:
+        trial = try_change(experiment, make_subject("the program", parse_program(program), seed))
+    if trial.diff is not None:
+        print(trial.diff)
+    if trial.is_bad:
+        print(f"WRONG: {trial.reason}")
+        return 1
+    print(f"{experiment.title}: {trial.status}. {trial.reason}".strip())
+    return 0

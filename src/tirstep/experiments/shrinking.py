@@ -1,4 +1,5 @@
-"""Makes a program small that shows something: greedily, one reduction after the other.
+"""Makes a program small that shows something: greedily, one reduction after the other; and writes a
+script that shows that a change makes it wrong.
 
 Reductions are edits of TVMScript's text, through Python's own syntax tree, coarse ones first: each
 gives fields of nodes other values. Most edits make no program, or one that means something else:
@@ -10,17 +11,22 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from tirstep.files import may_replace, require_writable, write_file
+from tirstep.lowering_checks.bisect.reproducer import quote
 from tirstep.printing import silenced_stderr
 from tirstep.strategies.drawn_programs import parse_program
 
-from .editing import is_of_ours
-from .trying import Experiment, ModuleOracle, Trial, make_subject, try_change
+from .editing import ExperimentError, is_of_ours
+from .trying import Experiment, ModuleOracle, Subject, Trial, make_subject, try_change
 
 LIKE_CHOICES = ("Select", "if_then_else")
 SIMPLER_TYPES = ("float32", "int32")
@@ -300,3 +306,106 @@ def shrink_trial(
                         small, last, place = made, candidate, at
                         break
     return Shrunk(last, small, len(seen) - 1)
+
+
+RUN_SECONDS = 120.0
+"""What the script may take."""
+FIRST_LINE = "# Written by `tirstep pass`: it may be overwritten."
+SCRIPT = '''{first_line}
+"""{title}: {status}.
+
+{reason}
+
+Shrunk from {label} to {lines} lines. It ends with 1 where this shows, and with 0 where it does not.
+"""
+
+import sys
+
+from tirstep.experiments import show_counterexample
+
+{program}
+sys.exit(show_counterexample(PROGRAM, {place!r}, {anchor!r}, {spec!r}, seed={seed}))
+'''
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A small program that the change makes wrong, and its script.
+
+    Attributes
+    ----------
+    label : of the module that it was shrunk from
+    is_shown : the script was run, and failed as it must
+    last_line : what it printed in the end
+    """
+
+    label: str
+    shrunk: Shrunk
+    path: Path
+    is_shown: bool
+    last_line: str
+
+
+def find_counterexample(
+    experiment: Experiment,
+    subjects: Iterable[Subject],
+    path: Path,
+    *,
+    seed: int = 0,
+    seconds: float = SECONDS,
+) -> Counterexample | None:
+    """Shrink the first of some modules that shows it by itself, and write and run its script.
+
+    None where none can be shrunk. Raises `ExperimentError` where a file is in the way.
+    """
+    for subject in subjects:
+        trial = try_change(experiment, subject)
+        if not trial.is_bad:  # it takes another device to see it
+            continue
+        shrunk = shrink_trial(experiment, trial, seed=seed, seconds=seconds)
+        if shrunk is not None:
+            require_place(path)
+            write_file(path, _make_script(experiment, shrunk, subject.label, seed))
+            words = [sys.executable, str(path)]
+            try:
+                done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS)
+            except subprocess.TimeoutExpired:
+                late = f"it does not end within {RUN_SECONDS:g} s"
+                return Counterexample(subject.label, shrunk, path, False, late)
+            lines = [it for it in (done.stdout or done.stderr).splitlines() if it.strip()]
+            is_shown = done.returncode == 1 and "WRONG: " in done.stdout
+            return Counterexample(subject.label, shrunk, path, is_shown, lines[-1] if lines else "")
+    return None
+
+
+def require_place(path: Path) -> None:
+    """Raise, before the work, what writing the script would raise after it.
+
+    `ExperimentError` where a file of another hand is in the way, and `OSError`.
+    """
+    if not may_replace(path, FIRST_LINE):
+        raise ExperimentError(
+            f"{path} is no script of tirstep pass's; it stays: give --script another name"
+        )
+    require_writable(path)
+
+
+def _make_script(experiment: Experiment, shrunk: Shrunk, label: str, seed: int) -> str:
+    original, named = experiment.named, []
+    for text in original[1:]:
+        place, colon, name = text.rpartition(":")
+        named.append(f"{Path(place).resolve()}:{name}" if place.endswith(".py") and colon else text)
+    about = shrunk.trial.reason.replace("\\", "/").replace('"""', "'''")
+    return SCRIPT.format(
+        first_line=FIRST_LINE,
+        title=experiment.title,
+        status=shrunk.trial.status,
+        reason=about,
+        label=label,
+        lines=shrunk.lines,
+        program=quote("PROGRAM", shrunk.text),
+        place=original[0],
+        anchor=named[0],
+        spec=named[1],
+        seed=seed,
+    )
