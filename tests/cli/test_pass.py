@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import warm_python
 
-from tirstep.experiments import counterexample
+from tirstep.experiments import shrinking
 
 from .conftest import Command
 
@@ -143,8 +143,8 @@ def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(
 def test_the_corpus_is_searched_and_goes_on_from_its_state(
     command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    quick = functools.partial(counterexample.find_counterexample, seconds=6)
-    monkeypatch.setattr(counterexample, "find_counterexample", quick)
+    quick = functools.partial(shrinking.find_counterexample, seconds=6)
+    monkeypatch.setattr(shrinking, "find_counterexample", quick)
     words = ["pass", f"{WRONG}:hoist_store", "--seed", 2]
     words += ["--corpus", 2, "--state", "state.jsonl", "--json"]
     result = command(*words)

@@ -83,15 +83,7 @@ def command(
         return write_goldens_of(names, request, as_json=json)
     if everything and not request.is_of_examples:
         raise UseError("--all checks every recipe at its example; name recipes for another config")
-    return _check(names, request, runs, as_json=json)
 
-
-def _check(names: Sequence[str], request: Request, runs: int | None, *, as_json: bool) -> int:
-    """Check the named recipes, or all of them where no name is given; 1 if anything is wrong, and 2
-    if one of several cannot be run.
-
-    With all recipes, goldens that no recipe makes are found, too.
-    """
     from tirstep.lowering_checks import run_default_example, run_golden
     from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps
     from tirstep.lowering_checks.verdict import numbers_word
@@ -102,7 +94,7 @@ def _check(names: Sequence[str], request: Request, runs: int | None, *, as_json:
     from .screen import Screen
 
     picked = [it for name in dict.fromkeys(names) for it in pick_each(name, request)]
-    judge, screen = Judge(request), Screen(quiet=as_json)  # a program may register a device
+    judge, screen = Judge(request), Screen(quiet=json)  # a program may register a device
     findings = list(judge.folder_findings)
     with screen.working():
         rungs = judge.plan(picked or [*RECIPES.values()], screen.doing, example="golden")
@@ -148,7 +140,7 @@ def _check(names: Sequence[str], request: Request, runs: int | None, *, as_json:
             screen.line((about, "dim"), words)
         if rung.refusal is not None:
             print_error(f"{rung.recipe.name}: {rung.refusal}")
-    if as_json:
+    if json:
         documents = rung_documents(rungs)
         for rung, document in zip(rungs, documents, strict=True):
             document["other_runs"] = [

@@ -154,7 +154,7 @@ def _show_kernel(screen: Screen, kernel: Kernel) -> None:
 def list_programs(text: str, *, as_json: bool) -> int:
     """List what is in a place of the user's; raises `ProgramError`."""
     spelling = read_spelling(text)
-    from tirstep.programs.found import TAKEN_BY, find_programs
+    from tirstep.programs.found import COMMANDS, TAKEN_BY, find_programs
     from tirstep.programs.loading import load_place
     from tirstep.programs.picking import Picker
 
@@ -168,7 +168,9 @@ def list_programs(text: str, *, as_json: bool) -> int:
         programs = [picker.get_program(name.partition(".")[0]) for name in spelling.names]
     if as_json:
         about = "kind name source=location doc functions"
-        documents = [{**read_keys(it, about), "taken_by": TAKEN_BY[it.kind]} for it in programs]
+        documents = [
+            {**read_keys(it, about), "taken_by": TAKEN_BY.get(it.kind, COMMANDS)} for it in programs
+        ]
         print_document("list", programs=documents)
         return 0
     if not programs:
@@ -181,5 +183,5 @@ def list_programs(text: str, *, as_json: bool) -> int:
             screen.line(f"{'':<11}{name}")
     screen.line()
     for kind in dict.fromkeys(found.kind for found in programs):
-        screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY[kind], wrap=True)
+        screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY.get(kind, COMMANDS), wrap=True)
     return 0

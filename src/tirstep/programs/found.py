@@ -25,14 +25,9 @@ DECLARED = "__experiment__"
 TAKEN_BY: Mapping[str, str] = {
     "kernel": f"{COMMANDS}; with --shape where it has no recipe",
     "recipe": f"{COMMANDS}, search",
-    "ladder": COMMANDS,
-    "schedule": COMMANDS,
-    "record": COMMANDS,
-    "module": COMMANDS,
-    "function": COMMANDS,
     "pass": "pass, with --after NAME or the like where it is not decorated with pass_experiment",
 }
-"""What each kind of program can be given to."""
+"""What some kinds of programs can be given to; the others to `COMMANDS`."""
 KINDS: Mapping[str, type] = {
     "kernel": Kernel,
     "recipe": Recipe,
@@ -51,7 +46,7 @@ class Found:
 
     Attributes
     ----------
-    kind : a key of `TAKEN_BY`
+    kind : a key of `KINDS`, or ``"schedule"``
     location : ``FILE:LINE``, or the place alone
     functions : of a module or function: the names of its PrimFuncs
     """

@@ -39,57 +39,22 @@ def _fit(out: Any, a: Any) -> Any:
     return out if out is not None and out.dtype == a.dtype else None
 
 
-def _matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    a, b = inputs
-    if problem.options.get("transpose_b"):
-        b = b.t()
-    if a.dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
-        return _multiply_float8(a, b, problem)
-    if a.dtype == torch.int8:
-        return _multiply_int8(a, b)
-    into = _fit(out, a)
-    if problem.options.get("dtype") == "tf32" and a.dtype == torch.float32:
-        return _multiply_in_tf32(a, b, into)
-    return lambda: torch.mm(a, b, out=into)
-
-
-def _multiply_float8(a: Any, b: Any, problem: Problem) -> Callable[[], Any]:
-    """_scaled_mm with scales of 1, whose result has the problem's type.
-
-    Sums in fp22 are those that it calls fast; it adds up parts in float32 otherwise.
-    """
-    _require_multiples("_scaled_mm", b, 16)
-    if b.stride(0) != 1:
-        raise PeerMissing("_scaled_mm takes B as (n, k) alone; give transpose_b=True")
-    one, name = torch.ones((), device=a.device), str(problem.options["out"])
-    how = {"out_dtype": getattr(torch, name), "use_fast_accum": problem.options["acc"] == "fp22"}
-    return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, **how)
-
-
 INT_MM_ROWS = 17
 """The fewest rows that _int_mm multiplies."""
 
 
-def _multiply_int8(a: Any, b: Any) -> Callable[[], Any]:
-    """_int_mm, with rows of zeros where there are too few, which are there before."""
-    _require_multiples("_int_mm", b, 8)
-    rows = a.shape[0]
-    if rows >= INT_MM_ROWS:
-        return lambda: torch._int_mm(a, b)
-    padded = torch.cat([a, a.new_zeros(2 * INT_MM_ROWS - 2 - rows, a.shape[1])])
-    return lambda: torch._int_mm(padded, b)[:rows]
-
-
-def _require_multiples(function: str, b: Any, size: int) -> None:
+def _matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    """mm; _scaled_mm of float8, _int_mm of int8."""
+    a, b = inputs
+    options, into = problem.options, _fit(out, a)
+    b = b.t() if options.get("transpose_b") else b
     k, n = b.shape
-    if k % size or n % size:
-        raise PeerMissing(f"{function} takes n and k that are multiples of {size}, not {n} and {k}")
 
+    def require_multiples(name: str, size: int) -> None:
+        if k % size or n % size:
+            raise PeerMissing(f"{name} takes n and k that are multiples of {size}, not {n} and {k}")
 
-def _multiply_in_tf32(a: Any, b: Any, into: Any) -> Callable[[], Any]:
-    """mm with operands rounded to TF32, which nobody else in the process gets."""
-
-    def launch() -> Any:
+    def multiply_in_tf32() -> Any:  # which nobody else in the process gets
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high")
         try:
@@ -97,7 +62,26 @@ def _multiply_in_tf32(a: Any, b: Any, into: Any) -> Callable[[], Any]:
         finally:
             torch.set_float32_matmul_precision(before)
 
-    return launch
+    if a.dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        # With scales of 1, and a result of the problem's type. Sums in fp22 are those that it calls
+        # fast; it adds up parts in float32 otherwise.
+        require_multiples("_scaled_mm", 16)
+        if b.stride(0) != 1:
+            raise PeerMissing("_scaled_mm takes B as (n, k) alone; give transpose_b=True")
+        one, name = torch.ones((), device=a.device), str(options["out"])
+        how = {"out_dtype": getattr(torch, name), "use_fast_accum": options["acc"] == "fp22"}
+        return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, **how)
+    if a.dtype == torch.int8:
+        require_multiples("_int_mm", 8)
+        rows = a.shape[0]
+        if rows >= INT_MM_ROWS:
+            return lambda: torch._int_mm(a, b)
+        # Rows of zeros where there are too few, which are there before.
+        padded = torch.cat([a, a.new_zeros(2 * INT_MM_ROWS - 2 - rows, a.shape[1])])
+        return lambda: torch._int_mm(padded, b)[:rows]
+    if options.get("dtype") == "tf32" and a.dtype == torch.float32:
+        return multiply_in_tf32
+    return lambda: torch.mm(a, b, out=into)
 
 
 def _batched_matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
