@@ -93,6 +93,6 @@ def test_candidates_load_what_is_built(
     built = {(ODD, "matmul_tiled"): {there: {"tail": "guard"}, tmp_path / "pad": {"tail": "pad"}}}
     candidates = list(list_candidates(make_work(ODD, names=("matmul_tiled",)), built))
     names = ["matmul_tiled tail=guard", "matmul_tiled tail=pad", "torch", "dlight"]
-    assert [candidate.name for candidate in candidates] == names
-    candidates[0].prepare(machine, ODD, [])
+    assert [outcome.candidate for outcome, _ in candidates] == names
+    candidates[0][1](machine, ODD, [])
     assert loaded == [there]

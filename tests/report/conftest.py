@@ -23,8 +23,7 @@ def report() -> Report:
     """Two recipes, judged by the simulator."""
     request = make_request(None, None, None, None, device="simulator")
     parts = [
-        do_job(RecipeJob(name, NAMES, request, "cuda", checks=True), Screen()).part
-        for name in NAMES
+        do_job(RecipeJob(name, NAMES, request, "cuda", checks=True), Screen())[0] for name in NAMES
     ]
     return build_report(parts, device=get_device("simulator"), target="cuda")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tirstep.experiments import counterexample
+from tirstep.experiments import shrinking
 from tirstep.lowering_checks.bisect import reproducer
 
 SERVER, LAUNCHER = map(Path(__file__).with_name, ("warm_server.py", "warm_launcher.py"))
@@ -80,5 +80,5 @@ def _start(listener: int) -> None:
 def install() -> None:
     """Let the modules that write a script and run it once start that so, in this process."""
     warm = SimpleNamespace(**{**vars(subprocess), "run": run})
-    for module in (reproducer, counterexample):
+    for module in (reproducer, shrinking):
         module.subprocess = warm  # type: ignore[attr-defined]

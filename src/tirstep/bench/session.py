@@ -347,24 +347,18 @@ def require_timeable(problem: AnyProblem) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """Who takes part: a recipe with its config, or a peer."""
-
-    name: str
-    kind: str
-    prepare: Prepare
-    config: Mapping[str, object]
-
-
 CompiledAhead = Mapping[tuple[Problem, str], Mapping[Path, Mapping[str, object]]]
 """By problem and by the name of a recipe: libraries, and the config of each. Where one is not there
 its candidate is compiled again in its turn, to say why.
 """
 
 
-def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Candidate]:
-    """The recipes of a case, then its peers; what is not built is compiled in its turn."""
+def list_candidates(
+    planned: PlannedCase, built: CompiledAhead
+) -> Iterator[tuple[Outcome, Prepare]]:
+    """The recipes of a case, then its peers, before they ran; what is not built is compiled in its
+    turn.
+    """
     for recipe in planned.recipes:
         ahead = built.get((planned.problem, recipe.name), {})
         variants: list[tuple[Path | None, Mapping[str, object]]] = [*ahead.items()]
@@ -372,9 +366,10 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
             (None, config) for config in list_configs_of(recipe, planned.problem)
         ]:
             name = f"{recipe.name} tail={config['tail']}" if "tail" in config else recipe.name
-            yield Candidate(name, "recipe", prepare_recipe(recipe, config, library), config)
+            outcome = Outcome(name, "recipe", "ok", config=config)
+            yield outcome, prepare_recipe(recipe, config, library)
     for peer in planned.peers:
-        yield Candidate(peer.name, "peer", prepare_peer(peer), {})
+        yield Outcome(peer.name, "peer", "ok"), prepare_peer(peer)
 
 
 def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
@@ -453,16 +448,13 @@ def run_case(
         return replace(case, skipped=shortage)
     tell(f"{kernel}: working out what is right")
     runner = Runner(machine, Reference(problem, problem.float_inputs(settings.seed)))
-    candidates = [*list_candidates(planned, built or {})]
     outcomes, replays = list[Outcome](), dict[int, Replay]()
-    for place, it in enumerate(candidates):
-        tell(f"{kernel} {it.name}")
-        tried = runner.try_once(it.name, it.prepare)
-        launched = ""
+    for place, (outcome, prepare) in enumerate([*list_candidates(planned, built or {})]):
+        tell(f"{kernel} {outcome.candidate}")
+        tried, launched = runner.try_once(outcome.candidate, prepare), ""
         if tried.replay is not None:
             replays[place], launched = tried.replay, tried.replay.launched
-        outcome = Outcome(it.name, it.kind, tried.status, tried.note, it.config, launched=launched)
-        outcomes.append(outcome)
+        outcomes.append(replace(outcome, status=tried.status, note=tried.note, launched=launched))
     tell(f"{kernel}: timing {len(replays)} candidates")
     in_turns = [*replays.values()]
     once = [seconds[0] for seconds in machine.time(in_turns, [1] * len(in_turns))]

@@ -89,8 +89,8 @@ def command(
         device = get_device(request.device)
         jobs = [RecipeJob(name, among, request, target, checks) for name in among]
         done = do_jobs(jobs, screen)
-        leave_files([it.files for it in done])
-        parts = [it.part for it in done]
+        leave_files([files for _, files in done])
+        parts = [part for part, _ in done]
         if all(part.refusal is not None for part in parts):
             raise UseError(f"no recipe takes this; {parts[0].name} says: {parts[0].refusal}")
         report = build_report(parts, device=device if checks else None, target=target)

@@ -70,12 +70,8 @@ class RecipeJob:
     checks: bool
 
 
-@dataclass(frozen=True)
-class Done:
-    """What came of a job: the recipe's part, and the files of the user's that it has imported."""
-
-    part: RecipePart
-    files: frozenset[Path]
+Done = tuple[RecipePart, frozenset[Path]]
+"""What came of a job: the recipe's part, and the files of the user's that it has imported."""
 
 
 def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[Done]:
@@ -166,7 +162,7 @@ def do_job(job: RecipeJob, screen: Screen) -> Done:
         refusal=rung.refusal,
         findings=tuple(rung.own_findings),
     )
-    return Done(part, find_own_files())
+    return part, find_own_files()
 
 
 def _build_step(
