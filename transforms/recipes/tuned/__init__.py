@@ -23,22 +23,28 @@ powers of two: sizes that differ by a few percent; and what the same sizes are m
 
 
 def find_tuned(
-    table: str, *, device: str, dtype: str, shape: Sequence[int]
+    table: str,
+    *,
+    device: str,
+    dtype: str,
+    shape: Sequence[int],
+    near: float = NEAR,
+    whole: int = WHOLE,
 ) -> dict[str, object] | None:
-    """The config that a search found at a shape, or at the nearest one that is near it and has the
-    same whole vectors; None where there is none.
+    """The config that a search found at a shape, or at the nearest one that is `near` it and whose
+    sizes are multiples of `whole` where these are; None where there is none.
 
     Raises `TransformError` for a file that holds something else.
     """
     shapes = _read(table).get(device, {}).get(dtype, {})
-    near = []
+    found = []
     for name, entry in shapes.items():
         pairs = [*zip(map(int, name.split("x")), shape, strict=False)]
         distance = sum(abs(math.log2(known / size)) for known, size in pairs)
-        is_alike = all((known % WHOLE == 0) == (size % WHOLE == 0) for known, size in pairs)
-        if name.count("x") == len(shape) - 1 and is_alike and distance <= NEAR:
-            near.append((distance, dict(entry["config"])))
-    return min(near, key=lambda it: it[0])[1] if near else None
+        is_alike = all((known % whole == 0) == (size % whole == 0) for known, size in pairs)
+        if name.count("x") == len(shape) - 1 and is_alike and distance <= near:
+            found.append((distance, dict(entry["config"])))
+    return min(found, key=lambda it: it[0])[1] if found else None
 
 
 @cache
