@@ -6,6 +6,7 @@ unfinished; what it ends with may not.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from tvm.tirx import For, IterVar
 
 from tirstep.transforms.tir import Place, constant, get_axis, get_places, is_used
 
+from .legality.accesses import list_accesses
 from .legality.lowered_memory import find_missing_barriers
 from .legality.merged_memory import find_overwritten
 from .legality.open_sizes import close_sizes
@@ -51,6 +53,20 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
     if is_bound and not messages:  # the rules take loops on one axis for one loop
         messages = dict.fromkeys(_ask_rules(module))
     return [Finding("threads", where, message) for message in messages]
+
+
+def list_left_open(module: tvm.IRModule) -> list[str]:
+    """What the rules about memory do not decide of the blocks in kernels, a sentence a reason.
+
+    Where it is for the number of iterations, or for open sizes, the first and the last ones, or
+    some sizes, are tried, so that what is found is so. What runs on a device shows the rest.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for access in itertools.chain.from_iterable(list_accesses(module)):
+        if access.place.kernel is not None and access.left_open:
+            what = f"'{access.buffer.name}' in block '{access.place.name}'"
+            found.setdefault(access.left_open, {})[what] = None
+    return [f"{', '.join(uses)}: {reason}" for reason, uses in found.items()]
 
 
 def _ask_rules(module: tvm.IRModule) -> Iterator[str]:

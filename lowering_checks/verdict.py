@@ -28,7 +28,7 @@ from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
 from .numeric import check_numbers
-from .ownership import check_ownership
+from .ownership import check_ownership, list_left_open
 from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
 
 REFUSE, GUARD = "refuse", "guard"
@@ -278,6 +278,7 @@ class Verdict:
         also what it has that the golden example has not
     timing : None where the device has no clock, the step cannot be launched, or is wrong
     about : what another run is, as ``"at an odd shape"``; None for a step of the run itself
+    left_open : of the last step, what the rules about memory did not decide (`list_left_open`)
     """
 
     run: Run
@@ -288,6 +289,7 @@ class Verdict:
     checked_on: str
     timing: Timing | None = None
     about: str | None = None
+    left_open: tuple[str, ...] = ()
 
     @functools.cached_property
     def diff(self) -> Diff | None:
@@ -372,8 +374,10 @@ def _judge_steps(
     before: Step | None = None
     for step in run.steps:
         found, checked_on = _check(run, fallbacks, step, device, seed)
+        left_open: tuple[str, ...] = ()
         if step is run.steps[-1]:
             found = (*found, *check_ownership(step.module, where=run.label(step)))
+            left_open = tuple(list_left_open(step.module))
         numbers = _place(found, step)
         timing = None
         has_time = timed and device.has_clock and not numbers
@@ -381,7 +385,8 @@ def _judge_steps(
             inputs = run.problem.float_inputs(seed)
             outputs = [blank(tensor) for tensor in run.problem.outputs]
             timing = device.time(step.module, run.problem.make_arguments(inputs, outputs))
-        yield Verdict(run, step, before, goldens.get(step.name), numbers, checked_on, timing)
+        golden = goldens.get(step.name)
+        yield Verdict(run, step, before, golden, numbers, checked_on, timing, left_open=left_open)
         before = step
 
 

@@ -118,6 +118,18 @@ class Access:
         return element.is_told and not element.is_conditional and not is_opaque
 
     @functools.cached_property
+    def left_open(self) -> str:
+        """Why rules cannot decide about all of it; empty where they can."""
+        if not self.element.is_told:
+            return "data decide of which elements"
+        if self.element.is_conditional:
+            return "data decide whether"
+        if any(constant(loop.extent) is None for loop in self.deciding):
+            return "sizes are open"
+        points = math.prod(constant(loop.extent) or 1 for loop in self.deciding)
+        return f"more than {ROWS} iterations" if points > ROWS else ""
+
+    @functools.cached_property
     def bound(self) -> dict[str, For]:
         """The innermost loops on blocks and threads of a GPU, by their axes."""
         loops = [loop for loop in self.place.loops if constant(loop.extent) != 1]

@@ -24,7 +24,8 @@ RECIPE_KEYS = {
     *("gflops", "speedup", "findings", "steps"),
 }
 STEP_KEYS = {
-    *("number", "name", "source", "golden", "numbers", "checked_on", "added", "removed"),
+    *("number", "name", "source", "golden", "numbers", "checked_on", "left_open"),
+    *("added", "removed"),
     *("time_us", "time_us_lower", "time_us_upper", "repeats", "gflops", "findings"),
 }
 

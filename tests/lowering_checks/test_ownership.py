@@ -25,6 +25,7 @@ from tirstep.lowering_checks import (
     judge_run,
     run_recipe,
 )
+from tirstep.lowering_checks.ownership import list_left_open
 from tirstep.modules import Problem, matmul, row_sum, softmax, vector_add
 from tirstep.transforms.recipes import find_recipe, recipe
 from tirstep.transforms.recipes.recipe import Example
@@ -392,3 +393,37 @@ def test_a_window_whose_length_depends_on_the_taps_that_are_left() -> None:
     settings = {"threads": 32, "taps": 8, "each": 16, "blocks": 128, "tail": "guard"}
     run = run_recipe(find_recipe("conv1d_narrow"), {"m": 23, "n": 12}, config=settings)
     assert check_ownership(run.steps[-1].module) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("B[vi] = A[I[vi]]", "'A' in block 'B': data decide of which elements"),
+        ("B[I[vi]] = A[vi]", "'B' in block 'B': data decide of which elements"),
+        (
+            "B[vi] = T.if_then_else(I[vi] > 0, A[vi], T.int32(0))",
+            "'A' in block 'B': data decide whether",
+        ),
+        ("B[vi] = A[vi] + I[vi]", ""),
+    ],
+)
+def test_what_the_rules_leave_open_is_told(statement: str, reason: str):
+    lines = (
+        "A: T.Buffer((EXTENT,), 'int32'), I: T.Buffer((EXTENT,), 'int32'), "
+        "B: T.Buffer((EXTENT,), 'int32')):",
+        "    for i in T.thread_binding(EXTENT, thread='threadIdx.x'):",
+        "        with T.sblock('B'):",
+        "            vi = T.axis.spatial(EXTENT, i)",
+        f"            {statement}",
+    )
+    text = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\ndef main(" + "\n".join(
+        lines
+    )
+    for extent, more in ((256, ""), (1 << 18, "more than 131072 iterations")):
+        module = tvm.IRModule({"main": from_source(text.replace("EXTENT", str(extent)))})
+        told = list_left_open(module)
+        assert [it for it in told if it.endswith(more) and more] == [
+            it for it in told if it != reason
+        ]
+        assert bool(reason) == (reason in told)
+        assert not find(module)

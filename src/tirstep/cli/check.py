@@ -198,6 +198,8 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
                 (word, WORD_STYLES[word]),
                 (f" on {verdict.checked_on}", "dim"),
             )
+        for question in verdict.left_open:
+            screen.line(("    rules leave open  ", "dim"), (question, "dim"))
         show_findings(screen, verdict.findings)
         if verdict.about is not None and verdict.findings:
             screen.line(("to repeat it:  ", "dim"), _spell_repeat(verdict.run, request))

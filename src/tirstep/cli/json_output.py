@@ -58,8 +58,9 @@ OTHER
     open), numbers (of the last step: "ok" or "failed"), checked_on, repeat (the command line);
     there is none where a step of the recipe has failed already
 STEP
-    number, name, source, golden, numbers, checked_on, added, removed (against the step before),
-    TIME, findings
+    number, name, source, golden, numbers, checked_on, left_open (of the last step, what the rules
+    about memory did not decide: sentences), added, removed (against the step before), TIME,
+    findings
 TIME
     time_us (the median), time_us_lower and time_us_upper (the quartiles), repeats, gflops
 FACT

@@ -398,7 +398,7 @@ def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
                     **read_keys(verdict.step, "number=index name source=location"),
                     "golden": golden_word([verdict]),
                     "numbers": numbers_word([verdict]),
-                    "checked_on": verdict.checked_on,
+                    **read_keys(verdict, "checked_on left_open"),
                     **read_keys(verdict.diff, "added removed"),
                     **_time_keys(rung, verdict.timing),
                     "findings": verdict.findings,
