@@ -144,6 +144,7 @@ def test_turns_begin_in_front_of_products_and_end_behind_them(overlaps: bool) ->
 # ---- The compiler's word
 
 
+@pytest.mark.share(2)
 @needs_compiler
 @pytest.mark.parametrize(("name", "config"), [(LAST, {"pingpong": True}), (ENDED, {})])
 def test_nothing_is_spilled_and_no_instruction_serialized(name: str, config: dict) -> None:

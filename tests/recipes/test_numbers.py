@@ -105,6 +105,7 @@ def explain(findings, run: Run, seed: int) -> str:
     return "\n".join([*map(str, findings), str(run.problem), f"to find the culprit: {command}"])
 
 
+@pytest.mark.share(2)
 @ALL
 def test_every_step_lowers_that_can_be_run(recipe: Recipe) -> None:
     """The drawn tests run the last step of what takes long to simulate; people run each.
@@ -122,7 +123,7 @@ def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("recipe", [*recipes], ids=lambda recipe: recipe.name)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @by_name(it for it in DRAWN if not it.arch and it not in RUNGS)
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject, seed: int) -> None:

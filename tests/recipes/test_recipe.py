@@ -127,6 +127,7 @@ def tag(loop: For) -> str:
     return "" if loop.thread_binding is None else str(loop.thread_binding.thread_tag)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
 def test_a_recipe_compiles_for_a_gpu_at_its_seed(recipe: Recipe) -> None:
     """TVM's own code generator, without a GPU: its kernels have the threads of the schedule."""

@@ -137,6 +137,7 @@ def test_rungs_are_right_at_a_real_shape(recipe, dtype: str, out: str, transpose
     require_right(run, "cuda")
 
 
+@pytest.mark.share(3)
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "options"),
