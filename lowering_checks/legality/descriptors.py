@@ -43,7 +43,7 @@ class MisplacedTile(NamedTuple):
 def find_misplaced_tiles(module: IRModule) -> list[MisplacedTile]:
     """The tiles that would begin at no multiple of what their swizzle repeats after.
 
-    Asked is TVM, where there are descriptors. Empty where it does not lower.
+    TVM's passes are run where there are descriptors. Empty where it does not lower.
     """
     if not any(_find_encodings(function.body) for _, function in module.functions_items()):
         return []
@@ -98,7 +98,7 @@ def _name(pointer: Any) -> str:
 def _find_begin(old: Any, new: Any) -> int | None:
     """The byte of dynamic shared memory at which a pointer's buffer begins.
 
-    Asked is what was added to its index: that itself may be a variable by then.
+    What counts is what was added to its index: that itself may be a variable by then.
     """
     dtype, _, index, *_ = old.args
     offset = find_offset(index, new.args[2])

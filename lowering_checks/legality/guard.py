@@ -1,26 +1,27 @@
-"""Invariants that are checked after every transform, behind its own checks.
+"""The legality verifier that runs after every transform, and what it remembers.
 
-A transform may fail in an unforeseen way. So the functions before and after it are
-compared: no block is lost, every buffer that is read is written, and in the same life of it, every
-loop runs at least once, TVM loses no guard, and lowers pipelines and sums to what they say.
+A transform may fail in an unforeseen way. So the modules before and after it are compared: no block
+is lost, and none of the rules (rules.py) finds in the new module what it did not find in the old.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from tvm.ir import IRModule
+from tvm.s_tir import SBlockRealize
+from tvm.tirx import AllocBuffer, DeclBuffer, PrimFunc
+from tvm_ffi import structural_equal, structural_hash
 
 from tirstep.transforms.schedule import Change, Fault
-from tirstep.transforms.tir import (
-    LARGEST_INDEX,
-)
+from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_places
 
 from .block_summary import Summary, summarize
-from .guarded_allocations import find_guarded_allocation
 from .reads import blame_leak, find_leaks
 from .rules import OF_LOWERING, OF_PLACES, OF_SIZES, Rule
-from .sound import recall
 
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
@@ -67,8 +68,14 @@ def find_fault(change: Change) -> Fault | None:
     )
     if fault is not None:
         return fault
-    if (guarded := find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
-        return _find_guarded_tile(before, *guarded)
+    if (guarded := _find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
+        if _find_guarded_allocation(before) is not None:
+            return None
+        return Fault(
+            f"'{guarded[0]}' would be shared memory of block '{guarded[1]}', which stands behind a "
+            "guard, and TVM ends the process where it lowers that",
+            "choose sizes that divide for the loops around that block, or scope='local'",
+        )
     moves_blocks = primitives is None or not _LOOPS_ALONE.issuperset(primitives)
     return find_wrong_lowering(before, after, asks_reads=moves_blocks)
 
@@ -88,7 +95,7 @@ def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) 
     if known.is_sound and (known.has_all_reads or not asks_reads):
         return None
     is_sound = True
-    for rule in (rule for rule in OF_LOWERING if asks_reads or not rule.is_moved):
+    for rule in (rule for rule in OF_LOWERING if asks_reads or not rule.needs_motion):
         is_empty, fault = rule.find_new(before, after)
         if fault is not None:
             return fault
@@ -98,14 +105,23 @@ def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) 
     return None
 
 
-def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | None:
-    if find_guarded_allocation(before) is not None:
-        return None
-    return Fault(
-        f"'{buffer}' would be shared memory of block '{block}', which stands behind a guard, and "
-        "TVM ends the process where it lowers that",
-        "choose sizes that divide for the loops around that block, or scope='local'",
-    )
+def _find_guarded_allocation(module: IRModule) -> tuple[str, str] | None:
+    """A buffer in shared memory that belongs to a block behind a guard, and that block; or None.
+
+    TVM narrows such a buffer by the guard after it has left it (CompactBufferAllocation: "hint_it
+    != hint_map_->end()"), in a destructor, which ends the whole process. Blocks in blocks alone
+    have buffers of their own; those of all others belong to the root.
+    """
+    for function in module.functions.values():
+        if not isinstance(function, PrimFunc):
+            continue
+        for realize in find_all(function.body, SBlockRealize):
+            if constant(realize.predicate) is not None:
+                continue
+            for buffer in realize.block.alloc_buffers:
+                if buffer.scope().startswith("shared"):
+                    return str(buffer.name), str(realize.block.name_hint)
+    return None
 
 
 def _find_larger(old: Summary, new: Summary) -> Fault | None:
@@ -119,3 +135,73 @@ def _find_larger(old: Summary, new: Summary) -> Fault | None:
                 _SMALLER,
             )
     return None
+
+
+# What was found sound before: recipes of a ladder begin with the same steps, and one schedule is
+# made again where sizes are tried, tests run, or a file is watched. What is found depends on a
+# module's functions and on the names of its buffers alone.
+
+_MOST = 256
+"""Modules that are kept: some ten megabytes."""
+
+
+@dataclass
+class Asked:
+    """What has been asked about modules that are alike.
+
+    Attributes
+    ----------
+    is_sound : whether nothing was found of what is asked after every transform
+    has_all_reads : whether, moreover, no lost read was found
+    """
+
+    is_sound: bool = False
+    has_all_reads: bool = False
+
+
+class _Alike:
+    """The functions of a module, as a key; names of loops and blocks may be other ones."""
+
+    def __init__(self, functions: list[PrimFunc]) -> None:
+        self._functions, self._names = tuple(functions), list[str]()
+        for function in functions:
+            self._names += map(_get_name, function.params)
+            for place in get_places(function.body):
+                self._names += map(_get_name, place.block.alloc_buffers)
+            for kind in (AllocBuffer, DeclBuffer):
+                self._names += (_get_name(made.buffer) for made in find_all(function.body, kind))
+        self._hash = hash(structural_hash(self._functions))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Alike)
+            and self._names == other._names
+            and bool(structural_equal(self._functions, other._functions))
+        )
+
+
+def _get_name(variable: Any) -> str:
+    return str(variable.name)
+
+
+def recall(module: IRModule) -> Asked:
+    """What has been asked about modules like this one, to be read and to be noted in.
+
+    A module that has functions beside those of TIR is like none.
+    """
+    functions = [function for _, function in module.functions_items()]
+    if not all(isinstance(function, PrimFunc) for function in functions):
+        return Asked()
+    return _recall(_Alike(functions))
+
+
+@functools.lru_cache(maxsize=_MOST)
+def _recall(_alike: _Alike) -> Asked:
+    return Asked()
+
+
+forget = _recall.cache_clear
+"""Forget all of it, where what is asked, or TVM's pipeline, has become something else."""

@@ -2,8 +2,8 @@
 
 It leaves out barriers between threads that share elements (`find_missing_barriers`), changes
 indices where it gives a buffer one dimension (`find_changed_indices`), and compacts shared memory
-as if each thread had one of its own (`find_split_rooms`), or to less than what is used of it
-(`find_tight_rooms`).
+as if each thread had one of its own (`find_split_allocations`), or to less than what is used of it
+(`find_small_allocations`).
 
 In ``S[i % 2, (i + 1) % 2]`` there are two remainders of one variable, at different places. TVM lets
 the variable begin one element earlier for the second one, forgets that for the first one, and
@@ -66,12 +66,12 @@ from tirstep.transforms.vectors import find_place
 
 from .accesses import Access, list_accesses
 from .bounds import find_left_dimension
-from .descending import is_descending
 from .quotients import (
     Quotients,
     divides,
     find_all_quotients,
     find_quotients,
+    is_descending,
     is_pinned,
     is_thread,
 )
@@ -91,13 +91,13 @@ class _Doubts(NamedTuple):
 
     Attributes
     ----------
-    splits_rooms, shifts : whether rooms may be split, and indices changed
-    tight : the names of the buffers whose rooms may be too small
+    splits, shifts : whether allocations may be split by thread, and indices changed
+    tight : the names of the buffers whose allocations may be too small
     leaks : whether a loop's variable may be used behind the loop
     shares, unrolls : whether barriers may be missing, and whether for loops that are unrolled
     """
 
-    splits_rooms: bool
+    splits: bool
     shifts: bool
     tight: tuple[str, ...]
     leaks: bool
@@ -106,7 +106,7 @@ class _Doubts(NamedTuple):
 
     def name_passes(self) -> tuple[str, ...]:
         """The passes to be watched."""
-        names = [_COMPACTING] * (self.splits_rooms or bool(self.tight) or self.leaks)
+        names = [_COMPACTING] * (self.splits or bool(self.tight) or self.leaks)
         names += [_FLATTENING] * self.shifts
         return (*names, *[_SYNCHRONIZING] * 2 * self.shares)
 
@@ -119,7 +119,7 @@ def _doubt(module: IRModule, *, is_last: bool = False) -> _Doubts:
     moved = [_find_moved(body, each) for body, each in zip(bodies, read, strict=True)]
     unrolls = any(map(_unrolls_stores, bodies))
     return _Doubts(
-        any(map(_may_split_rooms, read)),
+        any(map(_may_split, read)),
         any(map(_has_shifted_quotients, read)),
         tuple(str(buffer.name) for buffers in moved for buffer in buffers),
         any(map(_may_leak, read)),
@@ -158,7 +158,7 @@ class _Axis(NamedTuple):
 def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[str]:
     """The shared buffers, by name, that threads use in an order that nothing decides.
 
-    Asked is TVM: the module is lowered as far as to its barriers, where a part of the threads
+    The module is lowered by TVM as far as to its barriers, where a part of the threads
     alone writes elements, several threads write the same ones, or an unrolled loop writes some
     again. Empty where it does not lower.
     Unless it `is_last`, also where a block has no loop yet on one of its kernel's thread axes: it
@@ -172,7 +172,7 @@ def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[st
     return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
-class OpenRoom(NamedTuple):
+class OpenAllocation(NamedTuple):
     """A buffer in registers or shared memory of which TVM does not know the size."""
 
     buffer: str
@@ -181,7 +181,7 @@ class OpenRoom(NamedTuple):
 
 
 @cached_by_module(2)
-def find_open_rooms(module: IRModule) -> dict[str, OpenRoom]:
+def find_open_allocations(module: IRModule) -> dict[str, OpenAllocation]:
     """The buffers whose size is still open where TVM has made them as small as they will be.
 
     For a GPU it allocates constant sizes alone, and says so only when it generates code.
@@ -192,7 +192,7 @@ def find_open_rooms(module: IRModule) -> dict[str, OpenRoom]:
     return {} if around is None else {room.buffer: room for room in _list_open(around.after)}
 
 
-def _list_open(module: IRModule) -> Iterator[OpenRoom]:
+def _list_open(module: IRModule) -> Iterator[OpenAllocation]:
     for _, function in module.functions_items():
         has_kernel = any(get_axis(loop) for loop in find_all(function.body, For))
         for block in find_all(function.body, SBlock) if has_kernel else ():
@@ -201,7 +201,7 @@ def _list_open(module: IRModule) -> Iterator[OpenRoom]:
                 for extent in buffer.shape if scope.startswith(("local", "shared")) else ():
                     if constant(extent) is None:
                         memory = "registers" if scope == "local" else "shared memory"
-                        yield OpenRoom(str(buffer.name), memory, str(extent))
+                        yield OpenAllocation(str(buffer.name), memory, str(extent))
 
 
 def _unrolls_stores(body: Any) -> bool:
@@ -300,8 +300,8 @@ def _writes_together(place: tuple[Any, ...], axes: tuple[_Axis, ...], indices: A
 def find_changed_indices(module: IRModule) -> list[str]:
     """The buffers, by name, of which the lowered module uses other elements than the module.
 
-    Asked is TVM; the iterations that are tried are the first and the last ones of each loop. Empty
-    where it does not lower the module.
+    TVM's passes are run; the iterations that are tried are the first and the last ones of each
+    loop. Empty where it does not lower the module.
     """
     doubts = _doubt(module)
     around = _watch(module, _FLATTENING, doubts) if doubts.shifts else None
@@ -356,17 +356,17 @@ def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
 
 
 @cached_by_module(4)
-def find_split_rooms(module: IRModule) -> list[str]:
+def find_split_allocations(module: IRModule) -> list[str]:
     """The shared buffers, by name, that TVM makes smaller as if each thread had one of its own.
 
-    Their first element in the smaller buffer is then another one for each thread. Asked is TVM,
-    where a shared buffer is indexed by quotients of threads that have remainders of other divisors
+    Their first element in the smaller buffer is then another one for each thread. TVM's passes
+    are run where a shared buffer is indexed by quotients of threads that have remainders of other divisors
     in them, or where a guard lets one thread alone in, or asks about a quotient itself: its region
     is that of all threads otherwise.
     Empty where it does not lower.
     """
     doubts = _doubt(module)
-    around = _watch(module, _COMPACTING, doubts) if doubts.splits_rooms else None
+    around = _watch(module, _COMPACTING, doubts) if doubts.splits else None
     if around is None:
         return []
     found = []
@@ -397,16 +397,16 @@ def _find_begin(index: Any, smaller: Any) -> Any:
     return index - smaller
 
 
-def _may_split_rooms(read: Quotients) -> bool:
+def _may_split(read: Quotients) -> bool:
     return any(quotient.is_strange for _, quotients in read for quotient in quotients)
 
 
 @cached_by_module(4)
-def find_tight_rooms(module: IRModule) -> list[str]:
+def find_small_allocations(module: IRModule) -> list[str]:
     """The buffers in shared memory and registers, by name, that TVM makes too small.
 
     Of rows of two, ``(i + j) // 2`` for two neighbours j takes two places where i is odd, and one
-    where it is even: TVM may make room for one. Asked is TVM, where what is divided begins at
+    where it is even: TVM may make room for one. TVM's passes are run where what is divided begins at
     another element of a row in each iteration of a loop around all that use the buffer; of the
     iterations some are tried. Empty where it does not lower.
     """
@@ -480,14 +480,14 @@ def _reaches_out(access: Access) -> bool:
 
 def _find_moved(body: Any, read: Quotients) -> list[Any]:
     """The buffers of which a loop around all uses moves what is divided, by a rest."""
-    rooms = [
+    local = [
         quotient
         for _, quotients in read
         for quotient in quotients
         if quotient.buffer.scope() != "global"
     ]
     common: dict[Any, tuple[For, ...]] = {}
-    for place in get_places(body) if rooms else ():
+    for place in get_places(body) if local else ():
         if not place.is_innermost:
             continue
         for region in get_regions(place.block):
@@ -501,7 +501,7 @@ def _find_moved(body: Any, read: Quotients) -> list[Any]:
     }
     return [
         quotient.buffer
-        for quotient in rooms
+        for quotient in local
         if _moves_by_rest(quotient.expression, outer.get(quotient.buffer, ()))  # none if matched
     ]
 

@@ -64,7 +64,7 @@ SCOPE = "shared.dyn"
 _REWRITING = "tirx.StorageRewrite"
 _SYNCHRONIZING = "s_tir.ThreadSync"
 _ON_THE_WAY = ("s_tir.CompactBufferAllocation", "tirx.FlattenBuffer")
-"""What other nets ask about, so that a module is lowered once for them and for this one."""
+"""What other rules run, so that a module is lowered once for them and for this one."""
 _OWN_AXES = {"global": (), "shared": ("blockIdx",)}
 """The axes along which each has a buffer of its own, by scope.
 
@@ -139,7 +139,7 @@ class Overwritten(NamedTuple):
 def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwritten]:
     """The buffers in whose place TVM keeps another one, while a kernel writes one of them again.
 
-    Asked is TVM, where a kernel computes one buffer from another and writes elements of either more
+    TVM's passes are run where a kernel computes one buffer from another and writes elements of either more
     than once. Empty where it does not lower. If a module `is_last`, a thread axis of the kernel on
     which a block has no loop counts, too: it runs in all threads of that axis.
     """
@@ -147,8 +147,8 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
     for _, function in module.functions_items():
         if isinstance(function, PrimFunc):
             found += _find_rewritten(function, is_last)
-    rooms = _find_common_rooms(module) if found else set()
-    return [item for item in found if (item.buffer, item.taker) in rooms]
+    shared_storage = _find_common_storage(module) if found else set()
+    return [item for item in found if (item.buffer, item.taker) in shared_storage]
 
 
 def _find_rewritten(function: PrimFunc, is_last: bool) -> Iterator[Overwritten]:
@@ -220,7 +220,7 @@ def _find_idle_axes(kernel: For, around: list[For], own: tuple[str, ...]) -> set
     return {axis for axis in axes - used if not axis.startswith(own)}
 
 
-def _find_common_rooms(module: IRModule) -> set[tuple[str, str]]:
+def _find_common_storage(module: IRModule) -> set[tuple[str, str]]:
     """The names of the buffers of which TVM makes one, two and two."""
     around = lower_around(module, [_REWRITING]).get(_REWRITING)
     found: set[tuple[str, str]] = set()
@@ -229,12 +229,12 @@ def _find_common_rooms(module: IRModule) -> set[tuple[str, str]]:
     for variable, function in around.before.functions_items():
         after = around.after[variable].body
         homes = _find_homes(after)
-        rooms: dict[Any, set[str]] = {}
+        shared_storage: dict[Any, set[str]] = {}
         for (old, _), (new, _) in zip(
             get_elements(function.body), get_elements(after), strict=True
         ):
-            rooms.setdefault(homes.get(new, new), set()).add(str(old.name))
-        for names in rooms.values():
+            shared_storage.setdefault(homes.get(new, new), set()).add(str(old.name))
+        for names in shared_storage.values():
             found.update(itertools.permutations(names, 2))
     return found
 
@@ -243,7 +243,7 @@ def _find_common_rooms(module: IRModule) -> set[tuple[str, str]]:
 def find_merged(module: IRModule) -> list[tuple[str, str]]:
     """Buffers in dynamic shared memory, by name, and those that get their place too early.
 
-    Asked is TVM, where a block computes one such buffer from another, or one is first used behind
+    TVM's passes are run where a block computes one such buffer from another, or one is first used behind
     the last use of another. Empty where it does not lower.
     """
     bodies = [f.body for _, f in module.functions_items() if isinstance(f, PrimFunc)]
@@ -310,7 +310,7 @@ def _find_interleaved(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[st
     """Buffers of which one is used between the uses of another one in its place.
 
     All that names a buffer uses it, instructions too, which get a pointer. Of those that had one
-    place before, other nets ask.
+    place before, other rules ask.
     """
     spans, homes = _find_spans(function, merged), _find_homes(function.body)
     pairs = [

@@ -1,6 +1,6 @@
 """Modules that leave sizes open, with some sizes: what is wrong there is wrong.
 
-What nets try out one by one has no answer at open sizes.
+What rules try out one by one has no answer at open sizes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Quotients and remainders in indices of blocks, which TVM gets wrong in small buffers."""
+"""Quotients and remainders in indices of blocks, which TVM gets wrong in small buffers.
+
+Of what goes down as a loop goes up, as in ``(31 - i) // 4``, TVM 0.27 takes a wrong one: its
+simplification of sums of loops makes ``i // -4 + 7`` of it, which is another number for most i, in
+`transform_layout` and, of buffers of one dimension, where it lowers a module.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,14 @@ import functools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tvm.tirx import Add, BufferStore, FloorDiv, FloorMod, For, Sub
+from tvm.ir import IRModule
+from tvm.tirx import Add, BufferStore, FloorDiv, FloorMod, For, Mul, Sub
+from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.enumeration import choose_iterations, tabulate
 from tirstep.transforms.tir import (
     Place,
+    cached_by_module,
     constant,
     find_all,
     find_conditions,
@@ -137,3 +145,29 @@ def _find_shift(expression: Any) -> int:
 
 def is_thread(loop: For) -> bool:
     return (get_axis(loop) or "").startswith("threadIdx")
+
+
+def is_descending(dividend: Any) -> bool:
+    """Whether a sum has variables that it gets smaller with."""
+    if any(undefined_vars(node.b) for node in find_all(dividend, Sub)):
+        return True
+    products = find_all(dividend, Mul)
+    return any((constant(side) or 0) < 0 for node in products for side in (node.a, node.b))
+
+
+@cached_by_module(4)
+def find_negative_divisors(module: IRModule) -> list[str]:
+    """The buffers, by name, in whose indices something is divided by a negative number."""
+    found = [
+        str(buffer.name)
+        for _, function in module.functions_items()
+        if _divides_by_negative(function.body)
+        for buffer, indices in get_elements(function.body)
+        if any(map(_divides_by_negative, indices))
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _divides_by_negative(node: Any) -> bool:
+    quotients = (it for kind in (FloorDiv, FloorMod) for it in find_all(node, kind))
+    return any((constant(it.b) or 0) < 0 for it in quotients)

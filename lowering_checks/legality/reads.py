@@ -6,8 +6,8 @@ what a thread reads there it must have written itself, or an earlier kernel must
 buffer where all that uses it comes together, inside of the loops around that: each of their
 iterations has a buffer of its own, with nothing in it of the one before.
 
-All rules ask the same of two tables: which rows of a reader does a writer have, too, in the same
-thread, or thread block, and in the same life of the buffer; and had it them before.
+All rules ask the same of two tables, a reader's and a writer's: which elements that the reader
+reads did the same thread, or thread block, write to the same allocation, and earlier.
 """
 
 from __future__ import annotations

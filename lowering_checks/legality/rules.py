@@ -17,20 +17,20 @@ from tirstep.transforms.vectors import find_unwritten
 
 from .block_summary import summarize
 from .bounds import find_outside
-from .descending import find_negative_divisors
 from .descriptors import find_misplaced_tiles
 from .lowered_memory import (
     find_changed_indices,
     find_leaked_variables,
     find_missing_barriers,
-    find_open_rooms,
-    find_split_rooms,
-    find_tight_rooms,
+    find_open_allocations,
+    find_split_allocations,
+    find_small_allocations,
 )
 from .masks import find_broken_ends
 from .merged_memory import find_merged, find_overlaps, find_overwritten
 from .open_sizes import close_sizes
 from .pipelines import find_broken_pipelines
+from .quotients import find_negative_divisors
 from .reads import LostRead, find_foreign_reads, find_lost_reads, find_settled_foreign_reads
 from .repairs import find_broken_repairs
 from .stores import find_unowned
@@ -49,14 +49,14 @@ class Rule(NamedTuple):
     name : in the field's words
     find : what there is in a module, of one kind; in a mapping it has the same key in others
     problem, advice : the sentence of a refusal, with the fields of what is found
-    is_moved : whether loops alone cannot bring it about: it is asked where blocks move
+    needs_motion : whether it takes a block that moves: not asked after primitives of loops alone
     """
 
     name: str
     find: Callable[[IRModule], Iterable[Any]]
     problem: str = "{problem}"
     advice: str = "{advice}"
-    is_moved: bool = False
+    needs_motion: bool = False
 
     def find_new(self, before: IRModule, after: IRModule) -> tuple[bool, Fault | None]:
         """Whether nothing is found in a module, and the first fault that was not in another."""
@@ -158,6 +158,7 @@ OF_SIZES = (
         _SMALLER,
     ),
 )
+"""Sizes and counts, read off the summary of all blocks: asked after every primitive."""
 OF_PLACES = (
     Rule(
         "memory that an instruction does not take",
@@ -167,7 +168,7 @@ OF_PLACES = (
         "cache or keep the buffer before tensorize_fragments, or in the scope that it has",
     ),
     Rule(
-        "fragments read as a thread's own",
+        "fragments read as one thread's",
         _of_blocks("mixed"),
         "the instruction that block '{1}' has become lays '{0}' out over the registers of a warp's "
         "lanes, and block '{2}' would take them for its own",
@@ -195,8 +196,9 @@ OF_PLACES = (
         "bind a loop further out first, or leave this one serial",
     ),
 )
+"""Where buffers lie and who uses them, read off the same summary."""
 OF_LOWERING = (
-    Rule("virtual threads of a part", _by_problem(find_partial_virtual_threads)),
+    Rule("kernel partly outside of its virtual threads", _by_problem(find_partial_virtual_threads)),
     Rule(
         "vectors that CUDA does not have",
         _find_vectors,
@@ -229,10 +231,10 @@ OF_LOWERING = (
     Rule("late initialization", _by_problem(find_late_beginnings)),
     Rule("broken pipeline", _by_problem(find_broken_pipelines)),
     Rule("sum over threads out of order", _by_problem(find_unordered_sums)),
-    Rule("loop that ends at a mask", _by_problem(find_broken_ends)),
-    Rule("broken repair", _by_problem(find_broken_repairs)),
-    Rule("store without an owner", find_unowned),
-    Rule("read before write", _at_some_sizes(_describe_lost_reads), is_moved=True),
+    Rule("loop truncated at a mask", _by_problem(find_broken_ends)),
+    Rule("wrong rescaling of an online reduction", _by_problem(find_broken_repairs)),
+    Rule("one element stored by several threads", find_unowned),
+    Rule("read before write", _at_some_sizes(_describe_lost_reads), needs_motion=True),
     Rule(
         "out of bounds",
         _at_some_sizes(find_outside),
@@ -240,9 +242,9 @@ OF_LOWERING = (
         "are along dimension {dimension}",
         "do this before the loops of the block that writes it are split with a guard, or choose "
         "sizes that divide",
-        is_moved=True,
+        needs_motion=True,
     ),
-    Rule("cross-thread read of global memory", find_foreign_reads, is_moved=True),
+    Rule("cross-thread read of global memory", find_foreign_reads, needs_motion=True),
     Rule(
         "merged buffers that overlap",
         find_overlaps,
@@ -282,7 +284,7 @@ OF_LOWERING = (
     ),
     Rule(
         "allocation of an open size",
-        find_open_rooms,
+        find_open_allocations,
         "TVM would keep '{buffer}' of {extent} elements along one dimension in {memory}, and "
         "allocates constant sizes alone",
         "do this at a loop of whose iterations each uses a part of constant size, or give the "
@@ -290,13 +292,13 @@ OF_LOWERING = (
     ),
     Rule(
         "shared memory compacted by thread",
-        find_split_rooms,
+        find_split_allocations,
         "TVM would make '{0}' smaller, as if each thread had one of its own that begins elsewhere",
         "fold it into rows that divide its length, let all threads fetch it, or leave it as it is",
     ),
     Rule(
         "shared memory compacted too far",
-        find_tight_rooms,
+        find_small_allocations,
         "TVM would make '{0}' smaller than what is used of it: it begins at another element of a "
         "row in each iteration of a loop around it",
         "fold it into rows that divide where it begins, do this to a tile at a loop further out, "
@@ -317,6 +319,7 @@ OF_LOWERING = (
         "let each thread of a GPU block write a part of its own, of a larger tile at a loop "
         "further out, say, or leave it in global memory",
     ),
-    Rule("cross-thread read of global memory, bound", find_settled_foreign_reads),
+    Rule("cross-thread read of global memory by a bound reader", find_settled_foreign_reads),
 )
-"""What TVM would lower to another program than the schedule says."""
+"""What TVM would lower to another program than the schedule says: asked last, and of modules only
+that were not found sound before."""

@@ -255,37 +255,27 @@ class _TrackingPass:
 
     def statement(self, node: Any) -> None:
         kind = type(node).__name__
-        maker = getattr(self, f"_track_{kind.lower()}", None)
-        if maker is None:
-            raise RefusedError(f"the statement {kind} has no meaning in float64 here")
-        maker(node)
-
-    def _track_seqstmt(self, node: Any) -> None:
-        for statement in node.seq:
-            self.statement(statement)
-
-    def _track_allocbuffer(self, node: Any) -> None:
-        for part in self._make_buffer(node.buffer).parts.values():
-            self.emit(tirx.AllocBuffer(part))
-
-    def _track_attrstmt(self, node: Any) -> None:
-        if node.attr_key in (THREAD_EXTENT, "virtual_thread"):
-            raise RefusedError("its threads are those of a GPU")
-        self.statement(node.body)
-
-    def _track_assertstmt(self, node: Any) -> None:
-        pass
-
-    def _track_evaluate(self, node: Any) -> None:
-        for call in find_all(node.value, Call):
-            if get_call_name(call) != "assume":
-                refuse_call(call)
-
-    def _track_break(self, node: Any) -> None:
-        self.emit(node)
-
-    def _track_continue(self, node: Any) -> None:
-        self.emit(node)
+        if kind == "SeqStmt":
+            for statement in node.seq:
+                self.statement(statement)
+        elif kind == "AllocBuffer":
+            for part in self._make_buffer(node.buffer).parts.values():
+                self.emit(tirx.AllocBuffer(part))
+        elif kind == "AttrStmt":
+            if node.attr_key in (THREAD_EXTENT, "virtual_thread"):
+                raise RefusedError("its threads are those of a GPU")
+            self.statement(node.body)
+        elif kind == "Evaluate":
+            for call in find_all(node.value, Call):
+                if get_call_name(call) != "assume":
+                    refuse_call(call)
+        elif kind in ("Break", "Continue"):
+            self.emit(node)
+        elif kind != "AssertStmt":
+            maker = getattr(self, f"_track_{kind.lower()}", None)
+            if maker is None:
+                raise RefusedError(f"the statement {kind} has no meaning in float64 here")
+            maker(node)
 
     def _track_bind(self, node: Any) -> None:
         self.bound_loads[node.var] = self._find_loads(node.value)
@@ -440,75 +430,59 @@ class _TrackingPass:
                 float(abs(size)) if size is not None else self.let(self.tracker.absolute(double))
             )
             return Tracked(value, dtype, magnitude)
-        kind = type(node).__name__
-        maker = getattr(self, f"_value_{kind.lower()}", None)
-        if maker is not None:
-            return maker(node)
+        kind, tracker = type(node).__name__, self.tracker
+        if kind == "FloatImm":
+            return tracker.constant(float(node.value), dtype)
+        if kind == "Var":
+            return self.values[node]
+        if kind in ("TensorLoad", "BufferLoad"):
+            return self._load(node)
+        if kind in ("Add", "Sub"):
+            sign = 1 if kind == "Add" else -1
+            return tracker.add(self.expression(node.a), self.expression(node.b), sign=sign)
+        if kind == "Mul":
+            return self._multiply(node)
+        if kind == "Div" and dtype_facts(dtype).is_float:
+            return tracker.divide(self.expression(node.a), self.expression(node.b))
+        if kind in ("Max", "Min"):
+            return tracker.extreme(
+                self.expression(node.a), self.expression(node.b), getattr(tirx, kind)
+            )
+        if kind == "Cast":
+            value = self.expression(node.value)
+            self._note_operand(value)
+            return tracker.convert(value, dtype)
+        if kind == "Let":
+            self.values[node.var] = self.expression(node.value)
+            return self.expression(node.body)
+        if kind == "Select":
+            return self._choose(node.condition, node.true_value, node.false_value)
+        if kind == "BitwiseNot":
+            return self._operate_on([node.a], dtype, lambda a: tirx.BitwiseNot(a))
+        if kind == "Call":
+            return self._call(node)
         if kind in _INTEGER_OPERATIONS:
-            return self._operate(node, kind)
+            return self._operate_on([node.a, node.b], dtype, getattr(tirx, kind))
         raise RefusedError(f"the expression {kind} has no meaning in float64 here")
 
     def _as_number(self, condition: Condition) -> Tracked:
         error = choose(condition.is_uncertain, 1.0, 0.0)
         return Tracked(condition.may_hold, "bool", 1.0, error=self.let(error))
 
-    def _value_floatimm(self, node: Any) -> Tracked:
-        return self.tracker.constant(float(node.value), get_dtype(node))
-
-    def _value_var(self, node: Any) -> Tracked:
-        return self.values[node]
-
-    def _value_tensorload(self, node: Any) -> Tracked:
+    def _load(self, node: Any) -> Tracked:
         if len(node.indices) != 1:
             raise RefusedError("a load of several elements at once has no meaning in float64 here")
         buffer = self.buffers[node.source]
         index, taint = self._index(node.indices[0], buffer)
         return self._load_from(buffer, index, taint)
 
-    _value_bufferload = _value_tensorload
-
-    def _value_add(self, node: Any) -> Tracked:
-        return self.tracker.add(self.expression(node.a), self.expression(node.b))
-
-    def _value_sub(self, node: Any) -> Tracked:
-        return self.tracker.add(self.expression(node.a), self.expression(node.b), sign=-1)
-
-    def _value_mul(self, node: Any) -> Tracked:
+    def _multiply(self, node: Any) -> Tracked:
         for one, other in ((node.a, node.b), (node.b, node.a)):
             if getattr(one, "value", None) == -1:  # a sum stays one
                 tracked = self.expression(other)
                 value = -tracked.value if not tracked.is_float else number(0) - tracked.value
                 return self.tracker.name(Tracked(**{**vars(tracked), "value": value}))
         return self.tracker.multiply(self.expression(node.a), self.expression(node.b))
-
-    def _value_div(self, node: Any) -> Tracked:
-        if not dtype_facts(get_dtype(node)).is_float:
-            return self._operate(node, "Div")
-        return self.tracker.divide(self.expression(node.a), self.expression(node.b))
-
-    def _value_max(self, node: Any) -> Tracked:
-        return self.tracker.extreme(self.expression(node.a), self.expression(node.b), tirx.Max)
-
-    def _value_min(self, node: Any) -> Tracked:
-        return self.tracker.extreme(self.expression(node.a), self.expression(node.b), tirx.Min)
-
-    def _value_cast(self, node: Any) -> Tracked:
-        value = self.expression(node.value)
-        self._note_operand(value)
-        return self.tracker.convert(value, get_dtype(node))
-
-    def _value_let(self, node: Any) -> Tracked:
-        self.values[node.var] = self.expression(node.value)
-        return self.expression(node.body)
-
-    def _value_select(self, node: Any) -> Tracked:
-        return self._choose(node.condition, node.true_value, node.false_value)
-
-    def _value_bitwisenot(self, node: Any) -> Tracked:
-        return self._operate_on([node.a], get_dtype(node), lambda a: tirx.BitwiseNot(a))
-
-    def _operate(self, node: Any, kind: str) -> Tracked:
-        return self._operate_on([node.a, node.b], get_dtype(node), getattr(tirx, kind))
 
     def _operate_on(self, operands: Any, dtype: str, make: Any) -> Tracked:
         """An operation on integers of which nothing is known if an operand is not certain."""
@@ -527,7 +501,7 @@ class _TrackingPass:
             value, dtype, self.let(self.tracker.absolute(tirx.Cast(DOUBLE, value))), error=error
         )
 
-    def _value_call(self, node: Any) -> Tracked:
+    def _call(self, node: Any) -> Tracked:
         name, arguments = get_call_name(node), list(node.args)
         if name == "if_then_else":
             return self._choose(*arguments)
@@ -619,7 +593,7 @@ class _TrackingPass:
             value = self.values[node]
             return self._as_condition(value)
         if kind in ("TensorLoad", "BufferLoad"):
-            return self._as_condition(self._value_tensorload(node))
+            return self._as_condition(self._load(node))
         if kind == "Cast":
             return self._as_condition(self.expression(node.value))
         if kind == "Select":

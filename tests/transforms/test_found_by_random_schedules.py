@@ -10,7 +10,7 @@ from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks.legality.lowered_memory import find_split_rooms
+from tirstep.lowering_checks.legality.lowered_memory import find_split_allocations
 from tirstep.modules import (
     conv1d,
     depthwise_conv2d,
@@ -190,7 +190,7 @@ def test_a_folded_tile_that_one_thread_fetches():
     tr.spread_over_threads(sch, copy, threads=4, vector=1, tail="guard")
     plain = sch.copy()
     plain.transform_layout(copy, ("write", 0), lambda i, k: (i, k // 4, k % 4))
-    assert find_split_rooms(plain.mod) == ["A_shared"]
+    assert find_split_allocations(plain.mod) == ["A_shared"]
     assert find_wrong(problem, plain)
     with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had one"):
         tr.fold_tile(sch, copy, row=4, padding=3)
@@ -204,7 +204,7 @@ def test_a_folded_tile_that_is_copied_by_each_thread():
     tr.fold_tile(sch, copy, row=4, padding=2)
     loop, plain = sch.get_loops(copy)[-1], sch.copy()
     plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
-    assert find_split_rooms(plain.mod) == ["padded_shared_shared"]
+    assert find_split_allocations(plain.mod) == ["padded_shared_shared"]
     assert find_wrong(problem, plain)
     with refuses(sch, "cache_write_at: TVM would make 'padded_shared_shared' smaller"):
         tr.cache_write_at(sch, copy, loop, scope="shared")

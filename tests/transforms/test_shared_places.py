@@ -13,7 +13,7 @@ from tvm.tirx import IntImm
 from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.legality import block_summary, guard
-from tirstep.lowering_checks.legality.lowered_memory import find_tight_rooms
+from tirstep.lowering_checks.legality.lowered_memory import find_small_allocations
 from tirstep.modules import (
     Problem,
     depthwise_conv2d,
@@ -135,7 +135,7 @@ def test_a_loop_of_an_extent_that_is_no_constant_goes_no_further():
     options = {"dtype": "float16", "acc": "float16", "over": "padded"}
     recipe = RECIPES["conv1d_folded"]
     run = run_recipe(recipe, {"m": 172, "n": 30}, options=options, config=config)
-    assert find_tight_rooms(run.steps[-1].module) == []
+    assert find_small_allocations(run.steps[-1].module) == []
 
 
 def cache_rows(length: int) -> tuple[Problem, Schedule]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvm.ir import Call, PointerType, Range, TensorRegion
+from tvm.ir import Call, Range, TensorRegion
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import (
@@ -26,9 +26,7 @@ from tvm.tirx import (
     const,
     decl_buffer,
 )
-from tvm_ffi import structural_equal, structural_map
-
-from tirstep.tvm_compat import get_op_name
+from tvm_ffi import structural_map
 
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..rewriting import open_loops
@@ -43,13 +41,12 @@ from ..tir import (
     replace_fields,
     substitute,
 )
-from .tma_tiles import COMPUTES, TMA_STORE, count_bytes
+from .tma_tiles import COMPUTES, TMA_STORE, count_bytes, points_into, redirect
 
 SLOTS = 2
 """Of slabs, where a tile has no room: one is stored to while the TMA reads the other."""
 SLAB = -4
 """The dimension of a tile that counts slabs; those before it have one element."""
-_POINTER = "tirx.tvm_access_ptr"
 
 
 def count_slots(tile: Any, used: int) -> int:
@@ -102,6 +99,7 @@ def cut_in_slabs(
     of a store are unrolled.
     """
     loops, statement = open_loops(statement)
+    size = math.prod(constant(it) or 1 for it in tile.shape[SLAB + 1 :])
     slabs: list[list[Any]] = [[] for _ in range(constant(tile.shape[SLAB]) or 1)]
     for place in itertools.product(*(range(constant(loop.extent) or 1) for loop in loops)):
         values = {loop.loop_var: IntImm("int32", at) for loop, at in zip(loops, place, strict=True)}
@@ -110,11 +108,12 @@ def cut_in_slabs(
         analyzer = Analyzer()
         for variable, extent in ranges:
             analyzer.bind(variable, Range(0, extent))
-        size = _count_elements(tile)
         stores = [
             it.indices[SLAB] for it in find_all(piece, BufferStore) if it.buffer.same_as(tile)
         ]
-        pointers = [FloorDiv(it.args[2], size) for it in find_all(piece, Call) if _points(it, tile)]
+        pointers = [
+            FloorDiv(it.args[2], size) for it in find_all(piece, Call) if points_into(it, tile)
+        ]
         with analyzer.constraint_scope(condition):
             found = {constant(analyzer.simplify(each)) for each in (*stores, *pointers)}
         if len(found) != 1 or None in found:
@@ -123,50 +122,23 @@ def cut_in_slabs(
                 "use fewer stages, or smaller tiles",
             )
         slab = int(found.pop() or 0)
-        slabs[slab].append(_move(piece, tile, made, slab))
+        slabs[slab].append(_move(piece, tile, made, slab, size))
     return [SeqStmt(pieces) if len(pieces) > 1 else pieces[0] for pieces in slabs]
 
 
-def _count_elements(tile: Any) -> int:
-    """The elements of a slab."""
-    return math.prod(constant(size) or 1 for size in tile.shape[SLAB + 1 :])
-
-
-def _points(call: Any, tile: Any) -> bool:
-    return get_op_name(call) == _POINTER and bool(structural_equal(call.args[1], tile.data))
-
-
-def _move(piece: Any, tile: Any, made: Any, slab: int) -> Any:
+def _move(piece: Any, tile: Any, made: Any, slab: int, size: int) -> Any:
     """A piece of a store that goes to its slab's slot."""
-    slots, size = constant(made.shape[SLAB]) or 1, _count_elements(tile)
-    slot = slab % slots
+    slot = slab % (constant(made.shape[SLAB]) or 1)
 
-    def store(node: Any) -> Any:
-        if not node.buffer.same_as(tile):
-            return node
-        return BufferStore(
-            made, node.value, [*node.indices[:SLAB], slot, *node.indices[SLAB + 1 :]]
-        )
+    def index(indices: Any) -> list[Any]:
+        return [*indices[:SLAB], slot, *indices[SLAB + 1 :]]
 
-    def point(call: Any) -> Any:
-        if not _points(call, tile):
-            return call
-        offset = call.args[2] + (slot - slab) * size
-        args = [call.args[0], made.data, offset, *call.args[3:]]
-        return Call(call.op, args, ret_ty=PointerType(call.ty.element_type, SCOPE))
-
-    callbacks: list[tuple[type, Callable[[Any], Any]]] = [
-        (BufferStore, store),
-        (Call, point),
-        (TensorRegion, lambda region: _cover(region, tile, made)),
-    ]
-    return structural_map(piece, callbacks)
+    offset = (slot - slab) * size
+    return redirect(piece, tile, made, index=index, cover=lambda _: _cover(made), offset=offset)
 
 
-def _cover(region: Any, tile: Any, made: Any) -> Any:
-    if not region.source.same_as(tile):
-        return region
-    return BufferRegion(made, [Range(0, size) for size in made.shape])
+def _cover(made: Any) -> list[Any]:
+    return [Range(0, size) for size in made.shape]
 
 
 def allocate_slots(kernel: Any, tile: Any, made: Any) -> Any:
@@ -178,12 +150,15 @@ def allocate_slots(kernel: Any, tile: Any, made: Any) -> Any:
         kept = [made if it.same_as(tile) else it for it in block.alloc_buffers]
         return replace_fields(block, alloc_buffers=kept)
 
+    def cover(region: Any) -> Any:
+        return BufferRegion(made, _cover(made)) if region.source.same_as(tile) else region
+
     def name(call: Any) -> Any:
-        return made.access_ptr(int(call.args[4])) if _points(call, tile) else call
+        return made.access_ptr(int(call.args[4])) if points_into(call, tile) else call
 
     callbacks: list[tuple[type, Callable[[Any], Any]]] = [
         (SBlock, rewrite),
-        (TensorRegion, lambda region: _cover(region, tile, made)),
+        (TensorRegion, cover),
         (Call, name),  # what keeps a tile's memory its own
     ]
     return structural_map(kernel, callbacks)

@@ -13,20 +13,18 @@ needed stand here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Call, PointerType, Range, TensorLoad, TensorRegion
+from tvm.ir import Call, Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import tirx as T
 from tvm.tirx import (
     LT,
     Bind,
-    BufferLoad,
-    BufferRegion,
     BufferStore,
     Evaluate,
     FloorDiv,
@@ -59,7 +57,16 @@ from ..queries import (
 )
 from ..schedule import Int64, TransformError, transform
 from ..tensor_cores.fragments import SCOPE
-from ..tir import bind_ranges, constant, find_all, get_axis, is_among, number_threads, substitute
+from ..tir import (
+    bind_ranges,
+    constant,
+    find_all,
+    get_axis,
+    is_among,
+    is_choice,
+    number_threads,
+    substitute,
+)
 from .grid_rounds import GridRounds
 from .tma_tiles import (
     ATOM,
@@ -76,6 +83,7 @@ from .tma_tiles import (
     TmaTile,
     find_tile,
     measure_copy,
+    redirect,
 )
 
 MIN_ARCH = 90
@@ -563,7 +571,9 @@ def _read(part: Any, threads: list[tuple[Any, int]]) -> TmaTile:
     assert block is not None
     store = find_all(block.body, BufferStore)[0]
     inner = [loop.loop_var for loop in find_all(part, For)] + [axis for axis, _ in threads]
-    tile = find_tile(store, CopyShape.of_list(block.annotations[TMA_COPY]), inner)
+    load = store.value.args[1] if is_choice(store.value) else store.value
+    shape = CopyShape.of_list(block.annotations[TMA_COPY])
+    tile = find_tile(load.source, store.buffer, load.indices, shape, inner)
     whole = math.prod(constant(extent) or 1 for extent in store.buffer.shape)
     if tile.bytes != whole * tile.target.dtype.itemsize:
         raise TransformError(
@@ -637,27 +647,16 @@ def drop_fences(parts: list[Any]) -> list[Any]:
 
 def use_stage(statement: Any, stages: dict[Any, Any], stage: Any) -> Any:
     """A statement that uses one stage of buffers that have several now."""
-
-    def load(node: Any) -> Any:
-        made = stages.get(node.source)
-        return node if made is None else BufferLoad(made, [stage, *node.indices])
-
-    def store(node: Any) -> Any:
-        made = stages.get(node.buffer)
-        return node if made is None else BufferStore(made, node.value, [stage, *node.indices])
-
-    def region(node: Any) -> Any:
-        one = Range.from_min_extent(stage, 1)
-        made = stages.get(node.source)
-        return node if made is None else BufferRegion(made, [one, *node.region])
-
-    callbacks: list[tuple[type, Callable[[Any], Any]]] = [
-        (TensorLoad, load),
-        (BufferStore, store),
-        (TensorRegion, region),
-        (Call, lambda node: _point_into(node, stages, stage)),
-    ]
-    return structural_map(statement, callbacks)
+    for buffer, made in stages.items():
+        statement = redirect(
+            statement,
+            buffer,
+            made,
+            index=lambda indices: [stage, *indices],
+            cover=lambda region: [Range.from_min_extent(stage, 1), *region],
+            offset=stage * math.prod(constant(extent) or 1 for extent in buffer.shape),
+        )
+    return statement
 
 
 def _reads(statement: Any, buffer: Any) -> bool:
@@ -671,16 +670,3 @@ def _reads(statement: Any, buffer: Any) -> bool:
     loaded = [load.source for load in find_all(left, TensorLoad)]
     pointers = [each for call in find_all(left, Call) for each in call.args]
     return any(is_among(each, (buffer, buffer.data)) for each in (*loaded, *pointers))
-
-
-def _point_into(call: Any, stages: dict[Any, Any], stage: Any) -> Any:
-    """A pointer into a buffer, in a stage of it."""
-    name = get_op_name(call)
-    if name != "tirx.tvm_access_ptr":
-        return call
-    for buffer, made in stages.items():
-        if tvm_ffi.structural_equal(call.args[1], buffer.data):
-            size = math.prod(constant(extent) or 1 for extent in buffer.shape)
-            args = [call.args[0], made.data, call.args[2] + stage * size, *call.args[3:]]
-            return Call(call.op, args, ret_ty=PointerType(call.ty.element_type, SCOPE))
-    return call

@@ -24,7 +24,6 @@ from tvm.ir import Call, Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import tirx as T
-from tvm.sym import Analyzer
 from tvm.tirx import (
     LT,
     And,
@@ -45,9 +44,7 @@ from tvm.tirx import (
 from tvm.tirx import if_then_else as choose
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
-from tvm_ffi import structural_equal, structural_map
-
-from tirstep.tvm_compat import get_op_name
+from tvm_ffi import structural_map
 
 from ..enumeration import try_iterations
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
@@ -78,7 +75,15 @@ from .tma_loads import (
     make_tensor_map,
     require_tma,
 )
-from .tma_tiles import ATOM, TMA_STORE, CopyShape, TmaTile, measure_store
+from .tma_tiles import (
+    ATOM,
+    TMA_STORE,
+    CopyShape,
+    TmaTile,
+    find_tile,
+    measure_store,
+    points_into,
+)
 from .warp_roles import find_threads, put_at_root
 from .warp_turns import TURN
 from .warpgroup_tiles import TILE_STORE
@@ -503,9 +508,6 @@ def _find_tile(block: SBlock, inner: list[Any]) -> TmaTile:
     """The tile of a lowered copy, whose first element is that where variables `inner` are 0."""
     shape = CopyShape.of_list(block.annotations[TMA_STORE])
     (store,) = find_all(block, BufferStore)
-    first = {variable: const(0, variable.ty.dtype) for variable in inner}
-    analyzer = Analyzer()
-    start = tuple(analyzer.simplify(substitute(index, first)) for index in store.indices)
     tile = store.value.source
     *_, slabs, rows, chunks, width = (constant(size) or 1 for size in tile.shape)
     if shape.panels > slabs or max(1, *shape.box[:-1]) > rows or shape.box[-1] != chunks * width:
@@ -514,8 +516,7 @@ def _find_tile(block: SBlock, inner: list[Any]) -> TmaTile:
             f"{shape.box}, which block '{block.name_hint}' copies",
             "lower the module as store_by_tma left it",
         )
-    last = len(shape.box) - 1
-    return TmaTile(store.buffer, tile, start, shape.box, shape.swizzle, shape.panels, last)
+    return find_tile(store.buffer, tile, store.indices, shape, inner)
 
 
 def _is_last(path: list[Any], place: int) -> bool:
@@ -567,12 +568,8 @@ def _stores_to(statement: Any, buffer: Any) -> bool:
     """Whether threads store to a buffer, or an instruction of theirs does."""
     if any(store.buffer.same_as(buffer) for store in find_all(statement, BufferStore)):
         return True
-    return any(
-        get_op_name(call) == "tirx.tvm_access_ptr"
-        and structural_equal(call.args[1], buffer.data)
-        and int(call.args[4]) & _WRITE
-        for call in find_all(statement, Call)
-    )
+    pointers = (call for call in find_all(statement, Call) if points_into(call, buffer))
+    return any(int(call.args[4]) & _WRITE for call in pointers)
 
 
 def _rebuild(path: list[Any], place: int, made: Any) -> Any:

@@ -7,12 +7,16 @@ and of cp.async.bulk.tensor (PTX ISA, "Tensor dimensions, interleave, swizzle").
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tvm.ir import TensorLoad
+from tvm.ir import Call, PointerType, TensorLoad, TensorRegion
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
-from tvm.tirx import LT, And, FloorDiv, FloorMod, const
+from tvm.tirx import LT, And, BufferLoad, BufferRegion, BufferStore, FloorDiv, FloorMod, const
+from tvm_ffi import structural_equal, structural_map
+
+from tirstep.tvm_compat import get_op_name
 
 from ..annotations import TMA_IN_FLIGHT as TMA_IN_FLIGHT
 from ..schedule import TransformError
@@ -270,21 +274,17 @@ def _find_panels(stored: list[Any], rows: list[Any], name: str) -> int:
     return width
 
 
-def find_tile(store: Any, shape: CopyShape, inner: list[Any]) -> TmaTile:
-    """The tile of a lowered copy, whose first element is that where variables `inner` are 0."""
-    value = store.value.args[1] if is_choice(store.value) else store.value
+def find_tile(
+    source: Any, target: Any, indices: Any, shape: CopyShape, inner: list[Any]
+) -> TmaTile:
+    """The tile of a lowered copy, of or to a tensor `source` at indices, whose first element is
+    that where variables `inner` are 0.
+    """
     first = {variable: const(0, variable.ty.dtype) for variable in inner}
     analyzer = Analyzer()
-    start = [analyzer.simplify(substitute(index, first)) for index in value.indices]
-    return TmaTile(
-        value.source,
-        store.buffer,
-        tuple(start),
-        shape.box,
-        shape.swizzle,
-        shape.panels,
-        len(shape.box) - 1,
-    )
+    start = tuple(analyzer.simplify(substitute(index, first)) for index in indices)
+    last = len(shape.box) - 1
+    return TmaTile(source, target, start, shape.box, shape.swizzle, shape.panels, last)
 
 
 def _require_addressable(source: Any, name: str) -> None:
@@ -326,3 +326,46 @@ def count_bytes(buffer: Any) -> int:
     pitch = constant(buffer.strides[0]) if buffer.strides else None
     elements = shape[0] * pitch if pitch else math.prod(shape)
     return elements * int(buffer.dtype.itemsize)
+
+
+def redirect(
+    statement: Any,
+    buffer: Any,
+    made: Any,
+    *,
+    index: Callable[[Any], list[Any]],
+    cover: Callable[[Any], list[Any]],
+    offset: Any,
+) -> Any:
+    """A statement that uses another buffer in the place of one.
+
+    `index` makes the new indices of the old ones, `cover` the new region of the old one, and
+    pointers move by `offset` elements.
+    """
+
+    def point(call: Any) -> Any:
+        if not points_into(call, buffer):
+            return call
+        args = [call.args[0], made.data, call.args[2] + offset, *call.args[3:]]
+        return Call(call.op, args, ret_ty=PointerType(call.ty.element_type, str(made.scope())))
+
+    def of(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def change(node: Any) -> Any:
+            own = node.buffer if isinstance(node, BufferStore) else node.source
+            return make(node) if own.same_as(buffer) else node
+
+        return change
+
+    callbacks: list[tuple[type, Callable[[Any], Any]]] = [
+        (TensorLoad, of(lambda node: BufferLoad(made, index(node.indices)))),
+        (BufferStore, of(lambda node: BufferStore(made, node.value, index(node.indices)))),
+        (TensorRegion, of(lambda node: BufferRegion(made, cover(node.region)))),
+        (Call, point),
+    ]
+    return structural_map(statement, callbacks)
+
+
+def points_into(call: Any, buffer: Any) -> bool:
+    """Whether a call is a pointer into a buffer."""
+    is_pointer = get_op_name(call) == "tirx.tvm_access_ptr"
+    return is_pointer and bool(structural_equal(call.args[1], buffer.data))

@@ -20,23 +20,23 @@ FOLDER = Path(__file__).parent
 NEAR, WHOLE = 0.1, 4
 """How far a shape may be that a search found something for, by the sum of the sizes' ratios in
 powers of two: sizes that differ by a few percent; and what the same sizes are multiples of."""
+SIMILAR = 1.0
+"""How far, on tensor cores, whose tiles are padded: twice a size, say, whatever divides it."""
+ALIKE = {"float16": "bfloat16", "bfloat16": "float16"}
+"""Types for which the same configs are fast on tensor cores."""
 
 
 def find_tuned(
-    table: str,
-    *,
-    device: str,
-    dtype: str,
-    shape: Sequence[int],
-    near: float = NEAR,
-    whole: int = WHOLE,
+    table: str, *, device: str, dtype: str, shape: Sequence[int]
 ) -> dict[str, object] | None:
-    """The config that a search found at a shape, or at the nearest one that is `near` it and whose
-    sizes are multiples of `whole` where these are; None where there is none.
+    """The config that a search found at a shape, or at the nearest one that is near it and, without
+    tensor cores, has the same whole vectors; None where there is none.
 
     Raises `TransformError` for a file that holds something else.
     """
-    shapes = _read(table).get(device, {}).get(dtype, {})
+    near, whole = (SIMILAR, 1) if table.endswith("mma") else (NEAR, WHOLE)
+    types = _read(table).get(device, {})
+    shapes = types.get(dtype) or types.get(ALIKE.get(dtype), {})
     found = []
     for name, entry in shapes.items():
         pairs = [*zip(map(int, name.split("x")), shape, strict=False)]
