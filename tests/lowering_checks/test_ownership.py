@@ -395,35 +395,29 @@ def test_a_window_whose_length_depends_on_the_taps_that_are_left() -> None:
     assert check_ownership(run.steps[-1].module) == []
 
 
+READS_BY_DATA = """# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((N,), "int32"), I: T.Buffer((N,), "int32"), B: T.Buffer((N,), "int32")):
+    for i in T.thread_binding(N, thread="threadIdx.x"):
+        with T.sblock("B"):
+            v = T.axis.spatial(N, i)
+            """
+
+
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("B[vi] = A[I[vi]]", "'A' in block 'B': data decide of which elements"),
-        ("B[I[vi]] = A[vi]", "'B' in block 'B': data decide of which elements"),
-        (
-            "B[vi] = T.if_then_else(I[vi] > 0, A[vi], T.int32(0))",
-            "'A' in block 'B': data decide whether",
-        ),
-        ("B[vi] = A[vi] + I[vi]", ""),
+        ("B[v] = A[I[v]]", "'A' in block 'B': data decide of which elements"),
+        ("B[I[v]] = A[v]", "'B' in block 'B': data decide of which elements"),
+        ("B[v] = T.if_then_else(I[v] > 0, A[v], 0)", "'A' in block 'B': data decide whether"),
+        ("B[v] = A[v] + I[v]", ""),
     ],
 )
 def test_what_the_rules_leave_open_is_told(statement: str, reason: str):
-    lines = (
-        "A: T.Buffer((EXTENT,), 'int32'), I: T.Buffer((EXTENT,), 'int32'), "
-        "B: T.Buffer((EXTENT,), 'int32')):",
-        "    for i in T.thread_binding(EXTENT, thread='threadIdx.x'):",
-        "        with T.sblock('B'):",
-        "            vi = T.axis.spatial(EXTENT, i)",
-        f"            {statement}",
-    )
-    text = "# from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\ndef main(" + "\n".join(
-        lines
-    )
-    for extent, more in ((256, ""), (1 << 18, "more than 131072 iterations")):
-        module = tvm.IRModule({"main": from_source(text.replace("EXTENT", str(extent)))})
-        told = list_left_open(module)
-        assert [it for it in told if it.endswith(more) and more] == [
-            it for it in told if it != reason
-        ]
-        assert bool(reason) == (reason in told)
+    for extent, more in ((256, None), (1 << 18, "more than 131072 iterations")):
+        text = (READS_BY_DATA + statement).replace("N", str(extent))
+        module = tvm.IRModule({"main": from_source(text)})
+        others = [it for it in list_left_open(module) if it != reason]
+        assert all(more and it.endswith(more) for it in others) and bool(others) == bool(more)
+        assert bool(reason) == (reason in list_left_open(module))
         assert not find(module)
