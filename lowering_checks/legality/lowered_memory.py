@@ -360,9 +360,9 @@ def find_split_allocations(module: IRModule) -> list[str]:
     """The shared buffers, by name, that TVM makes smaller as if each thread had one of its own.
 
     Their first element in the smaller buffer is then another one for each thread. TVM's passes
-    are run where a shared buffer is indexed by quotients of threads that have remainders of other divisors
-    in them, or where a guard lets one thread alone in, or asks about a quotient itself: its region
-    is that of all threads otherwise.
+    are run where a shared buffer is indexed by quotients of threads that have remainders of other
+    divisors in them, or where a guard lets one thread alone in, or asks about a quotient itself:
+    its region is that of all threads otherwise.
     Empty where it does not lower.
     """
     doubts = _doubt(module)
@@ -406,8 +406,8 @@ def find_small_allocations(module: IRModule) -> list[str]:
     """The buffers in shared memory and registers, by name, that TVM makes too small.
 
     Of rows of two, ``(i + j) // 2`` for two neighbours j takes two places where i is odd, and one
-    where it is even: TVM may make room for one. TVM's passes are run where what is divided begins at
-    another element of a row in each iteration of a loop around all that use the buffer; of the
+    where it is even: TVM may make room for one. TVM's passes are run where what is divided begins
+    at another element of a row in each iteration of a loop around all that use the buffer; of the
     iterations some are tried. Empty where it does not lower.
     """
     doubts = _doubt(module)

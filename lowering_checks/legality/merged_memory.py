@@ -139,9 +139,9 @@ class Overwritten(NamedTuple):
 def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwritten]:
     """The buffers in whose place TVM keeps another one, while a kernel writes one of them again.
 
-    TVM's passes are run where a kernel computes one buffer from another and writes elements of either more
-    than once. Empty where it does not lower. If a module `is_last`, a thread axis of the kernel on
-    which a block has no loop counts, too: it runs in all threads of that axis.
+    TVM's passes are run where a kernel computes one buffer from another and writes elements of
+    either more than once. Empty where it does not lower. If a module `is_last`, a thread axis of
+    the kernel on which a block has no loop counts, too: it runs in all threads of that axis.
     """
     found: list[Overwritten] = []
     for _, function in module.functions_items():
@@ -243,8 +243,8 @@ def _find_common_storage(module: IRModule) -> set[tuple[str, str]]:
 def find_merged(module: IRModule) -> list[tuple[str, str]]:
     """Buffers in dynamic shared memory, by name, and those that get their place too early.
 
-    TVM's passes are run where a block computes one such buffer from another, or one is first used behind
-    the last use of another. Empty where it does not lower.
+    TVM's passes are run where a block computes one such buffer from another, or one is first used
+    behind the last use of another. Empty where it does not lower.
     """
     bodies = [f.body for _, f in module.functions_items() if isinstance(f, PrimFunc)]
     if not any(_copies_within(body) or _follows(body) for body in bodies):
