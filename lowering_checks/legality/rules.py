@@ -23,8 +23,8 @@ from .lowered_memory import (
     find_leaked_variables,
     find_missing_barriers,
     find_open_allocations,
-    find_split_allocations,
     find_small_allocations,
+    find_split_allocations,
 )
 from .masks import find_broken_ends
 from .merged_memory import find_merged, find_overlaps, find_overwritten

@@ -165,9 +165,9 @@ def _find_unordered_steps(place: Place) -> Iterator[Fault]:
 def _find_unseen_sums(module: IRModule) -> Iterator[Fault]:
     """Sums that TVM does not see to be over threads, each of which would store one of its own.
 
-    TVM's own pass decides, which leaves a block alone whose iterators are no affine map of the loops
-    within the guard, of loops of different integer types that were fused, say, or whose buffer
-    another block writes. Nothing is found where TVM refuses the module.
+    TVM's own pass decides, which leaves a block alone whose iterators are no affine map of the
+    loops within the guard, of loops of different integer types that were fused, say, or whose
+    buffer another block writes. Nothing is found where TVM refuses the module.
     """
     around = lower_around(module, [_CROSS_THREAD]).get(_CROSS_THREAD)
     for _, function in around.after.functions_items() if around else ():
