@@ -418,6 +418,7 @@ def test_what_the_rules_leave_open_is_told(statement: str, reason: str):
         text = (READS_BY_DATA + statement).replace("N", str(extent))
         module = tvm.IRModule({"main": from_source(text)})
         others = [it for it in list_left_open(module) if it != reason]
-        assert all(more and it.endswith(more) for it in others) and bool(others) == bool(more)
+        assert all(more and it.endswith(more) for it in others)
+        assert bool(others) == bool(more)
         assert bool(reason) == (reason in list_left_open(module))
         assert not find(module)
