@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from tirstep.modules import get_kernel
-from tirstep.strategies.hypothesis_strategies import (
-    EXTENT,
-    open_sizes,
-    options,
-    sizes,
-)
+from tirstep.strategies.hypothesis_strategies import EXTENT, open_sizes, options, sizes
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)

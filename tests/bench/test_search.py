@@ -54,8 +54,7 @@ def test_candidates_are_all_or_a_sample():
     assert all(config["tail"] == "guard" and config["vector"] == 2 for config in fixed)
     among = {"vector": (1, 16), "tail": ("pad",)}
     plan = SearchPlan(recipe, PROBLEM, {"tail": "guard"}, among)
-    few = plan.list_configs(None, 0)
-    assert len(few) == plan.count_configs()
+    assert len(few := plan.list_configs(None, 0)) == plan.count_configs()
     assert {config["vector"] for config in few} == {1, 16}
 
 
@@ -285,9 +284,8 @@ def record(file: Path, found: SearchResult) -> bool:
 AT_ONCE = """
 import os, sys
 from pathlib import Path
-from tirstep.bench.search import read_best, record_best
 from tirstep.bench.results import Time
-from tirstep.bench.search import SearchPlan, SearchResult
+from tirstep.bench.search import SearchPlan, SearchResult, read_best, record_best
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 

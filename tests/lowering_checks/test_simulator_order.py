@@ -6,11 +6,7 @@ import pytest
 from lowered import find_kinds, run_kernel, write_kernel
 from tvm.script import from_source
 
-from tirstep.lowering_checks.devices.simulator import (
-    UnsupportedError,
-    simulate_lowered,
-    statements,
-)
+from tirstep.lowering_checks.devices.simulator import UnsupportedError, simulate_lowered, statements
 from tirstep.lowering_checks.devices.simulator.co_writers import CoWriters
 
 SYNC = 'T.tvm_storage_sync("shared")'
