@@ -70,12 +70,14 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
         (it would be launched with one of them); at most `max_threads` threads in a block, and
         along each axis what a GPU takes there; for virtual threads no other loop around or inside
         on the same axis; for a reduction over threads an outermost loop around it that is bound
-        already (TVM leaves the threads' partial sums in one cell that all of them share), and that
-        the loop goes over nothing but the reduction
-    guarded: no register ("local") buffer of which a thread would read what another one wrote, nor
-        shared memory of another GPU block; for virtual threads all blocks of the kernel inside;
-        threads that TVM adds up with barriers where they are needed: up to a warp or a multiple of
-        it along axes that follow each other, in 32 bits
+        already (TVM leaves the threads' partial sums in one cell that all of them share), a loop
+        that goes over nothing but the reduction, up to 32 threads or a multiple of 32, a block
+        without others in it that begins with its operation's identity, and for a running softmax a
+        serial part in each thread
+    guarded: all rules of lowering_checks/legality/rules.py; those that binding breaks most: no
+        register ("local") buffer of which a thread would read what another one wrote, nor shared
+        memory of another thread block; for virtual threads all blocks of the kernel inside; sums
+        over threads along axes that follow each other, in 32 bits
     """
     name = get_loop_name(sch, loop)
     if axis not in THREAD_AXES:
@@ -90,7 +92,7 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
 def require_bindable(
     sch: Schedule, loop: LoopRV, axis: str, max_threads: int = MAX_THREADS
 ) -> None:
-    """Refuse what `bind_loop` refuses, but for what only shows once the loop is bound."""
+    """Refuse what `bind_loop` requires of a loop on a known axis."""
     require_serial(sch, loop)
     node, name = sch.get(loop), get_loop_name(sch, loop)
     # Iterations of a pipeline overlap, and TVM lowers none over threads.

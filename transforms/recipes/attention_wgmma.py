@@ -246,7 +246,7 @@ piped = two.plus(
 tma = piped.plus(
     "wgmma_tma",
     copies="tma",
-    why="One thread copies whole tiles, in the swizzle that descriptors read; sets up the next",
+    why="The TMA copies whole tiles into the swizzle that wgmma reads; sets up the next",
     expects={"next_tiles_by_tma": BY_TMA},
 )
 roles = tma.plus(

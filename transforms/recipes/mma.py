@@ -361,7 +361,7 @@ tma = ahead.plus(
 roles = tma.plus(
     "mma_tma_roles",
     roles=True,
-    why="Warps that compute wait for no others, but for tiles that a warp of its own copies; "
+    why="Warp specialization: a producer warp copies, and consumers wait for tiles alone; "
     "slower for large products",
     expects={"warps_specialized": ON_HOPPER},
 )

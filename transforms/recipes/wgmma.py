@@ -332,8 +332,7 @@ plain = WGMMA.root(
 swizzled = plain.plus(
     "wgmma_swizzled",
     row_bytes=128,
-    why="Copies store whole rows of 128 bytes to all banks, and chunks of eight rows differ in "
-    "their banks",
+    why="Tiles lie in the 128-byte swizzle, so that neither copies nor wgmma meet bank conflicts",
 )
 piped = swizzled.plus(
     "wgmma_async",
@@ -375,14 +374,14 @@ BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
 tma = rows.plus(
     "wgmma_tma",
     copies="tma",
-    why="One thread copies whole tiles, in the swizzle that descriptors read, and no others "
-    "spend registers, instructions and fences on it",
+    why="The TMA copies whole tiles, asked by one elected thread (cp.async.bulk.tensor), into the "
+    "swizzle that wgmma reads; the others spend no registers, instructions or fences on copies",
     expects={"tensorized": BY_TMA},
 )
 roles = tma.plus(
     "wgmma_roles",
     roles=True,
-    why="Warpgroups that compute wait for no others, but for tiles that one of its own copies",
+    why="Warp specialization: a producer warpgroup copies, and consumers wait for tiles alone",
     expects={"warps_specialized": BY_TMA},
 )
 tma_store = roles.plus(
@@ -403,7 +402,7 @@ persistent = tma_store.plus(
 narrow = persistent.plus(
     "wgmma_narrow",
     tile=(64, 256),
-    why="A tile is one warpgroup's, which sets up turns at tiles; slower alone, as it multiplies "
+    why="A tile is one warpgroup's, as ping-pong needs it; slower alone, since it multiplies "
     "nothing while it stores, and half as many rows share each column of B",
     golden={"tile": (64, 32)},
 )
