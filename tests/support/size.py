@@ -20,12 +20,12 @@ from pathlib import Path
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 4_257,
-    "transforms": 25_791,
+    "transforms": 25_792,
     "lowering_checks": 20_958,
     "src/tirstep": 16_211,
-    "source": 67_217,
-    "code": 47_510,
-    "transforms/binding.py stands on": 2_787,
+    "source": 67_218,
+    "code": 47_509,
+    "transforms/binding.py stands on": 2_789,
     "file names of several files": 7,
     "private helpers with one caller": 442,
     "tests": 54_673,
