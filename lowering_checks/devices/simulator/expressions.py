@@ -137,40 +137,27 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
 
 
 def _binary(kind: str, first: Any, second: Any) -> Evaluate:
+    """Where C++ does not define a result for the operands, these are a finding, and it goes on."""
     dtype = str(first.ty.dtype)
     (operate, wraps), left, right = get_operator(kind, dtype), translate(first), translate(second)
-    if kind in HAZARDS and is_integer(dtype) and not constant(second):
-        return _checked(kind, dtype, left, right)
-    if wraps is None:
+    hazards = HAZARDS.get(kind, ()) if is_integer(dtype) and not constant(second) else ()
+    if wraps is None and not hazards:
         return lambda gpu, mask: operate(left(gpu, mask), right(gpu, mask))
-    low, high = int(np.iinfo(wraps).min), int(np.iinfo(wraps).max)
+    limits = None if wraps is None else (int(np.iinfo(wraps).min), int(np.iinfo(wraps).max))
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
-        result = operate(left(gpu, mask), right(gpu, mask))
-        if result.__class__ is int and not low <= result <= high:
-            return wrap(result, wraps)
-        return result
-
-    return run
-
-
-def _checked(kind: str, dtype: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    """An operation without a result for some operands: these are a finding, and it goes on."""
-    operate, wraps = get_operator(kind, dtype)
-
-    def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
-        first, second = left(gpu, mask), right(gpu, mask)
-        for hazard in HAZARDS[kind]:
-            wrong = hazard.find(first, second, dtype)
+        one, other = left(gpu, mask), right(gpu, mask)
+        for hazard in hazards:
+            wrong = hazard.find(one, other, dtype)
             if np.any(wrong):
-                _report_hazard(gpu, mask, hazard, (first, second), wrong)
-        if kind in DIVISIONS:
-            is_array = isinstance(second, np.ndarray)
-            second = np.where(second == 0, 1, second) if is_array else second or 1
-        result = operate(first, second)
-        if wraps is None or isinstance(result, np.ndarray):
+                _report_hazard(gpu, mask, hazard, (one, other), wrong)
+        if hazards and kind in DIVISIONS:
+            is_array = isinstance(other, np.ndarray)
+            other = np.where(other == 0, 1, other) if is_array else other or 1
+        result = operate(one, other)
+        if wraps is None or limits is None or result.__class__ is not int:
             return result
-        return wrap(result, wraps)
+        return result if limits[0] <= result <= limits[1] else wrap(result, wraps)
 
     return run
 

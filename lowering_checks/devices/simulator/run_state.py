@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,7 @@ class FindingLog:
     """
 
     muted: str = ""
-    _messages: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    _counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _found: dict[tuple[str, str, str], DeviceFinding] = field(default_factory=dict)
 
     def add(self, kind: str, buffer: str, location: str, wrong: Array, describe: Describe) -> None:
         """Record the places where `wrong` holds; `describe` gets the position of the first."""
@@ -51,29 +50,20 @@ class FindingLog:
         if not count:
             return
         key = (kind, buffer, location)
-        if key not in self._messages:
-            first = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-            self._messages[key] = describe(tuple(int(position) for position in first))
-        self._counts[key] = self._counts.get(key, 0) + count
+        if (found := self._found.get(key)) is not None:
+            self._found[key] = replace(found, count=found.count + count)
+            return
+        first = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        message = describe(tuple(int(position) for position in first))
+        self._found[key] = DeviceFinding(kind, buffer, message, location, count)
 
     def add_sentence(self, kind: str, message: str) -> None:
         """Record a finding that has no place in a buffer."""
-        key = (kind, "", message)
-        self._messages.setdefault(key, message)
-        self._counts[key] = 1
+        self._found[kind, "", message] = DeviceFinding(kind, "", message, "", 1)
 
     def get_findings(self) -> list[DeviceFinding]:
         """All findings, in the order in which they were first seen."""
-        return [
-            DeviceFinding(
-                kind,
-                buffer,
-                message,
-                "" if location == message else location,
-                self._counts[kind, buffer, location],
-            )
-            for (kind, buffer, location), message in self._messages.items()
-        ]
+        return list(self._found.values())
 
 
 def get_location(node: Any) -> str:

@@ -16,6 +16,7 @@ fewer bits, in an order that NVIDIA leaves open. Inputs of integers that fit are
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -137,15 +138,15 @@ def _multiply(
         raise UnsupportedError(f"the simulator does not support mma of bits with {bits[0]}")
     warps = threads.groups(WARP)
     lanes = threads.get_mask(warps)
-    left = _gather(a, warps, lanes, _place_a(depth, a.dtype.itemsize))
-    right = _gather(b, warps, lanes, _place_b(depth, b.dtype.itemsize))
-    sums = _gather(c, warps, lanes, _place_c())
+    left = _gather(a, warps, lanes, _place("a", depth, a.dtype.itemsize))
+    right = _gather(b, warps, lanes, _place("b", depth, b.dtype.itemsize))
+    sums = _gather(c, warps, lanes, _place("c"))
     wide = np.int64 if c.dtype == np.int32 else np.float64
     result = np.matmul(widen(left, wide, a_type), widen(right, wide, b_type)) + sums.astype(wide)
     if saturates and wide is np.int64:
         result = np.clip(result, -(2**31), 2**31 - 1)
     shares = np.empty((len(warps), WARP * 4), c.dtype)
-    shares[:, _place_c().ravel()] = result.astype(c.dtype).reshape(len(warps), 16 * 8)
+    shares[:, _place("c").ravel()] = result.astype(c.dtype).reshape(len(warps), 16 * 8)
     rows = threads.spread(warps, shares.reshape(len(warps), WARP, 4))
     c.store(np.arange(4), rows, lanes)
     threads.count("matrix_multiplies")
@@ -195,36 +196,21 @@ def _gather(pointer: Pointer, warps: Array, lanes: Array, places: Array) -> Arra
 
 
 @functools.cache
-def _place_a(depth: int, size: int) -> Array:
-    """Where an element of A lies: lane times the elements of a lane, plus its place there."""
-    lane, register, element = _registers(16 * depth * size // (4 * WARP), 4 // size)
-    row = lane // 4 + 8 * (register % 2)
-    column = 16 // size * (register // 2) + 4 // size * (lane % 4) + element
-    return _invert(row, column, (16, depth))
+def _place(operand: str, depth: int = 0, size: int = 4) -> Array:
+    """Where an element of A, B or C lies: lane times the elements of a lane, plus its place there.
 
-
-@functools.cache
-def _place_b(depth: int, size: int) -> Array:
-    """The same of B."""
-    lane, register, element = _registers(8 * depth * size // (4 * WARP), 4 // size)
-    row = 16 // size * register + 4 // size * (lane % 4) + element
-    return _invert(row, lane // 4 + 0 * row, (depth, 8))
-
-
-@functools.cache
-def _place_c() -> Array:
-    """The same of C, and of D."""
-    lane, register, element = _registers(2, 2)
-    return _invert(lane // 4 + 8 * register, 2 * (lane % 4) + element, (16, 8))
-
-
-def _registers(registers: int, elements: int) -> tuple[Array, Array, Array]:
-    lane, register, element = np.indices((WARP, registers, elements))
-    return lane, register, element
-
-
-def _invert(row: Array, column: Array, shape: tuple[int, int]) -> Array:
-    row, column = np.broadcast_arrays(row, column)
+    C and D have the same places, two elements in each register pair.
+    """
+    shape = {"a": (16, depth), "b": (depth, 8), "c": (16, 8)}[operand]
+    count = 2 if operand == "c" else 4 // size
+    lane, register, element = np.indices((WARP, math.prod(shape) // (WARP * count), count))
+    group, along = lane // 4, lane % 4 * count + element
+    if operand == "a":
+        row, column = group + 8 * (register % 2), 16 // size * (register // 2) + along
+    elif operand == "b":
+        row, column = 16 // size * register + along, group
+    else:
+        row, column = group + 8 * register, along
     places = np.empty(shape, np.int64)
     places[row, column] = np.arange(row.size).reshape(row.shape)
     return places
