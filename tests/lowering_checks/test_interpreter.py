@@ -4,19 +4,9 @@ import numpy as np
 import pytest
 import tvm
 from kernels import parse_kernel
-from tvm.s_tir import SBlock, Schedule
-from tvm.s_tir.transform import (
-    ConvertBlocksToOpaque,
-    LowerInitBlock,
-    PlanAndUpdateBufferAllocationLocation,
-)
-from tvm.script import from_source
-from tvm.tirx import AttrStmt
 
 from tirstep.lowering_checks import DeviceError
-from tirstep.lowering_checks.devices.simulator.flatten import flatten
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
-from tirstep.transforms.tir import find_all
 
 # The sums of the rows of three pages, by one thread for each page.
 Sums = parse_kernel("""
@@ -26,55 +16,6 @@ Sums = parse_kernel("""
             with T.sblock("B", "SSR", i, j, k):
                 B[vi, vj] += A[vi, vj, vk]
 """)
-
-
-BOUND = 'T.thread_binding(3, thread="blockIdx.y")'
-
-
-def edit(old, new):
-    lines = Sums.script().splitlines()
-    text = "\n".join(line for line in lines if "T.reads" not in line and "T.writes" not in line)
-    assert old in text
-    return from_source(text.replace(old, new))
-
-
-def run(module):
-    array = np.arange(72, dtype="float32").reshape(3, 4, 6)
-    program = Interpreter().compile(module)
-    _, sums = program([array, np.full((3, 4), np.nan, "float32")])
-    return np.array_equal(sums, array.sum(axis=2)), [finding.kind for finding in program.findings]
-
-
-# ---- Opaque blocks, whose iterators are gone.
-
-
-def make_opaque(module):
-    sch = Schedule(module)
-    for block in sch.get_child_blocks(sch.get_sblock("root")):
-        sch.annotate(block, "kept", 1)
-    passes = [LowerInitBlock(), PlanAndUpdateBufferAllocationLocation(), ConvertBlocksToOpaque()]
-    return tvm.ir.transform.Sequential(passes)(sch.mod)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "axes", "is_right"),
-    [
-        (BOUND, BOUND, {"blockIdx.y": 3, "blockIdx.x": 4}, True),  # not k, which all sums share
-        (BOUND, "range(3)", {"blockIdx.x": 4, "blockIdx.y": 3}, True),
-        ("B[vi, vj] + A", "B[vi, 3 - vj] + A", {"blockIdx.y": 3}, False),  # another's sum
-    ],
-)
-def test_an_opaque_block_is_spread_where_iterations_share_no_element(old, new, axes, is_right):
-    module = make_opaque(edit(old, new))
-    found = find_all(module["main"].body, SBlock)
-    assert all(not block.iter_vars for block in found)
-    body = flatten(module["main"], in_order=True).body
-    taken = {
-        str(attribute.node.thread_tag): int(attribute.value)
-        for attribute in find_all(body, AttrStmt)
-    }
-    assert taken == axes
-    assert run(module)[0] == is_right
 
 
 @pytest.mark.parametrize("scope", ["shared", "local", "global"])

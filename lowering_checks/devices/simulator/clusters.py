@@ -28,7 +28,12 @@ _BYTE_BITS, _RANK_BITS = 19, 4
 
 
 class Meetings:
-    """The barriers of the clusters that run, which threads arrive at and wait for apart."""
+    """The barriers of the clusters that run, which threads arrive at and wait for apart.
+
+    Attributes
+    ----------
+    fenced : of a lane, the interval before which it knows of the mbarriers that another one made
+    """
 
     def __init__(self, gpu: SimulatedGpu) -> None:
         self.gpu = gpu
@@ -38,7 +43,7 @@ class Meetings:
         self._visits: dict[tuple[int, int], int] = {}
         self._begin = gpu.state.interval
         self._fences: dict[int, int] = {}
-        self._fenced: dict[int, dict[int, int]] = {}
+        self.fenced: dict[int, dict[int, int]] = {}
 
     def arrive(self, threads: Threads, *, releases: bool) -> None:
         """Threads arrive, and release what they did before unless that is relaxed."""
@@ -80,37 +85,33 @@ class Meetings:
             for lane in get_lanes(threads):
                 self._fences[lane] = self.gpu.state.interval
 
-    def get_fenced(self, lane: int, maker: int) -> int:
-        """The interval before which a lane knows of the mbarriers that another one made."""
-        return self._fenced.get(lane, {}).get(maker, 0)
-
     def _pass(self, waiting: Array) -> Array:
-        """Let those go on whose clusters have arrived; returns the others."""
+        """Let those go on whose clusters have arrived; returns the others.
+
+        They know of what all of their cluster did before they arrived.
+        """
         state, batch = self.gpu.state, self.gpu.state.batch
         exited = np.zeros(batch.lanes, bool) if state.exited is None else state.exited[:, 0]
         come = np.where(exited, np.iinfo(np.int64).max, self._arrived)
         come = come.reshape(-1, batch.group).min(axis=1).repeat(batch.group)
         ready: Array = waiting & (come > self._passed)
+        assert state.known is not None
         for phase in np.unique(self._passed[ready]):
-            self._learn(ready & (self._passed == phase), self._times[phase])
+            some = ready & (self._passed == phase)
+            by_cluster, lanes = self._times[phase].reshape(-1, batch.group), np.flatnonzero(some)
+            for lane in map(int, lanes if self._fences else ()):
+                told = {
+                    by: at
+                    for by, at in self._fences.items()
+                    if by // batch.group == lane // batch.group
+                }
+                self.fenced[lane] = told
+            knows: Array = np.maximum(state.known[0, lanes], by_cluster[lanes // batch.group])
+            state.known[0, lanes] = knows
+            whole = np.asarray(some.reshape(batch.blocks, -1).all(axis=1))
+            self.gpu.pass_meeting(whole, by_cluster.min(axis=1).repeat(batch.cluster))
         self._passed[ready] += 1
         return waiting & ~ready
-
-    def _learn(self, ready: Array, times: Array) -> None:
-        """Threads know of what all of their cluster did before they arrived."""
-        state, batch = self.gpu.state, self.gpu.state.batch
-        by_cluster = times.reshape(-1, batch.group)
-        assert state.known is not None
-        lanes = np.flatnonzero(ready)
-        for lane in lanes if self._fences else ():
-            first = int(lane) // batch.group
-            told = {by: time for by, time in self._fences.items() if by // batch.group == first}
-            self._fenced[int(lane)] = told
-        knows: Array = np.maximum(state.known[0, lanes], by_cluster[lanes // batch.group])
-        state.known[0, lanes] = knows
-        whole = np.asarray(ready.reshape(batch.blocks, -1).all(axis=1))
-        least = by_cluster.min(axis=1).repeat(batch.cluster)
-        self.gpu.pass_meeting(whole, least)
 
     def visit(self, lane: int, block: int) -> None:
         """A lane reaches the shared memory of another block."""

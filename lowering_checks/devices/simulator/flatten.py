@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm.ir import Call, PrimType, StringImm, TensorLoad
 from tvm.s_tir import SBlock
-from tvm.sym import detect_iter_map
 from tvm.tirx import (
     AllocBuffer,
     AttrStmt,
@@ -379,10 +377,8 @@ def bind_parallel_loops(loop: For) -> For:
 
     Loops that feed spatial iterators and nothing else may run in any order: that is what these
     iterators say. A loop that feeds none says nothing about its order: it may repeat the block, and
-    stays. SBlocks whose iterators TVM's ConvertBlocksToOpaque has replaced by their values have
-    none; there a loop is data-parallel where each iteration has elements of its own of all that the
-    block writes. Any other loop is returned as it is; so is one with threads around a block that
-    uses more than global memory, since that is what a thread block or thread has for itself.
+    stays. Any other loop is returned as it is; so is one with threads around a block that uses more
+    than global memory, since that is what a thread block or thread has for itself.
     """
     nest: list[For] = []
     node: Any = loop
@@ -398,7 +394,13 @@ def bind_parallel_loops(loop: For) -> For:
         return loop
     taken = {str(outer.thread_binding.thread_tag) for outer in bound}
     axes = [axis for axis in BLOCK_AXES if axis not in taken]
-    parallel = _find_parallel(node) if node.block.iter_vars else _find_apart(node, nest)
+    # The variables that feed spatial iterators, no other ones, and the block in no other way.
+    feeding: dict[bool, set[Var]] = {True: set(), False: set(undefined_vars(node.block.body))}
+    if node.block.init is not None:
+        feeding[False].update(undefined_vars(node.block.init))
+    for iterator, value in zip(node.block.iter_vars, node.iter_values, strict=True):
+        feeding[iterator.iter_type == IterVar.DataPar].update(undefined_vars(value))
+    parallel = feeding[True] - feeding[False]
     free = [outer for outer in nest if outer not in bound and outer.loop_var in parallel]
     free = sorted(free, key=lambda outer: -(constant(outer.extent) or 0))[: len(axes)]
     for outer in reversed(nest):
@@ -409,32 +411,3 @@ def bind_parallel_loops(loop: For) -> For:
         place = IterVar(None, Var(axis, "int32"), IterVar.ThreadIndex, axis)
         node = For(outer.loop_var, outer.min, outer.extent, ForKind.THREAD_BINDING, node, place)
     return node if free else loop
-
-
-def _find_parallel(realize: Any) -> set[Var]:
-    """The variables that feed spatial iterators, no other ones, and the block in no other way."""
-    feeding: dict[bool, set[Var]] = {True: set(), False: set(undefined_vars(realize.block.body))}
-    if realize.block.init is not None:
-        feeding[False].update(undefined_vars(realize.block.init))
-    for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-        feeding[iterator.iter_type == IterVar.DataPar].update(undefined_vars(value))
-    return feeding[True] - feeding[False]
-
-
-def _find_apart(realize: Any, nest: list[For]) -> set[Var]:
-    """The variables of loops around an opaque block whose iterations share no element."""
-    everything = {loop.loop_var for loop in nest}
-    apart = set(everything)
-    for buffer in {node.buffer for node in find_all(realize, BufferStore)}:
-        places = [indices for other, indices in get_elements(realize) if other.same_as(buffer)]
-        first = list(places[0])
-        if any(not tvm_ffi.structural_equal(list(other), first) for other in places):
-            return set()
-        used = everything & {variable for index in first for variable in undefined_vars(index)}
-        ranges = {
-            loop.loop_var: tvm.ir.Range(0, loop.extent) for loop in nest if loop.loop_var in used
-        }
-        if not used or not detect_iter_map(first, ranges, check_level="bijective").indices:
-            return set()
-        apart &= used
-    return apart

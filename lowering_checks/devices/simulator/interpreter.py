@@ -117,54 +117,6 @@ class Interpreter(Device):
         return flat
 
 
-class _StructuredGpu(SimulatedGpu):
-    """It also runs statements on the host, and threads that wait after every store."""
-
-    def __init__(self, *, in_order: bool, is_compact: bool) -> None:
-        super().__init__()
-        self.in_order, self.is_compact = in_order, is_compact
-
-    def run_function(self, body: Any) -> None:
-        """Run a statement on the host."""
-        if not find_axes(body):
-            translate_statement(body)(self, None)
-        elif type(body).__name__ == "IfThenElse" and body.else_case is None:
-            if translate(body.condition)(self, None):
-                self.run_function(body.then_case)
-        else:
-            super().run_function(body)
-
-    def add_global(
-        self, buffer: Any, data: Array, *, is_input: bool, is_kept: bool = False
-    ) -> None:
-        """The same, in a memory that the host can use, too."""
-        name = str(buffer.name)
-        memory = _HostMemory.make_global(name, data, self.state, is_input=is_input, is_kept=is_kept)
-        self._add(buffer, memory)
-
-    def allocate(self, buffer: Any) -> None:
-        """The same, for registers of a reasonable number only: they are not compact yet."""
-        batch = self.state.running
-        lanes = batch.lanes if batch is not None and buffer.scope() == "local" else 0
-        if int(buffer.shape[0]) * lanes > MAX_REGISTERS:
-            raise UnsupportedError(
-                f"{buffer.name} is not compact yet and takes too much memory; "
-                "choose a smaller shape"
-            )
-        super().allocate(buffer)
-
-    def pass_barrier(self, mask: Array | None) -> None:
-        """While threads are in order, a barrier is no statement of the program's."""
-        if self.in_order:
-            self.begin_interval()
-        else:
-            super().pass_barrier(mask)
-
-    def _count_bytes(self, buffer: Any, scope: str, size: int) -> None:
-        if self.is_compact:
-            super()._count_bytes(buffer, scope, size)
-
-
 class _HostMemory(SharedMemory):
     """Global memory, which the host loads and stores element by element."""
 
@@ -223,6 +175,48 @@ class _HostMemory(SharedMemory):
             return f"{access} {self.name}[{int(places[at])}] on the host {text}"
 
         self.state.log.add(kind, self.name, location, wrong, describe)
+
+
+class _StructuredGpu(SimulatedGpu):
+    """It also runs statements on the host, and threads that wait after every store."""
+
+    global_memory = _HostMemory
+
+    def __init__(self, *, in_order: bool, is_compact: bool) -> None:
+        super().__init__()
+        self.in_order, self.is_compact = in_order, is_compact
+
+    def run_function(self, body: Any) -> None:
+        """Run a statement on the host."""
+        if not find_axes(body):
+            translate_statement(body)(self, None)
+        elif type(body).__name__ == "IfThenElse" and body.else_case is None:
+            if translate(body.condition)(self, None):
+                self.run_function(body.then_case)
+        else:
+            super().run_function(body)
+
+    def allocate(self, buffer: Any) -> None:
+        """The same, for registers of a reasonable number only: they are not compact yet."""
+        batch = self.state.running
+        lanes = batch.lanes if batch is not None and buffer.scope() == "local" else 0
+        if int(buffer.shape[0]) * lanes > MAX_REGISTERS:
+            raise UnsupportedError(
+                f"{buffer.name} is not compact yet and takes too much memory; "
+                "choose a smaller shape"
+            )
+        super().allocate(buffer)
+
+    def pass_barrier(self, mask: Array | None) -> None:
+        """While threads are in order, a barrier is no statement of the program's."""
+        if self.in_order:
+            self.begin_interval()
+        else:
+            super().pass_barrier(mask)
+
+    def _count_bytes(self, buffer: Any, scope: str, size: int) -> None:
+        if self.is_compact:
+            super()._count_bytes(buffer, scope, size)
 
 
 def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> None:

@@ -115,7 +115,7 @@ class MBarriers:
             return None
         known = int(threads.state.get_all_since(lane)[found.maker % threads.state.batch.group])
         if found.is_fenced and self._is_apart(found, lane):
-            known = max(known, self.gpu.meetings.get_fenced(lane, found.maker))
+            known = max(known, self.gpu.meetings.fenced.get(lane, {}).get(found.maker, 0))
         if lane != found.maker and found.made >= known:
             maker = threads.state.describe_lane(found.maker)
             why = f"with no barrier after its initialization by {maker}"

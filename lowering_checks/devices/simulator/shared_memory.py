@@ -18,7 +18,7 @@ from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
 from .co_writers import NO_THREAD
 from .memory import LOAD, STORE, Arrive, Memory, differ
-from .run_state import RunState, UnsupportedError
+from .run_state import UnsupportedError
 from .shadow import Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
@@ -108,20 +108,6 @@ class SharedMemory(Memory):
         self._stored_by_map: Array | None = None  # the launch that did so last, by element
         if buffer_id:
             shadow.track_owners()
-
-    @classmethod
-    def make_global(
-        cls, name: str, data: Array, state: RunState, *, is_input: bool, is_kept: bool = False
-    ) -> SharedMemory:
-        """A buffer in global memory over its data; inputs are written before the kernel begins."""
-        shadow = Shadow(
-            data.size,
-            data.dtype.itemsize,
-            state,
-            is_written=not is_input,
-            starts_written=is_input or is_kept,
-        )
-        return cls(name, data, shadow)
 
     def view(
         self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0

@@ -104,6 +104,8 @@ class SimulatedGpu:
     shared memory to the buffers that they were before.
     """
 
+    global_memory: type[SharedMemory] = SharedMemory
+
     def __init__(
         self,
         *,
@@ -417,11 +419,14 @@ class SimulatedGpu:
         self, buffer: Var, data: Array, *, is_input: bool, is_kept: bool = False
     ) -> None:
         """A buffer in global memory; inputs are written before the kernel begins."""
-        name = str(buffer.name)
-        self._add(
-            buffer,
-            SharedMemory.make_global(name, data, self.state, is_input=is_input, is_kept=is_kept),
+        shadow = Shadow(
+            data.size,
+            data.dtype.itemsize,
+            self.state,
+            is_written=not is_input,
+            starts_written=is_input or is_kept,
         )
+        self._add(buffer, self.global_memory(str(buffer.name), data, shadow))
 
     def allocate(self, buffer: Var) -> None:
         """Make a buffer: registers, shared memory of thread blocks, or global memory."""
