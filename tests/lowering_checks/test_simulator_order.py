@@ -90,7 +90,7 @@ def test_blocks_may_compute_the_same_twice(blocks: int) -> None:
 def test_co_writers_are_those_of_a_list_of_all_stores() -> None:
     """Any stores, drops and barriers: what is told of them is what asking every store tells."""
     dice = np.random.default_rng(5)
-    co_writers, stores, per_block = CoWriters(), [], 4
+    co_writers, stores, per_block = CoWriters(32), [], 4
     for time in range(1, 400):
         kind, cells = dice.integers(10), dice.integers(0, 3, dice.integers(1, 12)) * 7
         threads = dice.integers(0, 4 + time // 20, cells.size)

@@ -13,30 +13,40 @@ from ...device import Array
 NO_THREAD = -1
 _BITS = 32
 """Of a thread in a key, whose cell stands before it."""
+_THREAD = (1 << _BITS) - 1
 
 
 class CoWriters:
     """Pairs of a cell and a thread that stored what is there, beside the cell's `writer`.
 
-    They are sorted when they are asked for, since most programs have none and others ask for few.
+    They are sorted when somebody asks for a cell that has any: most programs have none, and others
+    ask for few.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cells: int) -> None:
+        self._cells = cells
         self.clear()
 
     def __bool__(self) -> bool:
-        return bool(self._new or self._keys.size)
+        return self._number > 0
 
     def clear(self) -> None:
         """Forget all stores."""
-        # Keys of a cell and a thread, ascending, and when that stored first and last.
-        self._keys, self._first, self._last = np.zeros((3, 0), np.int64)
-        self._new: list[tuple[Array, int]] = []
+        # Keys of a cell and a thread, ascending, when that stored first and last, and the number of
+        # the last store.
+        self._sorted = np.zeros((4, 0), np.int64)
+        self._new: list[tuple[Array, int, int]] = []
+        self._number, self._is_sorted = 0, True
 
     def add(self, cells: Array, threads: Array, time: int) -> None:
         """Remember that threads stored to cells in an interval."""
-        if cells.size:
-            self._new.append((_make_keys(cells, threads), time))
+        if not cells.size:
+            return
+        if not self._number:  # whether any store to a cell counts, and up to which one none does
+            self._held, self._dropped = np.zeros(self._cells, bool), np.zeros(self._cells, np.int64)
+        self._number, self._is_sorted = self._number + 1, False
+        self._held[cells] = True
+        self._new.append((_make_keys(cells, threads), time, self._number))
 
     def has(self, cells: Array, threads: Array, since: Array, per_block: int) -> Array:
         """Which of these threads have stored to these cells, or another thread did before them.
@@ -44,13 +54,14 @@ class CoWriters:
         That is a thread of the same thread block, so many of which are one, before the interval in
         which it last passed a barrier, `since`.
         """
-        self._sort()
-        is_own, _ = _look_up(self._keys, _make_keys(cells, threads))
-        blocks = _make_keys(self._keys >> _BITS, self._get_threads() // per_block)
-        keys, begin = np.unique(blocks, return_index=True)
-        earliest = np.minimum.reduceat(self._first, begin) if keys.size else self._first
-        is_known, at = _look_up(keys, _make_keys(cells, threads // per_block))
-        found: Array = is_own
+        if not self._number or not self._held[cells].any():
+            return np.zeros(cells.shape, bool)
+        keys, first, *_ = self._sort()
+        found, _ = _look_up(keys, _make_keys(cells, threads))
+        blocks = _make_keys(keys >> _BITS, (keys & _THREAD) // per_block)
+        blocks, begin = np.unique(blocks, return_index=True)
+        earliest = np.minimum.reduceat(first, begin)
+        is_known, at = _look_up(blocks, _make_keys(cells, threads // per_block))
         found[is_known] |= earliest[at[is_known]] < since[is_known]
         return found
 
@@ -59,59 +70,59 @@ class CoWriters:
 
         `since` is the interval in which the thread's block last passed a barrier.
         """
-        self._sort()
         rivals = np.full(cells.shape, NO_THREAD, np.int64)
-        low, end = (np.searchsorted(self._keys, _make_keys(cells + more, 0)) for more in (0, 1))
-        near = low < end
-        low, end, given, known = low[near], end[near], threads[near], since[near]
-        others, found = self._get_threads(), rivals[near]
-        latest = np.lexsort((-others, self._last, self._keys >> _BITS))
+        if not self._number or not (near := self._held[cells]).any():
+            return rivals
+        keys, _, last, _ = self._sort()
+        cells, given, known = cells[near], threads[near], since[near]
+        low, end = (np.searchsorted(keys, _make_keys(cells + more, 0)) for more in (0, 1))
+        others, found = keys & _THREAD, rivals[near]
+        latest = np.lexsort((-others, last, keys >> _BITS))
         # If any is of another block, the first or the last one is; of one block, the latest count.
         for at in (end - 1, low, latest[np.maximum(end - 2, low)], latest[end - 1]):
             other = others[at]
-            is_rival = (other // per_block != given // per_block) | (self._last[at] >= known)
+            is_rival = (other // per_block != given // per_block) | (last[at] >= known)
             found = np.where(is_rival & (other != given), other, found)
         rivals[near] = found
         return rivals
 
     def drop(self, cells: Array) -> None:
         """Forget which threads stored to these cells: another value is there now."""
-        self._sort()
-        self._keep(~np.isin(self._keys >> _BITS, cells))
+        if self._number:
+            self._held[cells], self._dropped[cells] = False, self._number
+            self._is_sorted = False
 
     def drop_blocks(self, passed: Array, per_block: int, first: int) -> None:
-        """Forget what threads of these thread blocks stored: they have passed a barrier."""
-        self._sort()
-        self._keep(~passed[self._get_threads() // per_block - first])
+        """Forget what threads of these thread blocks stored: they have passed a barrier.
+
+        Only one thread block stores to each of the cells.
+        """
+        keys = self._sort()[0]
+        self.drop((keys >> _BITS)[passed[(keys & _THREAD) // per_block - first]])
 
     def take(self) -> tuple[Array, Array]:
         """All cells and a thread of each, which are forgotten here."""
-        self._sort()
-        cells, threads = self._keys >> _BITS, self._get_threads()
+        keys = self._sort()[0]
         self.clear()
-        return cells, threads
+        return keys >> _BITS, keys & _THREAD
 
-    def _get_threads(self) -> Array:
-        threads: Array = self._keys & (1 << _BITS) - 1
-        return threads
-
-    def _keep(self, kept: Array) -> None:
-        self._keys, self._first, self._last = (
-            column[kept] for column in (self._keys, self._first, self._last)
-        )
-
-    def _sort(self) -> None:
-        """Sort what has come since the last time in between."""
-        if not self._new:
-            return
-        times = [np.full(keys.size, time) for keys, time in self._new]
-        keys = np.concatenate([self._keys, *(keys for keys, _ in self._new)])
-        first, last = (np.concatenate([it, *times]) for it in (self._first, self._last))
-        order = np.argsort(keys, kind="stable")
-        self._keys, begin = np.unique(keys[order], return_index=True)
-        self._first = np.minimum.reduceat(first[order], begin)
-        self._last = np.maximum.reduceat(last[order], begin)
-        self._new = []
+    def _sort(self) -> Array:
+        """Keys, and when each stored first and last, of all stores that are not forgotten."""
+        if self._is_sorted:
+            return self._sorted
+        new = [
+            (keys, *(np.full(keys.size, it) for it in (time, time, no)))
+            for keys, time, no in self._new
+        ]
+        rows = np.concatenate([self._sorted, *map(np.stack, new)], axis=1)
+        rows = rows[:, rows[3] > self._dropped[rows[0] >> _BITS]]
+        rows = rows[:, np.argsort(rows[0], kind="stable")]
+        keys, begin = np.unique(rows[0], return_index=True)
+        if keys.size:
+            first = np.minimum.reduceat(rows[1], begin)
+            rows = np.stack([keys, first, *np.maximum.reduceat(rows[2:], begin, axis=1)])
+        self._sorted, self._new, self._is_sorted = rows, [], True
+        return rows
 
 
 def _make_keys(cells: Array, others: Array | int) -> Array:
@@ -121,7 +132,5 @@ def _make_keys(cells: Array, others: Array | int) -> Array:
 
 def _look_up(keys: Array, wanted: Array) -> tuple[Array, Array]:
     """Which keys there are, and where."""
-    if not keys.size:
-        return np.zeros(wanted.shape, bool), np.zeros(wanted.shape, np.int64)
     at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     return keys[at] == wanted, at

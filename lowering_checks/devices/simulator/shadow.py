@@ -67,7 +67,7 @@ class Shadow:
         self._pending: list[tuple[Array, Array]] = []
         self._copier: Array | None = None
         self._incoming: Array | None = None
-        self._co_writers = CoWriters()
+        self._co_writers = CoWriters(cells)
         self._stored: Array | None = None
         self._loaded: Array | None = None
         self.by_proxy: Array | None = None
