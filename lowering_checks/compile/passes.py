@@ -246,12 +246,14 @@ def lower_through_passes(
         unbound = [] if language == "llvm" else find_unbound_sblocks(module)
         reason = f"not bound yet: {', '.join(unbound)}" if unbound else get_reason(error)
         failed = Failure(number, name, reason)
-    source = ""
-    if executable is not None and language == "llvm":
-        source = str(executable.mod.inspect_source("ll"))
-    elif executable is not None:
-        source = "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
+    source = "" if executable is None else _read_source(executable, language)
     return Lowering(module, target, language, log.passes(), source, executable, failed)
+
+
+def _read_source(executable: Any, language: str) -> str:
+    if language == "llvm":
+        return str(executable.mod.inspect_source("ll"))
+    return "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
 
 
 def _suggest_pass(wanted: str, known: Iterable[str]) -> str:

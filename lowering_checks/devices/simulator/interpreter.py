@@ -7,7 +7,7 @@ outside of thread-bound loops runs as plain loops; within them, as on a GPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,11 +89,7 @@ class Interpreter(Device):
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             made = flat or self._flatten(close_for(function, arguments))
             try:
-                gpu = _StructuredGpu(in_order=self.in_order, is_compact=self.is_compact)
-                gpu.deadline = self.deadline
-                written = {node.buffer for node in find_all(made.body, BufferStore)}
-                results = gpu.run(made.parameters, made.body, written, arguments, program.in_out)
-                return results, gpu.state.log.get_findings()
+                return self._run(made, arguments, program.in_out)
             except UnsupportedError as error:
                 raise DeviceError(str(error)) from error
 
@@ -115,6 +111,15 @@ class Interpreter(Device):
                     "choose a smaller shape"
                 )
         return flat
+
+    def _run(
+        self, flat: FlatFunction, arguments: Arrays, in_out: Collection[int]
+    ) -> tuple[Arrays, Sequence[DeviceFinding]]:
+        gpu = _StructuredGpu(in_order=self.in_order, is_compact=self.is_compact)
+        gpu.deadline = self.deadline
+        written = {node.buffer for node in find_all(flat.body, BufferStore)}
+        results = gpu.run(flat.parameters, flat.body, written, arguments, in_out)
+        return results, gpu.state.log.get_findings()
 
 
 class _HostMemory(SharedMemory):
