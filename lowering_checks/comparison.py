@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 
 from tirstep.modules import AnyProblem
-from tirstep.modules.numeric import Array
+from tirstep.modules.inputs import Array
 
 from .device import blank
 from .devices import CpuDevice, Device, DeviceError

@@ -2,7 +2,7 @@
 
 The comparison itself, `find_wrong` and `describe_wrong`, is the same for arrays of NumPy and
 tensors of PyTorch: `xp` is the module that they belong to. What error is allowed says
-`modules/numeric.py`.
+`modules/error_bounds.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tvm
 
 from tirstep.modules import AnyProblem, Tensor
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.numeric import Array
+from tirstep.modules.inputs import Array
 
 from .device import Arrays, Device, Program, blank
 from .steps import CheckError, Finding

@@ -20,9 +20,9 @@ from tvm.script import tirx as T
 from tirstep.allowances import EXPONENTS
 from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, dtype_facts
+from tirstep.modules.error_bounds import GONE, RESCALING
 from tirstep.modules.float_errors import DIVISION, EXPONENTIAL
 from tirstep.modules.kernel import kernel
-from tirstep.modules.rounded import GONE, RESCALING
 from tirstep.modules.tvmscript import DTypes, cast_between
 
 Mask: TypeAlias = Callable[[Any, Any, Any], Any]

@@ -12,8 +12,8 @@ from tvm.script import tirx as T
 
 from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
+from tirstep.modules.error_bounds import stored
 from tirstep.modules.kernel import kernel
-from tirstep.modules.rounded import stored
 from tirstep.modules.rows import EPSILON
 from tirstep.modules.tvmscript import DTypes, cast_between
 

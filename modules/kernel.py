@@ -35,10 +35,11 @@ from tvm.tirx import BufferStore
 from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_walk
 
-from tirstep.modules import corners, numeric
+from tirstep.modules import corners
 from tirstep.modules.corners import Corner
 from tirstep.modules.dtypes import dtype_facts, get_storage
-from tirstep.modules.numeric import Array
+from tirstep.modules.error_bounds import bound_computing
+from tirstep.modules.inputs import Array, InputMaker, Measured, arrange
 from tirstep.modules.problem import AnyProblem, Tensor
 from tirstep.modules.validation import (
     KernelError,
@@ -58,7 +59,7 @@ class Meaning:
     """
 
     # Of the inputs in float64, by place; of several outputs a tuple. It is asked for how far off
-    # each element may be as well, with arrays that carry that (rounded.py). If this and `error`
+    # each element may be as well, with arrays that carry that (error_bounds.py). If it and `error`
     # have a parameter `xp`, the module that the arrays belong to, a bench asks them on the GPU.
     reference: Callable[..., Array | tuple[Array, ...]]
     flops: Callable[..., int]  # operations
@@ -318,7 +319,7 @@ class Problem(AnyProblem):
         )
 
     @functools.cached_property
-    def _maker(self) -> numeric.InputMaker:
+    def _maker(self) -> InputMaker:
         # Of a float32 what tf32 has, where products are formed of what that keeps.
         is_cut = self.options.get("dtype") == "tf32"
         tensors = [
@@ -326,7 +327,18 @@ class Problem(AnyProblem):
             for each in self.inputs
         ]
         ranges = {self.inputs[place].name: ends for place, ends in self.ranges.items()}
-        return numeric.InputMaker(tensors, ranges, functools.partial(numeric.measure_sums, self))
+        return InputMaker(tensors, ranges, self.measure_sums)
+
+    def measure_sums(self, inputs: Sequence[Array]) -> Measured:
+        """How near sums of whole numbers come to what is exact in the accumulator and in the
+        outputs' range: the sum of the absolute values of all terms bounds every partial sum.
+        """
+        exact = dtype_facts(self.accumulator).exact_integers
+        # In float64 before the absolute value: that of the least int8 is no int8.
+        sums = self.reference([np.abs(array.astype(np.float64)) for array in inputs])
+        limits = [min(exact, dtype_facts(output.dtype).largest) for output in self.outputs]
+        overflow = max(total.max() / limit for total, limit in zip(sums, limits, strict=True))
+        return Measured(self.is_exact and overflow <= 1, float(overflow))
 
     def integer_rounds(self, seed: int) -> list[list[Array]]:
         """Whole numbers for which any legal order of summation gives the same bits.
@@ -356,7 +368,7 @@ class Problem(AnyProblem):
         return drawn
 
     def _refuse_overflow(self, inputs: Sequence[Array]) -> None:
-        if not numeric.fits(self, inputs):
+        if self.measure_sums(inputs).overflow > 1:
             raise KernelError(
                 f"{self}: the smallest inputs overflow {self.accumulator}; choose a wider type"
             )
@@ -400,7 +412,7 @@ class Problem(AnyProblem):
     def compute(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
         """Each output in float64, and how far off its elements may be before they are stored.
 
-        The bound follows from the operations of the reference (rounded.py), for any order of its
+        The bound follows from the reference's operations (error_bounds.py), for any order of its
         sums and any fusing of multiplications and additions, in the type of the accumulator; or it
         is the kernel's own `error`. Where a sum has so many terms that nothing can be promised, it
         is infinite: a float16 sum of 2048 terms may stop growing. Such a problem is checked by
@@ -408,7 +420,7 @@ class Problem(AnyProblem):
         Raises `KernelError` for a reference of which nothing is known.
         """
         right = self.reference(inputs)
-        return list(zip(right, numeric.bound_computing(self, inputs), strict=True))
+        return list(zip(right, bound_computing(self, inputs), strict=True))
 
     def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
         """Inputs of the kernel's corner cases, each with what the rows of its first input are: as
@@ -430,7 +442,7 @@ class Problem(AnyProblem):
         if self.kernel.meaning.corners or not chooses_by_data(self.module["main"].body):
             return planted
         free = [place for place in range(len(self.inputs)) if place not in self.ranges]
-        return [*planted, *numeric.arrange(drawn, free)]
+        return [*planted, *arrange(drawn, free)]
 
 
 def chooses_by_data(body: Any) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import tvm
 
-from tirstep.modules.numeric import Array, bound_storing, round_end
+from tirstep.modules.error_bounds import bound_storing, round_end
+from tirstep.modules.inputs import Array
 
 _T = TypeVar("_T")
 """An array, or what stands for one on a device."""

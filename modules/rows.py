@@ -9,8 +9,8 @@ from tvm.script import tirx as T
 
 from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, SUMS_OF_PRODUCTS
+from tirstep.modules.error_bounds import rescaled
 from tirstep.modules.kernel import kernel
-from tirstep.modules.rounded import rescaled
 from tirstep.modules.tvmscript import cast_between, zero_of
 
 EPSILON = 1e-5

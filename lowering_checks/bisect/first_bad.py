@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, cast
 import tvm
 import tvm_ffi
 
-from tirstep.modules.numeric import Array
+from tirstep.modules.inputs import Array
 from tirstep.transforms import get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import Step

@@ -22,7 +22,7 @@ import tvm
 from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import KernelError, Problem
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.numeric import Array, fits
+from tirstep.modules.inputs import Array
 from tirstep.modules.problem import Tensor
 from tirstep.transforms import get_pass_options, get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
@@ -296,8 +296,7 @@ def _set_bounds(bad: FirstBad, case: Case) -> Case:
             if isinstance(problem, ModuleProblem):
                 is_exact = problem.answer(inputs).is_exact
             else:
-                is_small = isinstance(problem, Problem) and fits(problem, inputs)
-                is_exact = problem.is_exact and is_small
+                is_exact = isinstance(problem, Problem) and problem.measure_sums(inputs).is_exact
             if not is_exact:
                 errors = problem.error_bound(inputs)
                 bounds = [2 * float(np.max(bound, initial=0)) for bound in errors]

@@ -19,7 +19,7 @@ from tirstep.transforms.pass_options import lower_around
 from tirstep.transforms.tir import cached_by_module, constant, find_all, find_axes, is_among
 from tirstep.tvm_compat import get_op_name
 
-from .merged_memory import find_offset
+from .storage_reuse import find_offset
 
 _SYNCHRONIZING = "s_tir.ThreadSync"
 _ENCODING = "wgmma_encode_matrix_descriptor"

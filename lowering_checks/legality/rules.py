@@ -27,12 +27,12 @@ from .lowered_memory import (
     find_split_allocations,
 )
 from .masks import find_broken_ends
-from .merged_memory import find_merged, find_overlaps, find_overwritten
 from .open_sizes import close_sizes
 from .pipelines import find_broken_pipelines
 from .quotients import find_negative_divisors
 from .reads import LostRead, find_foreign_reads, find_lost_reads, find_settled_foreign_reads
 from .repairs import find_broken_repairs
+from .storage_reuse import find_merged, find_overlaps, find_overwritten
 from .stores import find_unowned
 from .sums import find_late_beginnings, find_lost_guards, find_lost_terms, find_unordered_sums
 from .virtual_threads import find_partial_virtual_threads

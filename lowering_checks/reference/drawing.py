@@ -13,7 +13,7 @@ import numpy as np
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import DType, dtype_facts
-from tirstep.modules.numeric import SMALL, Array, InputMaker, arrange
+from tirstep.modules.inputs import SMALL, Array, InputMaker, arrange
 
 from .evaluation import Answer
 

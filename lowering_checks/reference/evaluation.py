@@ -18,8 +18,8 @@ from tvm.tirx.build import tir_to_runtime
 
 from tirstep.modules import KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.numeric import Array
-from tirstep.modules.rounded import get_units
+from tirstep.modules.error_bounds import get_units
+from tirstep.modules.inputs import Array
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import constant, find_all
 

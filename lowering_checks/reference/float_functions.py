@@ -13,8 +13,8 @@ from typing import Any
 import tvm.tirx as tirx
 
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.error_bounds import ANY_UNIT
 from tirstep.modules.float_errors import FLOAT_FUNCTIONS, FloatFunction
-from tirstep.modules.rounded import ANY_UNIT
 
 from .tracked import (
     DOUBLE,

@@ -14,8 +14,8 @@ import tvm
 
 from tirstep.modules import AnyProblem, KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.inputs import Array
 from tirstep.modules.kernel import chooses_by_data
-from tirstep.modules.numeric import Array
 from tirstep.modules.validation import check_symbolic
 
 from ..compile.compiling import make_main

@@ -33,8 +33,8 @@ from tvm.tirx import (
 )
 
 from tirstep.modules.dtypes import DType, dtype_facts
+from tirstep.modules.error_bounds import ANY_UNIT, get_units
 from tirstep.modules.float_errors import DIVISION, LARGEST_DIVISOR
-from tirstep.modules.rounded import ANY_UNIT, get_units
 
 DOUBLE = "float64"
 INFINITE = math.inf

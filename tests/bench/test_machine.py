@@ -6,7 +6,7 @@ from fake_machine import FakeMachine
 
 from tirstep.bench.session import Expectation, Reference
 from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul, vector_add
-from tirstep.modules.numeric import bound_exact, bound_storing
+from tirstep.modules.error_bounds import bound_exact, bound_storing
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tirstep.lowering_checks.reference import ModuleKernel, ModuleProblem
 from tirstep.lowering_checks.steps import run_recipe
 from tirstep.lowering_checks.verdict import judge_run
 from tirstep.modules import KernelError, get_kernel, kernels
-from tirstep.modules.numeric import bound_computing
+from tirstep.modules.error_bounds import bound_computing
 from tirstep.transforms.recipes import RECIPES, Example, recipe
 
 SHAPES = {each.kernel_name: each.golden.shape for each in RECIPES.values()}

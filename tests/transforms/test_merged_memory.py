@@ -8,7 +8,7 @@ from tvm.tirx import Broadcast, Ramp, Var
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
-from tirstep.lowering_checks.legality.merged_memory import find_offset, find_overlaps
+from tirstep.lowering_checks.legality.storage_reuse import find_offset, find_overlaps
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
 

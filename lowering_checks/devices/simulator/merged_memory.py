@@ -20,7 +20,7 @@ from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 from tirstep.transforms.tir import constant, find_all
 from tirstep.tvm_compat import get_op_name, get_pointed
 
-from ...legality.merged_memory import find_offset
+from ...legality.storage_reuse import find_offset
 from .memory import count_lanes, get_numpy_dtype
 
 _WRITES = 2

@@ -23,7 +23,8 @@ from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.lowering_checks.numeric import describe_wrong, find_wrong
 from tirstep.modules import AnyProblem, Problem
-from tirstep.modules.numeric import Array, bound_storing, round_end
+from tirstep.modules.error_bounds import bound_storing, round_end
+from tirstep.modules.inputs import Array
 from tirstep.modules.validation import KernelError
 from tirstep.transforms.recipes import RECIPES, Recipe
 from tirstep.transforms.schedule import TransformError

@@ -27,7 +27,8 @@ from tirstep.lowering_checks.device import convert_tvm_errors
 from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.modules import Problem, kernels
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.numeric import Array, bound_exact, bound_storing
+from tirstep.modules.error_bounds import bound_exact, bound_storing
+from tirstep.modules.inputs import Array
 from tirstep.processes import count_cores
 
 from .compile_pool import Workspace, lift_workspaces, prepare_compiler, read_workspaces

@@ -25,7 +25,7 @@ from tirstep.modules import (
 )
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.elementwise import compute_gelu
-from tirstep.modules.rounded import Rounded
+from tirstep.modules.error_bounds import Rounded
 from tirstep.modules.rows import EPSILON
 
 

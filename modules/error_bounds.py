@@ -1,4 +1,5 @@
-"""How far rounding may take a kernel: its meaning in NumPy, asked with arrays that carry errors.
+"""How far off a kernel's results may be (`bound_computing`, before they are stored): its meaning in
+NumPy, asked with arrays that carry errors.
 
 A `Rounded` array is what the judge of programs tracks of a number (lowering_checks/reference): a
 sum of terms, its value in float64, the magnitude of its terms, how many additions make it, and the
@@ -14,14 +15,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tirstep.modules.dtypes import DType, dtype_facts
 from tirstep.modules.float_errors import DIVISION, FLOAT_FUNCTIONS, LARGEST_DIVISOR, FloatFunction
+from tirstep.modules.inputs import Array
+from tirstep.modules.validation import KernelError
+
+if TYPE_CHECKING:
+    from tirstep.modules.kernel import Problem
 
 ANY_UNIT = 2.0**600
 """The power of two that 0 and the infinities are taken to be multiples of."""
@@ -333,3 +339,78 @@ def rescaled(powers: Any, distances: Any) -> Any:
     terms = np.where(lengths.any(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True), 0)
     roundings = powers.facts.unit_roundoff * (4 * lengths + RESCALING * terms)
     return replace(powers, error=powers.error + roundings * powers.value)
+
+
+def bound_storing(exact: Any, error: Any, dtype: str, xp: Any = np) -> Any:
+    """How far off what was computed with an error may be once it is rounded to a type.
+
+    `xp` is the module that the arrays belong to: NumPy, or PyTorch.
+    """
+    out = dtype_facts(dtype)
+    return error + (out.unit_roundoff * (xp.abs(exact) + error) + out.underflow)
+
+
+def round_end(values: Array, dtype: str, sign: int) -> Array:
+    """Values rounded to a type, in float64, as the end of an interval: the upper one with sign 1.
+
+    Where float8 overflows, NumPy has an infinity or, in a type without, no number; CUDA has the
+    largest number, of infinities too (`__NV_SATFINITE` of the constructors in cuda_fp8.h). Both
+    are in the interval.
+    """
+    facts = dtype_facts(dtype)
+    if not facts.is_float:
+        return values
+    with np.errstate(over="ignore"):
+        stored = values.astype(facts.numpy).astype(np.float64)
+    if facts.bytes > 1:
+        return stored
+    beyond = ~np.isfinite(stored) & ~np.isnan(values)
+    most = np.where(np.sign(values) == sign, np.inf, facts.largest)
+    return np.where(beyond, np.copysign(most, values), stored)
+
+
+def bound_computing(problem: Problem, inputs: Sequence[Array]) -> list[Array]:
+    """How far off each output may be before it is stored, in absolute numbers."""
+    meaning, acc = problem.kernel.meaning, dtype_facts(problem.accumulator)
+    if not acc.is_float or meaning.is_bitwise:
+        return [np.zeros(output.shape) for output in problem.outputs]
+    constants = {**problem.shape, **problem.options}
+    doubles = [np.asarray(x).astype(np.float64) for x in inputs]
+    if meaning.error is not None:
+        units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
+        found = problem.kernel.ask("error", *doubles, **units, **constants)
+        return problem.take_results("error", found)
+    if problem.is_exact:
+        magnitudes = problem.reference([np.abs(double) for double in doubles])
+        terms = problem.reference([double != 0 for double in doubles])
+        return [bound_exact(problem, *pair) for pair in zip(magnitudes, terms, strict=True)]
+    rounded: list[Any] = [
+        double if place in problem.ranges else Rounded(double, acc)
+        for place, double in enumerate(doubles)
+    ]
+    with np.errstate(invalid="ignore", over="ignore"):
+        try:
+            found = problem.kernel.ask("reference", *rounded, **constants)
+        except UnknownRoundingError as error:
+            raise KernelError(f"{problem}: {error}") from None
+        results = [each.closed for each in (found if isinstance(found, tuple) else (found,))]
+    return [
+        np.where(np.isnan(it.error) & ~np.isnan(it.value), np.inf, it.error + np.zeros(it.shape))
+        for it in results
+    ]
+
+
+def bound_exact(problem: Problem, magnitudes: Any, terms: Any, xp: Any = np) -> Any:
+    """How far off sums, or sums of products, may be before they are stored, in absolute numbers.
+
+    `magnitudes` is the reference of the inputs' absolute values, and `terms` of ones where inputs
+    are not 0; `xp` is the module that they belong to: NumPy, or PyTorch. Operands of type tf32 lose
+    all but 11 bits, 2^-10 of each at most: tensor cores cut bits off, the vendor's libraries round.
+    """
+    acc, operands = dtype_facts(problem.accumulator), str(problem.options.get("dtype"))
+    if not acc.is_float:
+        return xp.zeros_like(magnitudes)
+    roundings = terms if problem.multiplies else xp.maximum(terms - 1.0, 0.0 * terms)
+    lost = (1 + 2 * dtype_facts("tf32").unit_roundoff * (operands == "tf32")) ** 2 - 1
+    rounding = bound_sums(magnitudes, roundings, acc, xp)
+    return rounding if lost == 0 else lost * magnitudes + (1 + lost) * rounding

@@ -1,21 +1,13 @@
-"""Inputs that leave no doubt, and the error that is allowed where doubt is inevitable.
-
-Outputs are compared with these bounds in `lowering_checks/numeric.py`.
-"""
+"""Inputs that leave no doubt: integers that sum exactly, and floats that narrow types change."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tirstep.modules.dtypes import DType, dtype_facts
-from tirstep.modules.rounded import Rounded, UnknownRoundingError, bound_sums
-from tirstep.modules.validation import KernelError
-
-if TYPE_CHECKING:
-    from tirstep.modules.kernel import Problem
 
 Array: TypeAlias = npt.NDArray[Any]
 LARGEST_POWER = 31
@@ -206,95 +198,3 @@ def is_between(values: Array) -> Array:
         beyond = np.ldexp(mantissas, bits) % 1
         between &= (beyond >= 0.25) & (beyond < 0.5)
     return between
-
-
-def fits(problem: "Problem", inputs: Sequence[Array]) -> bool:
-    """Whether no partial sum can leave the accumulator's exact integers, nor the output's range."""
-    return measure_sums(problem, inputs).overflow <= 1
-
-
-def measure_sums(problem: "Problem", inputs: Sequence[Array]) -> Measured:
-    """How near sums of whole numbers come to what is exact in the accumulator and in the outputs'
-    range: the sum of the absolute values of all terms bounds every partial sum in every order.
-    """
-    exact = dtype_facts(problem.accumulator).exact_integers
-    # In float64 before the absolute value: that of the least int8 is no int8.
-    sums = problem.reference([np.abs(array.astype(np.float64)) for array in inputs])
-    limits = [min(exact, dtype_facts(output.dtype).largest) for output in problem.outputs]
-    overflow = max(total.max() / limit for total, limit in zip(sums, limits, strict=True))
-    return Measured(problem.is_exact and overflow <= 1, float(overflow))
-
-
-def bound_storing(exact: Any, error: Any, dtype: str, xp: Any = np) -> Any:
-    """How far off what was computed with an error may be once it is rounded to a type.
-
-    `xp` is the module that the arrays belong to: NumPy, or PyTorch.
-    """
-    out = dtype_facts(dtype)
-    return error + (out.unit_roundoff * (xp.abs(exact) + error) + out.underflow)
-
-
-def round_end(values: Array, dtype: str, sign: int) -> Array:
-    """Values rounded to a type, in float64, as the end of an interval: the upper one with sign 1.
-
-    Where float8 overflows, NumPy has an infinity or, in a type without, no number; CUDA has the
-    largest number, of infinities too (`__NV_SATFINITE` of the constructors in cuda_fp8.h). Both
-    are in the interval.
-    """
-    facts = dtype_facts(dtype)
-    if not facts.is_float:
-        return values
-    with np.errstate(over="ignore"):
-        stored = values.astype(facts.numpy).astype(np.float64)
-    if facts.bytes > 1:
-        return stored
-    beyond = ~np.isfinite(stored) & ~np.isnan(values)
-    most = np.where(np.sign(values) == sign, np.inf, facts.largest)
-    return np.where(beyond, np.copysign(most, values), stored)
-
-
-def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
-    """How far off each output may be before it is stored, in absolute numbers."""
-    meaning, acc = problem.kernel.meaning, dtype_facts(problem.accumulator)
-    if not acc.is_float or meaning.is_bitwise:
-        return [np.zeros(output.shape) for output in problem.outputs]
-    constants = {**problem.shape, **problem.options}
-    doubles = [np.asarray(x).astype(np.float64) for x in inputs]
-    if meaning.error is not None:
-        units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
-        found = problem.kernel.ask("error", *doubles, **units, **constants)
-        return problem.take_results("error", found)
-    if problem.is_exact:
-        magnitudes = problem.reference([np.abs(double) for double in doubles])
-        terms = problem.reference([double != 0 for double in doubles])
-        return [bound_exact(problem, *pair) for pair in zip(magnitudes, terms, strict=True)]
-    rounded: list[Any] = [
-        double if place in problem.ranges else Rounded(double, acc)
-        for place, double in enumerate(doubles)
-    ]
-    with np.errstate(invalid="ignore", over="ignore"):
-        try:
-            found = problem.kernel.ask("reference", *rounded, **constants)
-        except UnknownRoundingError as error:
-            raise KernelError(f"{problem}: {error}") from None
-        results = [each.closed for each in (found if isinstance(found, tuple) else (found,))]
-    return [
-        np.where(np.isnan(it.error) & ~np.isnan(it.value), np.inf, it.error + np.zeros(it.shape))
-        for it in results
-    ]
-
-
-def bound_exact(problem: "Problem", magnitudes: Any, terms: Any, xp: Any = np) -> Any:
-    """How far off sums, or sums of products, may be before they are stored, in absolute numbers.
-
-    `magnitudes` is the reference of the inputs' absolute values, and `terms` of ones where inputs
-    are not 0; `xp` is the module that they belong to: NumPy, or PyTorch. Operands of type tf32 lose
-    all but 11 bits, 2^-10 of each at most: tensor cores cut bits off, the vendor's libraries round.
-    """
-    acc, operands = dtype_facts(problem.accumulator), str(problem.options.get("dtype"))
-    if not acc.is_float:
-        return xp.zeros_like(magnitudes)
-    roundings = terms if problem.multiplies else xp.maximum(terms - 1.0, 0.0 * terms)
-    lost = (1 + 2 * dtype_facts("tf32").unit_roundoff * (operands == "tf32")) ** 2 - 1
-    rounding = bound_sums(magnitudes, roundings, acc, xp)
-    return rounding if lost == 0 else lost * magnitudes + (1 + lost) * rounding
