@@ -17,13 +17,13 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.allowances import EXPONENTS
 from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, dtype_facts
 from tirstep.modules.error_bounds import GONE, RESCALING
 from tirstep.modules.float_errors import DIVISION, EXPONENTIAL
 from tirstep.modules.kernel import kernel
 from tirstep.modules.tvmscript import DTypes, cast_between
+from tirstep.precision_annotations import EXPONENTS
 
 Mask: TypeAlias = Callable[[Any, Any, Any], Any]
 """Of (sequence, query, key), what the key counts for and what else: that where it is hidden."""

@@ -8,7 +8,6 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.allowances import OPERANDS, SUMS
 from tirstep.modules import corners
 from tirstep.modules.dtypes import (
     FLOATS_IN_FLOAT32,
@@ -19,6 +18,7 @@ from tirstep.modules.dtypes import (
 from tirstep.modules.elementwise import apply_gelu, compute_gelu
 from tirstep.modules.kernel import kernel
 from tirstep.modules.tvmscript import DTypes, cast_between, swapped_if, zero_of
+from tirstep.precision_annotations import OPERANDS, SUMS
 
 Sizes: TypeAlias = tuple[int, int, int, int]
 Function: TypeAlias = Callable[[Any], Any]

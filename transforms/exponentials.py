@@ -11,7 +11,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import FloatImm, Mul, Sub, const, exp2, max_value
 from tvm_ffi import structural_map
 
-from tirstep.allowances import EXPONENTS
+from tirstep.precision_annotations import EXPONENTS
 from tirstep.tvm_compat import get_op_name
 
 from .queries import get_sblock_name

@@ -17,7 +17,7 @@ from typing import Literal
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.allowances import OPERANDS
+from tirstep.precision_annotations import OPERANDS
 
 from ..caching import accumulate_in_registers, cache_read_at
 from ..gpu_limits import MAX_SHARED_BYTES, WARP

@@ -17,7 +17,7 @@ from typing import Literal
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.allowances import SUMS
+from tirstep.precision_annotations import SUMS
 
 from ..caching import accumulate_in_registers
 from ..gpu_limits import MAX_SHARED_BYTES
