@@ -125,21 +125,6 @@ class KernelFacts:
         yield Fact("launch", "", "block", _spell(self.block))
         yield Fact("launch", "blocks", "blocks", self.blocks)
         yield Fact("launch", "threads", "threads of a block", self.threads)
-        yield from self._memory_rows()
-        instructions = {
-            "barriers": ("barriers", self.barriers),
-            "barriers_per_step": ("barriers, one iteration of their loop", self.barriers_per_step),
-            "barriers_executed": ("barriers, executed", self.barriers_executed),
-            "cp_async": ("cp.async", sum(self.copies.values())),
-            "ldmatrix": ("ldmatrix", self.ldmatrix),
-            "mma": ("mma", self.mma),
-            "wgmma": ("wgmma", self.wgmma),
-            "guards": ("conditions around accesses", self.guards),
-        }
-        for key, (name, value) in instructions.items():
-            yield Fact("instructions", key, name, value)
-
-    def _memory_rows(self) -> Iterator[Fact]:
         sizes = {
             "shared_bytes": ("shared memory", self.shared_bytes),
             "static_shared_bytes": ("static shared memory", self.static_shared_bytes),
@@ -159,6 +144,18 @@ class KernelFacts:
                 yield Fact("memory", f"{key}_bytes", f"{name}, widest", widest, "bytes")
         widest = max(self.copies, default=0)
         yield Fact("memory", "cp_async_bytes", "cp.async, widest", widest, "bytes")
+        instructions = {
+            "barriers": ("barriers", self.barriers),
+            "barriers_per_step": ("barriers, one iteration of their loop", self.barriers_per_step),
+            "barriers_executed": ("barriers, executed", self.barriers_executed),
+            "cp_async": ("cp.async", sum(self.copies.values())),
+            "ldmatrix": ("ldmatrix", self.ldmatrix),
+            "mma": ("mma", self.mma),
+            "wgmma": ("wgmma", self.wgmma),
+            "guards": ("conditions around accesses", self.guards),
+        }
+        for key, (name, count) in instructions.items():
+            yield Fact("instructions", key, name, count)
 
 
 @dataclass(frozen=True)

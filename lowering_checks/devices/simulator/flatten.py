@@ -116,18 +116,14 @@ class _Flattener:
         buffers = [
             allocation for buffer in sblock.alloc_buffers for allocation in self._allocate(buffer)
         ]
-        init = [] if sblock.init is None else [self._make_init(sblock)]
+        init = [] if sblock.init is None else [self.statement(sblock.init)]
+        for iterator in sblock.iter_vars if init else ():
+            if iterator.iter_type == IterVar.CommReduce:
+                init = [IfThenElse(iterator.var.equal(iterator.dom.min), init[0], None)]
         parts = [*binds, *buffers, *init, self.statement(sblock.body)]
         condition = self.expression(node.predicate)
         body = IfThenElse(condition, _sequence(parts), None)
         return self._make_sequential(sblock, reduced, body)
-
-    def _make_init(self, sblock: Any) -> Any:
-        body = self.statement(sblock.init)
-        for iterator in sblock.iter_vars:
-            if iterator.iter_type == IterVar.CommReduce:
-                body = IfThenElse(iterator.var.equal(iterator.dom.min), body, None)
-        return body
 
     def _make_sequential(self, sblock: Any, axes: dict[Var, int], body: Any) -> Any:
         """A reduction over threads means that they add one after the other."""

@@ -153,7 +153,11 @@ def _number_overlapping(
     for view, low in offsets.items():
         if view in origins:
             itemsize = get_numpy_dtype(view.dtype).itemsize
-            size = _count_elements(view) * itemsize * count_lanes(view.dtype)
+            size = (
+                math.prod(constant(extent) or 0 for extent in view.shape)
+                * itemsize
+                * count_lanes(view.dtype)
+            )
             place = (0, math.inf) if low is None else (low * itemsize, low * itemsize + size)
             places.setdefault(origins[view].buffer, []).append(place)
     overlapping = {
@@ -163,7 +167,3 @@ def _number_overlapping(
     }
     numbers = {view: origin.buffer for view, origin in origins.items() if view in offsets}
     return {view: number for view, number in numbers.items() if number in overlapping}
-
-
-def _count_elements(buffer: Var) -> int:
-    return math.prod(constant(extent) or 0 for extent in buffer.shape)

@@ -44,7 +44,7 @@ from .memory import (
 )
 from .merged_memory import Origin, SharedLayout, get_shared_layout
 from .named_barriers import NamedBarriers
-from .run_state import Batch, RunState, UnsupportedError, count_places, split_grid
+from .run_state import RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
 from .shared_memory import SharedMemory
 from .statements import Execute, translate_statement
@@ -199,11 +199,30 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
-        outside, sectors = Memories(self.memories), counts.sectors
+        outside, sectors = Memories(self.memories), counts.sectors  # what is there before
         for batch in split_grid(extents, first_only=self.first_only):
-            self._begin_batch(batch)
+            self.state.begin_batch(batch)
+            self._queues, self._numbered = {}, []
+            self.mbarriers, self.named_barriers = MBarriers(self), NamedBarriers(self)
+            self.meetings = Meetings(self)
+            if batch.cluster > 1:
+                self.begin_knowing()
             kernel.run(self, None)
-            self._end_batch(outside)
+            self.mbarriers.report_left()
+            self.named_barriers.report_left()
+            self.meetings.report_left()
+            if BULK in self._queues and self._queues[BULK].left:
+                self.state.log.add_sentence(
+                    "unfinished bulk store",
+                    "a bulk store reads shared memory when the kernel ends: nobody waits for its "
+                    "group",
+                )
+            if WRITTEN in self._queues:  # what bulk stores have read they write by now
+                self._queues[WRITTEN].wait(self.state.get_active(None), 0)
+            for shadow in self._shadows:
+                shadow.end_batch()
+            self.memories, self._allocated = Memories(outside), {}
+            self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
         self.state.running = None
         counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
 
@@ -253,32 +272,6 @@ class SimulatedGpu:
     def evaluate(self, size: Any) -> int:
         """A size that all threads agree on."""
         return int(translate(size)(self, None))
-
-    def _begin_batch(self, batch: Batch) -> None:
-        """Begin with other thread blocks, which order nothing."""
-        self.state.begin_batch(batch)
-        self._queues, self._numbered = {}, []
-        self.mbarriers, self.named_barriers = MBarriers(self), NamedBarriers(self)
-        self.meetings = Meetings(self)
-        if batch.cluster > 1:
-            self.begin_knowing()
-
-    def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
-        """Forget what thread blocks had for themselves; `outside` is what was there before."""
-        self.mbarriers.report_left()
-        self.named_barriers.report_left()
-        self.meetings.report_left()
-        if BULK in self._queues and self._queues[BULK].left:
-            self.state.log.add_sentence(
-                "unfinished bulk store",
-                "a bulk store reads shared memory when the kernel ends: nobody waits for its group",
-            )
-        if WRITTEN in self._queues:  # what bulk stores have read they write, at the latest now
-            self._queues[WRITTEN].wait(self.state.get_active(None), 0)
-        for shadow in self._shadows:
-            shadow.end_batch()
-        self.memories, self._allocated = Memories(outside), {}
-        self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
 
     def get_queue(self, name: str) -> AsyncQueue:
         """What hardware does asynchronously for the threads that run, by its kind."""
