@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm.ir import Call, TensorLoad
-from tvm.tirx import AllocBuffer, Bind, BufferStore, For, ForKind, IfThenElse, Ramp, Select, While
+from tvm.tirx import AllocBuffer, BufferStore, For, ForKind, IfThenElse, Ramp
 
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.tir import constant, find_all, get_children, is_choice, substitute
+from tirstep.transforms.tir import constant, find_all, get_children, is_choice
 from tirstep.tvm_compat import get_op_name
 
 from ..compile.compiling import TARGET
@@ -34,6 +34,7 @@ from ..compile.passes import Lowering, lower_through_passes
 from ..device import DeviceError, blank, convert_tvm_errors, require_arguments
 from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
 from ..devices.simulator.access_counts import Counts
+from ..devices.simulator.periodic_loops import is_decided_by_memory
 from ..steps import CheckError
 from .model import SCOPES, Accesses, Fact, Facts, KernelFacts, add_up, multiply
 
@@ -290,25 +291,6 @@ def count_accesses(problem: AnyProblem, module: tvm.IRModule) -> Counts:
         return simulate_lowered(lowered, arguments, first_only=True).counts
     except UnsupportedError as error:
         raise DeviceError(f"{error}; there are no counts of it") from error
-
-
-def is_decided_by_memory(body: Any) -> bool:
-    """Whether a value in memory decides an address, a condition, or how often a loop runs."""
-    values: dict[Any, Any] = {}
-    for bind in find_all(body, Bind):
-        values[bind.var] = substitute(bind.value, values)
-    deciding = [
-        node.condition for kind in (IfThenElse, Select, While) for node in find_all(body, kind)
-    ]
-    deciding += [size for loop in find_all(body, For) for size in (loop.min, loop.extent)]
-    for node in (*find_all(body, BufferStore), *find_all(body, TensorLoad)):
-        if _get_scope(node) != "local":
-            deciding += node.indices
-    for call in find_all(body, Call):  # the integers that a call is given may be offsets
-        typed = ((each, str(getattr(getattr(each, "ty", None), "dtype", ""))) for each in call.args)
-        integers = [each for each, dtype in typed if dtype.startswith(("int", "uint"))]
-        deciding += call.args[:1] if is_choice(call) else integers
-    return any(find_all(substitute(each, values), TensorLoad) for each in deciding)
 
 
 def counted_rows(counts: Counts, least: int | None) -> Iterator[Fact]:

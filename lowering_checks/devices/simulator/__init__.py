@@ -111,7 +111,8 @@ def simulate_lowered(
     """The same for a module that `lower` made, or that was changed after that.
 
     What runs is `merge_shared_memory` of it, which is what the GPU gets. With `first_only`, each
-    launch is its first thread block only: enough for counts.
+    launch is its first thread block only, and loops end where their counts come again: enough for
+    counts, at any shape.
     """
     return _Prepared(lowered).run(arguments, first_only=first_only)
 

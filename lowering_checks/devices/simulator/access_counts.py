@@ -8,7 +8,7 @@ Memory Accesses").
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -87,6 +87,17 @@ class Counts:
         """Sectors of global memory touched so far, by first blocks."""
         return self.scopes["global"].sectors if "global" in self.scopes else 0
 
+    def copy(self) -> Counts:
+        """The counts as they are now."""
+        scopes = {name: replace(counts) for name, counts in self.scopes.items()}
+        return replace(self, scopes=scopes)
+
+    def repeat_since(self, before: Counts, times: int) -> None:
+        """Count all that came since `before` so many times more."""
+        for name, counts in self.scopes.items():
+            _repeat_fields(counts, before.scopes.get(name, AccessCounts()), times)
+        _repeat_fields(self, before, times)
+
     def add_launch(self, blocks: int, sectors_before: int) -> None:
         """Add a launch of so many thread blocks, the first of which has been counted."""
         self.blocks += blocks
@@ -143,6 +154,13 @@ def _count_access(scope: str, lanes: Array, addresses: Array, itemsize: int) -> 
         total, conflicts = _count_wavefronts(warps, lanes % WARP, addresses, itemsize)
         counts.wavefronts, counts.bank_conflicts = total, conflicts
     return counts
+
+
+def _repeat_fields(counts: object, before: object, times: int) -> None:
+    for field_ in fields(counts):  # type: ignore[arg-type]
+        now, then = getattr(counts, field_.name), getattr(before, field_.name)
+        if isinstance(now, int):
+            setattr(counts, field_.name, now + (now - then) * times)
 
 
 def _get_unique_pairs(groups: Array, values: Array) -> Array:

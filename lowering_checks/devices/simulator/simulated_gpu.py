@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ from .memory import (
 )
 from .merged_memory import Origin, SharedLayout, get_shared_layout
 from .named_barriers import NamedBarriers
+from .periodic_loops import Period, find_periods
 from .run_state import RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
 from .shared_memory import SharedMemory
@@ -99,7 +100,8 @@ class TranslatedKernel(NamedTuple):
 class SimulatedGpu:
     """Runs one function: its launches one after the other, each in batches of thread blocks.
 
-    With `first_only`, no more than the first thread block of a launch runs, for its counts alone.
+    With `first_only`, no more than the first thread block of a launch runs, for its counts alone,
+    and of a loop only what counts otherwise than before (`periodic_loops`).
     `kernels` are those that were translated before, by their bodies. `origins` maps views of merged
     shared memory to the buffers that they were before.
     """
@@ -122,6 +124,7 @@ class SimulatedGpu:
         self.values: dict[int, Any] = {}
         self.memories = Memories()
         self._shadows: list[Shadow] = []
+        self.periods: Mapping[Any, Period] = {}
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
         self.mbarriers, self.turns = MBarriers(self), Turns()
@@ -194,6 +197,7 @@ class SimulatedGpu:
             self.kernels[body] = TranslatedKernel.of(body)
         kernel, counts = self.kernels[body], self.state.counts
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
+        self.periods = find_periods(body) if self.first_only else {}
         self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
         self.state.launch += 1
         for shadow in self._shadows:
@@ -295,6 +299,16 @@ class SimulatedGpu:
                 "simulator"
             )
         return self._numbered[number]
+
+    def run_periodic(self, period: Period, count: int, run: Callable[[int], None]) -> None:
+        """Run the iterations of a loop that count differently, and count the others."""
+        alone, together, more = period.split(count)
+        for step in alone:
+            run(step)
+        before = self.state.counts.copy()
+        for step in together:
+            run(step)
+        self.state.counts.repeat_since(before, more)
 
     # ---- Parts of a kernel that wait for one another
 

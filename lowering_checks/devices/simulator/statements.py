@@ -167,12 +167,18 @@ def _loop(node: Any) -> Execute:
         start, count = first(gpu, mask), extent(gpu, mask)
         is_uniform = not isinstance(count, np.ndarray)
 
-        for step in range(int(count if is_uniform else count.max())):
+        def run_iteration(step: int) -> None:
             running = _drop_exited(gpu, mask if is_uniform else restrict(mask, step < count))
             gpu.require_time()
             gpu.values[key] = start + step
             if running is not False:
                 body(gpu, running)
+
+        if (period := gpu.periods.get(node)) is not None:
+            gpu.run_periodic(period, int(count), run_iteration)
+            return
+        for step in range(int(count if is_uniform else count.max())):
+            run_iteration(step)
 
     return run
 
