@@ -134,9 +134,9 @@ def test_every_view_is_in_the_address_and_comes_back_from_it(visit: Open):
 def test_the_python_of_a_step_stands_over_its_diff_with_its_path(visit: Open, report: Report):
     opened = visit(f"{LAST}/tir")
     python = report.recipes[1].steps[3].python
-    assert opened.texts(".python summary code") == [f"{python.path}:{python.start}"]
+    assert opened.texts(".python summary code") == [f"{python['path']}:{python['start']}"]
     shown = opened.texts(".python td.code")
-    assert shown == list(python.text.lines)[python.start - python.first :][: len(shown)]
+    assert shown == list(python["text"].lines)[python["start"] - python["first"] :][: len(shown)]
     assert shown[-1].strip() == 'yield "fetched_cooperatively"'
     opened.page.locator(".python tr.fold button").first.click()
     assert len(opened.texts(".python td.code")) > len(shown)
@@ -157,7 +157,7 @@ def test_lines_that_belong_together_are_marked_in_both_panes(visit: Open, report
     assert source
     assert all("A_shared" in text for text in source)
     # The other way round, and from the address alone.
-    at = step.device_source.links.index(line) + 1
+    at = step.device_source["links"].index(line) + 1
     again = visit(f"{LAST}/lines?line={at}&in=source")
     assert tied(again, "tir") == [step.tir.lines[line - 1]]
     assert again.page.locator("tr.target").get_attribute("data-pane") == "source"
@@ -203,10 +203,10 @@ def test_passes_are_folded_under_their_step_and_have_diffs(visit: Open, report: 
     assert opened.page.locator(".passes li").count() == len(step.passes)
     opened.press("]")
     first = step.passes[0]
-    assert opened.place == f"{LAST}/pass-{first.number}"
-    assert side(opened, "fresh") == list(first.after.lines)
+    assert opened.place == f"{LAST}/pass-{first['number']}"
+    assert side(opened, "fresh") == list(first["after"].lines)
     opened.press("]")
-    assert opened.place == f"{LAST}/pass-{step.passes[1].number}"
+    assert opened.place == f"{LAST}/pass-{step.passes[1]['number']}"
     opened.press("Escape")
     assert opened.place == f"{LAST}/tir"
 

@@ -81,7 +81,8 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     queries, keys = (region.source for region in sch.get(scores).reads[:2])
     batches, heads, count = (constant(extent) or 1 for extent in keys.shape[:3])
     # The fewest ranges, a power of two, that are short enough and make blocks enough.
-    parts, tile = config.ranges or 1, config.groups * config.keys
+    parts = 1 if config.ranges is None else config.ranges
+    tile = config.groups * config.keys
     while config.ranges is None and count % (2 * parts * tile) == 0:
         if count <= LONGEST * parts and batches * heads * parts >= BLOCKS_OF_A_GPU:
             break
