@@ -18,6 +18,7 @@ DIAGONAL = {"heads": 1, "keys": 128}
 """Two tiles on the diagonal, of which the last one is behind the pipeline's loop."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("name", "options", "config"),
     [

@@ -36,7 +36,7 @@ IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
 """Two warpgroups take turns, each with 64 queries."""
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("name", "shape", "options", "config"),
     [

@@ -53,6 +53,7 @@ CASES = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("shape", "options", "config"), CASES, ids=str)
 def test_types_shapes_and_configs(shape: tuple, options: dict, config: dict) -> None:
     sizes = dict(zip("mnk", shape, strict=True))

@@ -60,7 +60,7 @@ def play_drawn(name: str, data: st.DataObject, device: str) -> None:
     assert_right(play, device)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", PRIME)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
@@ -74,7 +74,7 @@ def test_transforms_between_primitives_are_refused_or_right(name: str, data: st.
     assert not findings or own, "\n".join([*findings, str(play.problem), *map(str, play.calls)])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @ALL
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
