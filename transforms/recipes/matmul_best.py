@@ -91,7 +91,7 @@ class Choice(NamedTuple):
     why: str = ""
 
 
-SEARCHED = "a search found a config at this shape, which is taken"
+SEARCHED = "a search found a config at this shape or near it, which is taken"
 FEW_ROWS = "so few rows take no tiles, but this, of the ladder matmul_skinny"
 UNALIGNED = "rows of no whole vectors are not copied for tiles, but take this, of the ladder "
 
