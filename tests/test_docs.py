@@ -76,12 +76,14 @@ def page(site: Path) -> Iterator[Any]:
         pytest.skip(f"the site needs a browser: {missing}")
 
 
+@pytest.mark.xdist_group("site")  # which is built once
 def test_the_site_has_the_reference(site: Path):
     reference = (site / "api.html").read_text()
     for name in ("transforms.split_loop", "modules.matmul", "lowering_checks.diff_modules"):
         assert f'id="tirstep.{name}"' in reference
 
 
+@pytest.mark.xdist_group("site")
 def test_the_site_is_searched_from_disk(site: Path, page: Any):
     asked: list[str] = []
     errors: list[str] = []

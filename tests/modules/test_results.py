@@ -1,6 +1,7 @@
 """Each kernel, unscheduled, computes what its reference says."""
 
 import numpy as np
+import pytest
 import tvm
 
 from tirstep.modules import Problem, conv1d, matmul
@@ -23,6 +24,7 @@ def assert_within_bound(run, problem: Problem, inputs: list[np.ndarray]) -> None
         assert (np.abs(values - exact) <= bound).all()
 
 
+@pytest.mark.share(2)
 def test_whole_numbers_are_computed_exactly(run, problem: Problem) -> None:
     if problem.is_exact:
         assert_exact(run, problem.module, problem, seed=1)

@@ -123,7 +123,7 @@ def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("recipe", [*recipes], ids=lambda recipe: recipe.name)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @by_name(it for it in DRAWN if not it.arch and it not in RUNGS)
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject, seed: int) -> None:
