@@ -124,10 +124,13 @@ class Access:
             return "data decide of which elements"
         if self.element.is_conditional:
             return "data decide whether"
-        if any(constant(loop.extent) is None for loop in self.deciding):
-            return "sizes are open"
-        points = math.prod(constant(loop.extent) or 1 for loop in self.deciding)
-        return f"more than {ROWS} iterations" if points > ROWS else ""
+        spans = _measure(self.deciding)
+        if spans is None:
+            return "a loop begins at no constant"
+        if math.prod(span.extent for span in spans) <= ROWS:
+            return ""
+        is_known = all(constant(loop.extent) is not None for loop in self.deciding)
+        return f"more than {ROWS} iterations" if is_known else "extents are open"
 
     @functools.cached_property
     def bound(self) -> dict[str, For]:
@@ -223,23 +226,18 @@ class Access:
         used = [each for each in columns if not isinstance(each, int)]
         loops = self._find_deciding(used)
         loops += [it for it in beside if any(it.loop_var.same_as(each) for each in used)]
-        analyzer = bind_ranges(loops)
+        if (spans := _measure(loops)) is None:
+            return None
+        ends = [loop.loop_var < loop.extent for loop in loops if constant(loop.extent) is None]
         values: dict[Any, Any] = {}
         free: list[Count] = []
-        ends = []
-        for loop in loops:
-            first, extent = constant(loop.min), constant(loop.extent)
-            if first is None:
-                return None
-            if extent is None:
-                extent = int(analyzer.const_int_bound(loop.extent).max_value)
-                ends.append(loop.loop_var < loop.extent)
-            row = chosen.get(loop.loop_var)
+        for span in spans:
+            row = chosen.get(span.loop_var)
             if row is None:
-                free.append(Count(loop.loop_var, extent, first))
+                free.append(span)
             else:
-                row = [value for value in row if first <= value < first + extent]
-            values[loop.loop_var] = row
+                row = [value for value in row if span.min <= value < span.min + span.extent]
+            values[span.loop_var] = row
         points = math.prod(count.extent for count in free)
         if points > ROWS and not tried:
             return None
@@ -250,6 +248,19 @@ class Access:
         if math.prod(map(len, values.values())) > 8 * ROWS:
             return None
         return tabulate([*columns, *self.cells], [*self.guards, *ends], values)
+
+
+def _measure(loops: Sequence[Any]) -> list[Count] | None:
+    """Loops with the most iterations that each may have; None where one begins at no constant."""
+    analyzer, spans = bind_ranges(loops), []
+    for loop in loops:
+        first, extent = constant(loop.min), constant(loop.extent)
+        if first is None:
+            return None
+        if extent is None:
+            extent = int(analyzer.const_int_bound(loop.extent).max_value)
+        spans.append(Count(loop.loop_var, extent, first))
+    return spans
 
 
 def find_shared_axis(axes: Sequence[str], one: Table, other: Table) -> str:

@@ -422,3 +422,16 @@ def test_what_the_rules_leave_open_is_told(statement: str, reason: str):
         assert bool(others) == bool(more)
         assert bool(reason) == (reason in list_left_open(module))
         assert not find(module)
+
+
+def test_a_loop_that_another_one_bounds_is_decided():
+    text = """# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((64, 64), "int32"), B: T.Buffer((64, 64), "int32")):
+    for i in T.thread_binding(64, thread="threadIdx.x"):
+        for j in range(i + 1):
+            with T.sblock("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = A[v, w]
+"""
+    assert list_left_open(tvm.IRModule({"main": from_source(text)})) == []
