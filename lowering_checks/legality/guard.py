@@ -21,12 +21,10 @@ from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_places
 
 from .block_summary import Summary, summarize
 from .reads import blame_leak, find_leaks
-from .rules import OF_LOWERING, OF_PLACES, OF_SIZES, Rule
+from .rules import OF_LOWERING, OF_PLACES, OF_SIZES, REPORT, SMALLER, Rule
 
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
-_REPORT = "report it, with the steps that led here"
-_SMALLER = "choose smaller sizes, or give the kernel int64 loops"
 _LOOPS_ALONE = {
     "Annotate",
     "Bind",
@@ -58,9 +56,9 @@ def find_fault(change: Change) -> Fault | None:
     old, new = summarize(before), summarize(after)
     for name, blocks in () if change.inlines else old.blocks.items():
         if new.blocks[name] + new.blocks[name + _RENAMED] - old.blocks[name + _RENAMED] < blocks:
-            return Fault(f"block '{name}' would be gone", f"{_REPORT}, or do this step earlier")
+            return Fault(f"block '{name}' would be gone", f"{REPORT}, or do this step earlier")
     for name in old.outputs - new.outputs:
-        return Fault(f"the tensor '{name}' would not be written any more", _REPORT)
+        return Fault(f"the tensor '{name}' would not be written any more", REPORT)
     fault = (
         find_first(OF_SIZES, before, after)
         or _find_larger(old, new)
@@ -132,7 +130,7 @@ def _find_larger(old: Summary, new: Summary) -> Fault | None:
             return Fault(
                 f"'{name}' would have {elements} elements, and indices of 32 bits end at "
                 f"{LARGEST_INDEX}",
-                _SMALLER,
+                SMALLER,
             )
     return None
 

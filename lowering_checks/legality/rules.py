@@ -37,8 +37,8 @@ from .stores import find_unowned
 from .sums import find_late_beginnings, find_lost_guards, find_lost_terms, find_unordered_sums
 from .virtual_threads import find_partial_virtual_threads
 
-_REPORT = "report it, with the steps that led here"
-_SMALLER = "choose smaller sizes, or give the kernel int64 loops"
+REPORT = "report it, with the steps that led here"
+SMALLER = "choose smaller sizes, or give the kernel int64 loops"
 
 
 class Rule(NamedTuple):
@@ -141,21 +141,21 @@ OF_SIZES = (
         "buffer that no block writes",
         _of_blocks("unwritten"),
         "block '{1}' would read '{0}', which no block writes",
-        _REPORT,
+        REPORT,
     ),
-    Rule("empty loop", _of_blocks("extents"), "loop '{0}' would run {1} times", _SMALLER),
+    Rule("empty loop", _of_blocks("extents"), "loop '{0}' would run {1} times", SMALLER),
     Rule(
         "iterations lost",
         _of_blocks("short"),
         "block '{0}' of {2} points would run {1} times",
-        _SMALLER,
+        SMALLER,
     ),
     Rule(
         "index beyond 32 bits",
         _of_blocks("beyond"),
         "iterator '{1}' of block '{0}' would be up to {2} where its guard is asked, and indices of "
         f"32 bits end before {LARGEST_INDEX}",
-        _SMALLER,
+        SMALLER,
     ),
 )
 """Sizes and counts, read off the summary of all blocks: asked after every primitive."""

@@ -20,10 +20,10 @@ from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
+from tirstep.transforms.annotations import TMA_IN_FLIGHT
 from tirstep.transforms.hopper.tma_loads import Pipeline, drop_fences, make_barrier
 from tirstep.transforms.hopper.tma_tiles import (
     TMA_COPY,
-    TMA_IN_FLIGHT,
     TMA_ROLES,
     CopyShape,
     measure_copy,

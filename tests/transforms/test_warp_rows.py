@@ -15,7 +15,8 @@ from tvm.script import from_source
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import run_recipe
-from tirstep.transforms.hopper.tma_tiles import TMA_IN_FLIGHT, TMA_PINGPONG, TMA_ROLES
+from tirstep.transforms.annotations import TMA_IN_FLIGHT
+from tirstep.transforms.hopper.tma_tiles import TMA_PINGPONG, TMA_ROLES
 from tirstep.transforms.hopper.wgmma_rows import RowsProduct, get_rows_intrinsic
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.schedule import transform

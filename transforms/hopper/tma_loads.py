@@ -41,7 +41,7 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..annotations import ALIGNMENT, SWIZZLE
+from ..annotations import ALIGNMENT, SWIZZLE, TMA_IN_FLIGHT
 from ..gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, THREADS, WARP, count_registers
 from ..loops import require_constant
 from ..pass_options import set_pipeline
@@ -73,7 +73,6 @@ from .tma_tiles import (
     SWIZZLES,
     TMA_BLOCKS,
     TMA_COPY,
-    TMA_IN_FLIGHT,
     TMA_OVERLAP,
     TMA_PINGPONG,
     TMA_PREFIX,

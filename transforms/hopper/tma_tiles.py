@@ -18,7 +18,6 @@ from tvm_ffi import structural_equal, structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..annotations import TMA_IN_FLIGHT as TMA_IN_FLIGHT
 from ..schedule import TransformError
 from ..tir import constant, get_operands, is_choice, substitute
 from .wgmma_intrinsics import SWIZZLES as ROWS_OF_TILES

@@ -53,6 +53,7 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
+from ..annotations import TMA_IN_FLIGHT
 from ..gpu_limits import THREADS, WARP
 from ..passes.barriers import SHARED
 from ..queries import get_enclosing_kernel, get_loop_name
@@ -62,7 +63,6 @@ from .tma_loads import Pipeline, get_thread_extents, join, require_one_pipeline,
 from .tma_tiles import (
     TMA_BLOCKS,
     TMA_COPY,
-    TMA_IN_FLIGHT,
     TMA_OVERLAP,
     TMA_PERSISTENT,
     TMA_PINGPONG,

@@ -39,7 +39,7 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_map
 
-from ..annotations import computes_first
+from ..annotations import TMA_IN_FLIGHT, computes_first
 from ..binding import bind_loop
 from ..caching import can_inline_producers, fetch_by_threads, place_copy_at
 from ..gpu_limits import WARP
@@ -58,7 +58,6 @@ from ..tensor_cores.mma_tiles import (
     tile_copy,
 )
 from ..tir import bind_ranges, constant, replace_fields, substitute
-from .tma_tiles import TMA_IN_FLIGHT
 from .wgmma_intrinsics import (
     CHUNK_BYTES,
     GROUP,

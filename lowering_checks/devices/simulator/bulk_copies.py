@@ -160,10 +160,8 @@ def _begin_load(
     It goes to the own block, or to those of a mask, and arrives `at` the mbarrier of each.
     """
     (target, places), (barrier, masks), mbarriers = to, at, threads.gpu.mbarriers
-    source, taken = (
-        _require_shared(memory),
-        Rows([lane], elements[None], inside[None], threads.location),
-    )
+    source = _require_shared(memory)
+    taken = Rows([lane], elements[None], inside[None], threads.location)
     _require_fence(threads, source, taken, "asynchronous load of")
     values = source.load_rows(taken, BULK_LOAD)
     brought = np.where(inside, values, 0).astype(source.dtype, copy=False)
@@ -270,10 +268,8 @@ def _require_fence(
     barrier."""
     found = memory.find_unfenced(rows, loads=before == "loaded")
     if found is not None:
-        who, other = (
-            threads.state.describe_lane(rows.lanes[0]),
-            threads.state.describe_thread(found[0]),
-        )
+        who = threads.state.describe_lane(rows.lanes[0])
+        other = threads.state.describe_thread(found[0])
         message = (
             f"{what} {memory.name}[{found[1]}] by {who}, which {other} {before} without "
             "fence.proxy.async after it"
