@@ -6,6 +6,7 @@ It leaves two things to us: what TVM's analysis knows of the new blocks, and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.ir import Range, TensorLoad
@@ -26,6 +27,7 @@ from tvm.tirx import (
     const,
     decl_buffer,
 )
+from tvm_ffi import structural_map
 
 from .queries import get_root
 from .schedule import TransformError
@@ -140,24 +142,37 @@ def edit_block(block: SBlock, body: Any, replaced: tuple[Any, Any] | None = None
 
 
 def replace_blocks(
-    sch: Schedule, block: SBlockRV, made: dict[SBlock, SBlock], buffers: list[Any], *, who: str
+    sch: Schedule,
+    block: SBlockRV,
+    made: dict[SBlock, SBlock],
+    buffers: list[Any],
+    *,
+    who: str,
+    callbacks: Sequence[tuple[Any, Any]] = (),
 ) -> None:
-    """Put other blocks in the place of some in the scope of one; `buffers` are new ones."""
+    """Put other blocks in the place of some in the scope of one; `buffers` are new ones.
 
-    def rebuild(node: Any) -> Any:
-        if isinstance(node, For):
-            body = rebuild(node.body)
-            return node if body.same_as(node.body) else edit_loop(node, body=body)
-        if isinstance(node, SeqStmt):
-            parts = [rebuild(part) for part in node.seq]
-            same = all(a.same_as(b) for a, b in zip(parts, node.seq, strict=True))
-            return node if same else SeqStmt(parts)
-        if isinstance(node, SBlockRealize) and node.block in made:
-            return SBlockRealize(node.iter_values, node.predicate, made[node.block])
-        return node
+    `callbacks` are those of ``structural_map`` for other nodes of the scope.
+    """
+
+    def put(node: SBlockRealize) -> SBlockRealize:
+        if node.block not in made:
+            return node
+        return SBlockRealize(node.iter_values, node.predicate, made[node.block])
 
     scope = get_scope(sch, block).stmt
-    replace_scope(sch, block, edit_scope(scope, rebuild(scope.body), buffers), made, who=who)
+    body = structural_map(scope.body, [(SBlockRealize, put), *callbacks])
+    replace_scope(sch, block, edit_scope(scope, body, buffers), made, who=who)
+
+
+def exchange(statement: Any, old: Any, new: Any) -> Any:
+    """A statement with another one in the place of one in it."""
+    return structural_map(statement, (type(old), lambda it: new if it.same_as(old) else it))
+
+
+def cover_all(buffer: Any) -> BufferRegion:
+    """All of a buffer."""
+    return BufferRegion(buffer, [Range.from_min_extent(0, size) for size in buffer.shape])
 
 
 def open_loops(statement: Any) -> tuple[list[For], Any]:

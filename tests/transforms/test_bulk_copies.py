@@ -267,8 +267,6 @@ BIG = {"m": 256, "n": 256, "k": 512, "transpose_b": True, "tile": (256, 256), "w
 @pytest.mark.parametrize(
     ("changes", "arguments", "message"),
     [
-        ({}, {"arch": "sm_80"}, "sm_80 has no TMA, which came with sm_90; use prefetch_asynchr"),
-        ({}, {"arch": "hopper"}, "arch='hopper' is no architecture"),
         ({}, {"in_flight": -1}, "in_flight=-1 is no number of groups; use 0 or more"),
         ({}, {"in_flight": 2}, "stages=3 does not fit loop 'k_0' of 3 iterations with 2 groups in"),
         ({}, {"stages": 4}, "stages=4 does not fit loop 'k_0' of 3 iterations; use 2 to 3"),

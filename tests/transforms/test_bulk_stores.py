@@ -273,11 +273,6 @@ def prepare(shape=(64, 32, 128), options=HALF, **config) -> tuple[Schedule, obje
 
 
 def test_store_by_tma_refuses_what_does_not_fit():
-    for arch in ["sm_80", "hopper"]:
-        sch, write = prepare()
-        with refuses(sch, f"store_by_tma: .*{arch}.*"):
-            store_by_tma(sch, write, arch=arch)
-        store_by_tma(sch, write, arch="sm_90a")
     big = TEXT.replace("128, 8, 8", "1024, 8, 8").replace("Buffer((128,", "Buffer((1024,")
     big = big.replace(" * 64", " * 512").replace("range(32)", "range(256)")
     big = big.replace("spatial(128", "spatial(1024")

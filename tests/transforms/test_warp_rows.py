@@ -70,23 +70,17 @@ def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "block", "arch", "message"),
+    ("step", "block", "message"),
     [
-        ("04_in_shared_memory", "max", None, "are not rows, columns and steps of k; call order_pr"),
-        ("03_in_fragments", "scores", None, "which is no tile that descriptors of wgmma describe"),
-        (
-            "04_in_shared_memory",
-            "scores",
-            "sm_90",
-            "sm_90 has no wgmma; compile for sm_90a, or use",
-        ),
+        ("04_in_shared_memory", "max", "are not rows, columns and steps of k; call order_pr"),
+        ("03_in_fragments", "scores", "which is no tile that descriptors of wgmma describe"),
     ],
 )
-def test_tensorize_warp_rows_refuses(step: str, block: str, arch: str | None, message: str) -> None:
+def test_tensorize_warp_rows_refuses(step: str, block: str, message: str) -> None:
     sch = Schedule(read(step))
     product = sch.get_sblock(block)
     with refuses(sch, message):
-        tr.tensorize_warp_rows(sch, product, arch=arch)
+        tr.tensorize_warp_rows(sch, product)
 
 
 PRODUCT = {

@@ -151,16 +151,6 @@ def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
         tr.tensorize_warpgroups(sch, block, block, block)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_100a", "hopper"])
-def test_tensorize_warpgroups_refuses_other_architectures(arch: str) -> None:
-    sch = half()
-    made, _, (zeros, store) = prepare(sch)
-    message = f"arch='{arch}' is no arch" if arch == "hopper" else f"{arch} has no wgmma; compile"
-    with refuses(sch, f"tensorize_warpgroups: .*{message}"):
-        tr.tensorize_warpgroups(sch, made.block, zeros, store, arch=arch)
-    tr.tensorize_warpgroups(sch, made.block, zeros, store, arch="sm_90a")
-
-
 def test_tensorize_warpgroups_refuses_what_does_not_fit():
     sch = half()
     made = tile(sch)

@@ -29,9 +29,16 @@ from ..queries import get_enclosing_loops, get_loop_name
 from ..schedule import Int64, TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tir import constant, find_all, get_axis, is_among, list_allocated, replace_fields
-from .slab_slots import measure_saved
 from .tma_loads import ROOM, Pipeline, join, require_one_pipeline
-from .tma_tiles import COMPUTES, COPIES, TMA_PERSISTENT, TMA_ROLES, TMA_STAGES, count_bytes
+from .tma_tiles import (
+    COMPUTES,
+    COPIES,
+    TMA_PERSISTENT,
+    TMA_ROLES,
+    TMA_STAGES,
+    count_bytes,
+    count_saved,
+)
 from .warp_turns import TURN, TileTurns
 
 _PASS = "tirstep.LowerTmaPipelines"
@@ -99,7 +106,7 @@ def make_persistent(
             )
     around = lower_around(sch.mod, [_PASS]).get(_PASS)
     used = measure_room(around.before, sch.get(loop).loop_var.name, wanted) if around else 0
-    used -= measure_saved(around.before, used) if around else 0
+    used -= count_saved(around.before, used) if around else 0
     most = MAX_SHARED_BYTES[SCOPE]
     if 2 * wanted + 1 > ROOM:
         raise TransformError(

@@ -85,9 +85,6 @@ from .tma_tiles import (
     redirect,
 )
 
-MIN_ARCH = 90
-"""The compute capability, times ten, that brought the TMA."""
-
 
 @transform
 def prefetch_by_tma(
@@ -97,7 +94,6 @@ def prefetch_by_tma(
     *,
     stages: int = 3,
     in_flight: int = 0,
-    arch: str | None = None,
 ) -> None:
     """Let the TMA copy the next tiles, into stages that an mbarrier each guards.
 
@@ -118,9 +114,8 @@ def prefetch_by_tma(
         predicates; stages from 2 + `in_flight` to the iterations of the loop, in the shared memory
         there is; a tensor that the TMA can address: a pitch of a multiple of 16 bytes, a tile of at
         most 256 elements along each dimension, rows of the length of the swizzle; compute
-        capability 9.0, where `arch` is given
+        capability 9.0
     """
-    require_tma(arch, "use prefetch_asynchronously")
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts, takes_more=True)
     if constant(sch.get(loop).min) != 0:
@@ -262,17 +257,6 @@ def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
     bound = find_all(get_enclosing_kernel(sch, loop), For)
     extents = {get_axis(each): constant(each.extent) or 1 for each in bound}
     return [extents[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in extents]
-
-
-def require_tma(arch: str | None, advice: str) -> None:
-    """Refuse an architecture without the TMA, where one is given."""
-    if arch is None:
-        return
-    digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())
-    if not arch.startswith("sm_") or not digits:
-        raise TransformError(f"arch={arch!r} is no architecture", 'give one, as "sm_90a"')
-    if int(digits) < MIN_ARCH:
-        raise TransformError(f"{arch} has no TMA, which came with sm_{MIN_ARCH}", advice)
 
 
 def _measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:

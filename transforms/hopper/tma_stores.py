@@ -9,18 +9,21 @@ consumer that crops a padded problem goes through what is inside alone, and cann
 are stored: `compute_whole_tiles` has it computed for the padding, too.
 
 Instructions from the PTX ISA, section "Data Movement and Conversion Instructions:
-cp.async.bulk.tensor". The pass runs behind the one that makes pipelines of bulk copies, which may
-have put the copy of a tile under the condition of a role: the barrier here is one of all threads.
+cp.async.bulk.tensor". A block that goes through several tiles has stages beside the tile that it
+stores. Where there is no room for all of that, a few slots hold slabs of the tile: threads store
+one, the TMA takes it from there, and meanwhile they store the next one. The pass runs behind the
+one that makes pipelines of bulk copies, which may have put the copy of a tile under the condition
+of a role: the barrier here is one of all threads.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Call, Range, TensorLoad
+from tvm.ir import Call, Range, TensorLoad, TensorRegion
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import tirx as T
@@ -32,14 +35,15 @@ from tvm.tirx import (
     BufferRegion,
     BufferStore,
     Evaluate,
+    FloorDiv,
     For,
-    IfThenElse,
     IntImm,
     IterVar,
     SeqStmt,
     Var,
     const,
     decl_buffer,
+    stmt_seq,
 )
 from tvm.tirx import if_then_else as choose
 from tvm.tirx.analysis import undefined_vars
@@ -50,7 +54,7 @@ from ..enumeration import try_iterations
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..pass_options import set_pipeline
 from ..queries import find_epilogue, get_own_loops, get_realize, get_sblock_name
-from ..rewriting import edit_loop, edit_scope, get_scope, open_loops, replace_scope
+from ..rewriting import cover_all, edit_loop, exchange, open_loops, replace_blocks
 from ..schedule import TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tensor_cores.mma_tiles import SharedStore, require_tile_loops, write_in_rows
@@ -59,30 +63,35 @@ from ..tir import (
     constant,
     find_all,
     get_axis,
+    get_children,
     get_operands,
     is_among,
     is_used,
+    list_allocated,
+    number_threads,
     replace_fields,
     substitute,
 )
-from .slab_slots import allocate_slots, cut_in_slabs, find_condition, find_slots, make_slots
 from .tma_loads import (
     READ,
     if_elected,
-    join,
     make_barrier,
     make_proxy_fence,
     make_tensor_map,
-    require_tma,
 )
 from .tma_tiles import (
     ATOM,
+    COMPUTES,
+    SLAB,
     TMA_STORE,
     CopyShape,
     TmaTile,
+    count_bytes,
+    count_slots,
     find_tile,
     measure_store,
     points_into,
+    redirect,
 )
 from .warp_roles import find_threads, put_at_root
 from .warp_turns import TURN
@@ -131,76 +140,50 @@ def compute_whole_tiles(sch: Schedule, block: SBlockRV, consumer: SBlockRV) -> N
             "order than its iterators",
             "leave the loops of what consumes the sums as they were",
         )
-    _extend(sch, consumer, sums, (whole, lengths))
-
-
-def _extend(
-    sch: Schedule, consumer: SBlockRV, sums: Any, sizes: tuple[list[int], list[int]]
-) -> None:
-    node, (whole, lengths) = sch.get(consumer), sizes
-    old = node.writes[0].source
+    old, (copy,) = node.writes[0].source, (sch.get(each) for each in sch.get_consumers(consumer))
     tile = decl_buffer(whole, old.dtype, str(old.name), scope=str(old.scope()))
-    (copy,) = (sch.get(each) for each in sch.get_consumers(consumer))
     ends = {
-        iterator.var: LT(iterator.var, IntImm("int32", length))
-        for iterator, length, size in zip(node.iter_vars, lengths, whole, strict=True)
+        index: LT(index, IntImm("int32", length))
+        for index, length, size in zip(own, lengths, whole, strict=True)
         if size > length
     }
 
     # A block that computes a whole tile; what it reads beside the sums is 0 outside of `ends`.
     def guard(load: Any) -> Any:
-        if load.source.same_as(sums):
+        used = [index for index in ends if any(is_used(index, it) for it in load.indices)]
+        if load.source.same_as(sums) or not used:
             return load
-        inside = [
-            end
-            for variable, end in ends.items()
-            if any(is_used(variable, index) for index in load.indices)
-        ]
-        if not inside:
-            return load
-        return choose(functools.reduce(And, inside), load, const(0, load.ty.dtype))
+        inside = functools.reduce(And, (ends[index] for index in used))
+        return choose(inside, load, const(0, load.ty.dtype))
 
-    iterators = [
-        IterVar(Range.from_min_extent(0, size), iterator.var, iterator.iter_type)
-        for iterator, size in zip(node.iter_vars, whole, strict=True)
-    ]
-    value = structural_map(node.body.value, (TensorLoad, guard))
+    def read_tile(load: Any) -> Any:
+        return BufferLoad(tile, load.indices)
+
     made = {
-        node: (
-            replace_fields(
-                node,
-                iter_vars=iterators,
-                writes=[BufferRegion(tile, region.region) for region in node.writes],
-                body=BufferStore(tile, value, node.body.indices),
-            )
+        node: replace_fields(
+            node,
+            iter_vars=[
+                IterVar(Range.from_min_extent(0, size), it.var, it.iter_type)
+                for it, size in zip(node.iter_vars, whole, strict=True)
+            ],
+            writes=[BufferRegion(tile, region.region) for region in node.writes],
+            body=BufferStore(tile, structural_map(body.value, (TensorLoad, guard)), body.indices),
         ),
         copy: replace_fields(
             copy,
             reads=[BufferRegion(tile, region.region) for region in copy.reads],
-            body=structural_map(
-                copy.body, (TensorLoad, lambda load: BufferLoad(tile, load.indices))
-            ),
+            body=structural_map(copy.body, (TensorLoad, read_tile)),
         ),
     }
-    scope = get_scope(sch, consumer).stmt
+    sizes = dict(zip(loops, whole, strict=True))
 
-    # A statement with other blocks, and the loops of one of them of other extents.
-    def rebuild(part: Any, extents: list[int]) -> Any:
-        if isinstance(part, SeqStmt):
-            return SeqStmt([rebuild(each, extents) for each in part.seq])
-        if isinstance(part, SBlockRealize) and part.block in made:
-            return SBlockRealize(part.iter_values, part.predicate, made[part.block])
-        if not isinstance(part, For):
-            return part
-        inside = rebuild(part.body, extents[1:])
-        # Whether nothing but a block, and loops of its own, is in a loop.
-        _, inner = open_loops(part)
-        if not (isinstance(inner, SBlockRealize) and is_among(inner.block, [node])):
-            return part if inside.same_as(part.body) else edit_loop(part, body=inside)
-        return edit_loop(part, extent=IntImm("int32", extents[0]), body=inside)
+    def lengthen(loop: Any) -> Any:
+        if loop.loop_var not in sizes or len(find_all(loop, SBlock)) > 1:
+            return loop
+        return edit_loop(loop, extent=IntImm("int32", sizes[loop.loop_var]))
 
-    body = rebuild(scope.body, whole)
-    replace_scope(sch, consumer, edit_scope(scope, body, [tile]), made, who="store_through_tiles")
+    who = "store_through_tiles"
+    replace_blocks(sch, consumer, made, [tile], who=who, callbacks=[(For, lengthen)])
 
 
 @transform
@@ -258,7 +241,7 @@ def store_through_tiles(
 
 
 @transform
-def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> None:
+def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
     """Let the TMA write a tile from shared memory to the tensor.
 
     All threads end their stores with a fence of the asynchronous proxy and a barrier; one of them
@@ -274,9 +257,8 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
         `store_through_tiles` and `tensorize_warpgroups` leave it, in its own type, with no other
         guard than the tensor's end, in a kernel of whole warps; a tensor that the TMA can address:
         a pitch of a multiple of 16 bytes, a tile of at most 256 elements along each dimension;
-        compute capability 9.0, where `arch` is given
+        compute capability 9.0
     """
-    require_tma(arch, "leave the copy to threads")
     # The copies that write a tile, all threads and iterations together.
     block, name = sch.get(write), get_sblock_name(sch, write)
     store = block.body
@@ -350,158 +332,122 @@ def LowerTmaStores(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TV
     rewrite: ``D[...] = D_shared[...]`` -> ``map = tensor map of D; (fence.proxy.async; barrier; if
         elected: cp.async.bulk.tensor D, D_shared; commit_group; wait_group 0)``
     """
-    body, parameters = function.body, list(function.params)
-    maps: list[Any] = []
-    for block in [block for block in find_all(body, SBlock) if TMA_STORE in block.annotations]:
-        # The statements around a block, outermost first, and the realization of the block last.
-        path = [body]
-        while not (isinstance(path[-1], SBlockRealize) and path[-1].block.same_as(block)):
-            path.append(
-                next(it for it in _get_parts(path[-1]) if is_among(block, find_all(it, SBlock)))
-            )
-        store = TileStore.of(block, path, len(maps) // 2, parameters)
-        if store.threads:
-            maps += make_tensor_map(store.map, store.tile)
-            # The body with a store in the place of its copy, whose kernel ends when all is written.
-            at, made = store.place, store.lower()
-            if store.waits_late:
-                at = find_loops(path)[0]
-                made = _rebuild(path[at:], store.place - at, made)
-                again = _wait_before(made.body, store) or SeqStmt(store.store_again(made.body))
-                made = edit_loop(made, body=again)
-            innermost = max(
-                at for at, it in enumerate(path) if isinstance(it, For) and get_axis(it)
-            )
-            kernel = _rebuild(path[innermost:], at - innermost, made)
-            if store.slots:
-                kernel = allocate_slots(kernel, store.tile.target, store.staged)
-            if not store.is_last:
-                end = if_elected(store.threads, [make_wait()])
-                kernel = edit_loop(kernel, body=SeqStmt([kernel.body, end]))
-            body = _rebuild(path, innermost, kernel)
+    body, maps = function.body, list[Any]()
+    for block in find_all(body, SBlock):
+        if TMA_STORE in block.annotations:
+            body = _lower_store(body, block, list(function.params), maps)
     return function.with_body(put_at_root(body, maps)) if maps else function
 
 
-def _get_parts(statement: Any) -> list[Any]:
-    """The statements within one."""
-    if isinstance(statement, SeqStmt):
-        return list(statement.seq)
-    if isinstance(statement, SBlockRealize):
-        return [statement.block.body]
-    if isinstance(statement, IfThenElse):
-        cases = (statement.then_case, statement.else_case)
-        return [case for case in cases if case is not None]
-    return [statement.body]
+def _lower_store(body: Any, block: SBlock, parameters: list[Any], maps: list[Any]) -> Any:
+    """A function's body with a bulk store in the place of a copy; `maps` get the host's part."""
+    path = [body]  # the statements around the block, outermost first, and itself
+    while not path[-1].same_as(block):
+        children = get_children(path[-1])
+        path.append(next(it for it in children if is_among(block, find_all(it, SBlock))))
+    # The store takes the place of what stands in the innermost sequence.
+    place = 1 + max((at for at, it in enumerate(path) if isinstance(it, SeqStmt)), default=-1)
+    nests = [at for at, it in enumerate(path) if isinstance(it, For)]
+    bound = [at for at in nests if get_axis(path[at])]
+    threads = find_threads(body, path[nests[-1]]) if nests else []
+    marks = [it for it in path if isinstance(it, AttrStmt)]
+    if any(it.attr_key == TURN for it in marks):
+        threads = threads[:-1]  # of the warpgroup whose turn it is
+    if not threads:
+        return body
+    inner = [path[at].loop_var for at in nests if at >= place]
+    copied = _find_tile(block, [*inner, *(axis for axis, _ in threads)])
+    target, tile = copied.source, copied.target
+    variable = Var(f"tensor_map_{len(maps) // 2}_of_{target.name}", T.handle("tensormap").ty)
+    maps += make_tensor_map(variable, copied)
 
+    # Whether the kernel ends behind it: no loop comes back to it, and nothing follows.
+    pairs = zip(path[bound[0] : place], path[bound[0] + 1 : place + 1], strict=True)
+    follows = any(
+        not outer.seq[-1].same_as(it) for outer, it in pairs if isinstance(outer, SeqStmt)
+    )
+    is_last = not follows and not any(at < place and at not in bound for at in nests)
+    # Whether the tile has its memory all the time: outside of the one loop that comes back to the
+    # store. Then threads need not wait before they store to it again.
+    back = [at for at in nests if at < place - 1 and at not in bound]
+    outside = [it for it in path[: back[0]] if isinstance(it, SBlock)] if back else []
+    is_lasting = len(back) == 1 and any(is_among(tile, it.alloc_buffers) for it in outside)
+    waits_late = is_lasting and not is_last
+    staged, slots = tile, 0
+    if waits_late:
+        slots = count_slots(tile, sum(map(count_bytes, list_allocated(path[bound[0]]))))
+    if slots:
+        shape = [*tile.shape[:SLAB], slots, *tile.shape[SLAB + 1 :]]
+        staged = decl_buffer(shape, tile.dtype, str(tile.name), scope=SCOPE)
 
-@dataclass
-class TileStore:
-    """A tile that the TMA writes.
-
-    Attributes
-    ----------
-    tile : of the tensor that is written, and the buffer in shared memory
-    map : the variable of its tensor map
-    threads : as `find_threads`
-    place : in the statements around the copy, of the one that the store takes the place of
-    is_last : whether the kernel ends behind it
-    waits_late : whether the memory of the tile is its own all the time, so that threads need not
-        wait before they store to it again
-    is_made : whether the function makes the tensor itself
-    slots : through how many the tile's slabs go, where shared memory has no room for all; else 0
-    computes : which threads store the tile
-    """
-
-    tile: TmaTile
-    map: Var
-    threads: list[tuple[Any, int]]
-    place: int
-    is_last: bool
-    waits_late: bool
-    is_made: bool
-    slots: int
-    computes: Any
-
-    def __post_init__(self) -> None:
-        self.staged = make_slots(self.tile.target, self.slots) if self.slots else self.tile.target
-
-    @classmethod
-    def of(cls, block: SBlock, path: list[Any], number: int, parameters: list[Any]) -> TileStore:
-        """The store of a block that `store_by_tma` annotated, and the statements around that."""
-        sequences = [at for at, each in enumerate(path) if isinstance(each, SeqStmt)]
-        place = sequences[-1] + 1 if sequences else 0
-        loops = [each for each in path if isinstance(each, For)]
-        threads = find_threads(path[0], loops[-1]) if loops else []
-        if any(isinstance(each, AttrStmt) and each.attr_key == TURN for each in path):
-            threads = threads[:-1]  # of the warpgroup whose turn it is
-        inner = [each.loop_var for each in path[place:] if isinstance(each, For)]
-        tile = _find_tile(block, [*inner, *(axis for axis, _ in threads)])
-        name = f"tensor_map_{number}_of_{tile.source.name}"
-        return cls(
-            tile,
-            Var(name, T.handle("tensormap").ty),
-            threads,
-            place,
-            is_last := _is_last(path, place),
-            waits_late := not is_last and _is_lasting(path, tile.target),
-            not is_among(tile.source, parameters),
-            find_slots(path, tile.target) if waits_late else 0,
-            find_condition(path),
+    chain = T.ptx[f"cp.async.bulk.tensor.{len(target.shape)}d.global.shared::cta.tile.bulk_group"]
+    size = math.prod(constant(it) or 1 for it in staged.shape[SLAB + 1 :])
+    commit, copies = Evaluate(T.ptx["cp.async.bulk.commit_group"]()), list[Any]()
+    for panel in range(copied.panels):
+        offset = (panel % slots if slots else panel) * size
+        pointer, start = (
+            staged.access_ptr(READ, offset=offset, extent=size),
+            copied.get_start(panel),
         )
+        copies.append(Evaluate(chain(T.address_of(variable), *reversed(start), pointer)))
+    made = list[Any]()
+    if not slots:
+        wait = [] if waits_late else [_wait_for_stores("" if is_last else ".read")]
+        made = [*_make_tile_visible(), if_elected(threads, [*copies, commit, *wait])]
+    if slots or not is_among(target, parameters):
+        # StorageRewrite would otherwise give its memory away.
+        made.append(Evaluate(target.access_ptr(_WRITE)))
+    if not (is_last or waits_late):  # threads wait until the tile may be stored to again
+        made.append(make_barrier())
+    lowered = stmt_seq(*made)
+    if waits_late:
+        # Before threads store to the tile again they wait until it has been read: in front of the
+        # innermost statement that does all of that, and once.
+        place, loop = back[0], exchange(path[back[0]], path[place], lowered)
+        outer, first = None, loop.body
+        statement = first
+        while True:
+            if isinstance(statement, SeqStmt):
+                outer = statement
+                first = statement = next(it for it in outer.seq if _stores_to(it, tile))
+            elif isinstance(statement, SBlockRealize):
+                statement = statement.block.body
+            elif isinstance(statement, AttrStmt) or (
+                isinstance(statement, For) and constant(statement.extent) == 1
+            ):
+                statement = statement.body
+            else:
+                break
+        again = [if_elected(threads, [_wait_for_stores(".read")]), make_barrier(), first]
+        if slots:  # slab after slab is stored and copied, when its slot has been read
+            computes = [it.value for it in marks if it.attr_key == COMPUTES] or [const(True)]
+            stores = _cut_in_slabs(first, tile, staged, threads, computes[0])
+            again = []
+            for store, copy in zip(stores, copies, strict=True):
+                wait = [_wait_for_stores(".read", slots - 1)]
+                again += [if_elected(threads, wait), make_barrier(), store]
+                again += [*_make_tile_visible(), if_elected(threads, [copy, commit])]
+        if outer is not None:
+            each = ([*again] if it.same_as(first) else [it] for it in outer.seq)
+            again = [exchange(loop.body, outer, SeqStmt([*itertools.chain(*each)]))]
+        lowered = edit_loop(loop, body=stmt_seq(*again))
+    kernel = exchange(path[bound[-1]], path[place], lowered)
+    if slots:
+        kernel = _allocate_slots(kernel, tile, staged)
+    if not is_last:
+        end = if_elected(threads, [_wait_for_stores("")])
+        kernel = edit_loop(kernel, body=SeqStmt([kernel.body, end]))
+    return exchange(body, path[bound[-1]], kernel)
 
-    def lower(self) -> Any:
-        """What all threads do before, and the one that copies and waits.
 
-        Where the kernel goes on, threads wait until the tile has been read, and may be stored to.
-        """
-        wait = [] if self.waits_late else [make_wait() if self.is_last else make_wait("read")]
-        commit = Evaluate(T.ptx["cp.async.bulk.commit_group"]())
-        copied = if_elected(self.threads, [*self._copy(), commit, *wait])
-        statements = [] if self.slots else [*make_tile_visible(), copied]
-        if self.is_made or self.slots:  # StorageRewrite would otherwise give its memory away
-            statements.append(Evaluate(self.tile.source.access_ptr(_WRITE)))
-        ends = self.is_last or self.waits_late
-        return join(statements if ends else [*statements, make_barrier()])
-
-    def store_again(self, statement: Any) -> list[Any]:
-        """A statement that stores the tile, and what stands before, in a loop that comes back."""
-        if self.slots:
-            return self._store_in_slots(statement)
-        return [if_elected(self.threads, [make_wait("read")]), make_barrier(), statement]
-
-    def _store_in_slots(self, statement: Any) -> list[Any]:
-        """Slab after slab is stored and copied, when its slot has been read."""
-        commit = Evaluate(T.ptx["cp.async.bulk.commit_group"]())
-        wait = Evaluate(T.ptx["cp.async.bulk.wait_group.read"](self.slots - 1))
-        done: list[Any] = []
-        stores = cut_in_slabs(statement, self.tile.target, self.staged, self.threads, self.computes)
-        for store, copy in zip(stores, self._copy(), strict=True):
-            done += [if_elected(self.threads, [wait]), make_barrier(), store]
-            done += [*make_tile_visible(), if_elected(self.threads, [copy, commit])]
-        return done
-
-    def _copy(self) -> list[Any]:
-        source, target = self.staged, self.tile.source
-        slab = math.prod(constant(size) or 1 for size in source.shape[-3:])
-        rank = len(target.shape)
-        chain = T.ptx[f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"]
-        copies = []
-        for panel in range(self.tile.panels):
-            start = reversed(self.tile.get_start(panel))
-            place = panel % self.slots if self.slots else panel
-            pointer = source.access_ptr(READ, offset=place * slab, extent=slab)
-            copies.append(Evaluate(chain(T.address_of(self.map), *start, pointer)))
-        return copies
-
-
-def make_tile_visible() -> list[Any]:
+def _make_tile_visible() -> list[Any]:
     """What all threads do so that bulk copies of any of them see what they stored."""
     return [make_proxy_fence(), make_barrier()]
 
 
-def make_wait(*modifiers: str) -> Evaluate:
-    """Wait for all bulk stores of a thread, or ("read") until they have read shared memory."""
-    return Evaluate(T.ptx[".".join(["cp.async.bulk.wait_group", *modifiers])](0))
+def _wait_for_stores(modifier: str, in_flight: int = 0) -> Evaluate:
+    """Wait for bulk stores of a thread, or (".read") until they have read shared memory."""
+    return Evaluate(T.ptx[f"cp.async.bulk.wait_group{modifier}"](in_flight))
 
 
 def _find_tile(block: SBlock, inner: list[Any]) -> TmaTile:
@@ -519,51 +465,6 @@ def _find_tile(block: SBlock, inner: list[Any]) -> TmaTile:
     return find_tile(store.buffer, tile, store.indices, shape, inner)
 
 
-def _is_last(path: list[Any], place: int) -> bool:
-    """Whether a kernel ends behind a statement: no loop comes back to it, and nothing follows."""
-    around = path[: place + 1]
-    loops = [each for each in around[:-1] if isinstance(each, For)]
-    kernel = next((at for at, it in enumerate(around) if it in loops and get_axis(it)), 0)
-    return all(get_axis(loop) is not None for loop in loops) and all(
-        outer.seq[-1].same_as(inner)
-        for outer, inner in zip(around[kernel:], around[kernel + 1 :], strict=False)
-        if isinstance(outer, SeqStmt)
-    )
-
-
-def find_loops(path: list[Any]) -> list[int]:
-    """The places of loops on a path that no thread axis is bound to, up to the last sequence."""
-    last = max((at for at, it in enumerate(path) if isinstance(it, SeqStmt)), default=0)
-    return [at for at, it in enumerate(path[:last]) if isinstance(it, For) and not get_axis(it)]
-
-
-def _is_lasting(path: list[Any], buffer: Any) -> bool:
-    """Whether a buffer is allocated outside of the one loop that comes back to its store."""
-    loops = find_loops(path)
-    outside = [it for it in path[: loops[0]] if isinstance(it, SBlockRealize)] if loops else []
-    return len(loops) == 1 and any(is_among(buffer, it.block.alloc_buffers) for it in outside)
-
-
-def _wait_before(statement: Any, store: TileStore) -> Any:
-    """A statement in which threads wait until a tile has been read, before they store to it again.
-
-    None where it runs several times, or not for all of them.
-    """
-    tile = store.tile.target
-    if isinstance(statement, SeqStmt):
-        parts = list(statement.seq)
-        at = next(at for at, part in enumerate(parts) if _stores_to(part, tile))
-        made = _wait_before(parts[at], store)
-        parts[at : at + 1] = store.store_again(parts[at]) if made is None else [made]
-        return SeqStmt(parts)
-    is_once = isinstance(statement, For) and constant(statement.extent) == 1
-    if not is_once and not isinstance(statement, SBlockRealize | AttrStmt):
-        return None
-    (inner,) = _get_parts(statement)
-    made = _wait_before(inner, store)
-    return None if made is None else _exchange(statement, inner, made)
-
-
 def _stores_to(statement: Any, buffer: Any) -> bool:
     """Whether threads store to a buffer, or an instruction of theirs does."""
     if any(store.buffer.same_as(buffer) for store in find_all(statement, BufferStore)):
@@ -572,24 +473,60 @@ def _stores_to(statement: Any, buffer: Any) -> bool:
     return any(int(call.args[4]) & _WRITE for call in pointers)
 
 
-def _rebuild(path: list[Any], place: int, made: Any) -> Any:
-    """The first statement of a path, with another one at a place of it."""
-    for outer, inner in zip(reversed(path[:place]), reversed(path[1 : place + 1]), strict=True):
-        made = _exchange(outer, inner, made)
-    return made
+def _cut_in_slabs(
+    statement: Any, tile: Any, made: Any, threads: list[tuple[Any, int]], condition: Any
+) -> list[Any]:
+    """What stores a tile's slabs, one after the other, each to its slot.
+
+    Of `threads` those store that a condition says. Loops over the pieces of a store are unrolled.
+    """
+    loops, statement = open_loops(statement)
+    size = math.prod(constant(it) or 1 for it in tile.shape[SLAB + 1 :])
+    _, analyzer = number_threads(threads)
+
+    def cover(_: Any) -> Any:
+        return cover_all(made).region
+
+    slabs: list[list[Any]] = [[] for _ in range(constant(tile.shape[SLAB]) or 1)]
+    for place in itertools.product(*(range(constant(loop.extent) or 1) for loop in loops)):
+        values = {loop.loop_var: IntImm("int32", at) for loop, at in zip(loops, place, strict=True)}
+        piece = substitute(statement, values)
+        # The one slab that a piece of a store is stored to.
+        stores = [
+            it.indices[SLAB] for it in find_all(piece, BufferStore) if it.buffer.same_as(tile)
+        ]
+        pointers = [
+            FloorDiv(it.args[2], size) for it in find_all(piece, Call) if points_into(it, tile)
+        ]
+        with analyzer.constraint_scope(condition):
+            found = {constant(analyzer.simplify(each)) for each in (*stores, *pointers)}
+        if len(found) != 1 or None in found:
+            raise TransformError(
+                f"'{tile.name}' is not stored slab by slab, and there is no room for all of it",
+                "use fewer stages, or smaller tiles",
+            )
+        slab = int(found.pop() or 0)
+        slot = slab % (constant(made.shape[SLAB]) or 1)
+
+        def index(indices: Any, slot: int = slot) -> list[Any]:
+            return [*indices[:SLAB], slot, *indices[SLAB + 1 :]]
+
+        offset = (slot - slab) * size
+        slabs[slab].append(redirect(piece, tile, made, index=index, cover=cover, offset=offset))
+    return [stmt_seq(*pieces) for pieces in slabs]
 
 
-def _exchange(statement: Any, old: Any, new: Any) -> Any:
-    """A statement with another one of those directly within it."""
-    if isinstance(statement, SeqStmt):
-        return SeqStmt([new if each.same_as(old) else each for each in statement.seq])
-    if isinstance(statement, SBlockRealize):
-        block = replace_fields(statement.block, body=new)
-        return SBlockRealize(statement.iter_values, statement.predicate, block)
-    if isinstance(statement, IfThenElse):
-        cases = (statement.then_case, statement.else_case)
-        then, other = (new if it is not None and it.same_as(old) else it for it in cases)
-        return IfThenElse(statement.condition, then, other)
-    if isinstance(statement, For):
-        return edit_loop(statement, body=new)
-    return AttrStmt(statement.node, statement.attr_key, statement.value, new)
+def _allocate_slots(kernel: Any, tile: Any, made: Any) -> Any:
+    """A kernel that allocates the slots in the place of a tile."""
+
+    def rewrite(block: Any) -> Any:
+        kept = [made if it.same_as(tile) else it for it in block.alloc_buffers]
+        return replace_fields(block, alloc_buffers=kept) if kept else block
+
+    def cover(region: Any) -> Any:
+        return cover_all(made) if region.source.same_as(tile) else region
+
+    def name(call: Any) -> Any:  # what keeps a tile's memory its own
+        return made.access_ptr(int(call.args[4])) if points_into(call, tile) else call
+
+    return structural_map(kernel, [(SBlock, rewrite), (TensorRegion, cover), (Call, name)])

@@ -18,8 +18,10 @@ from tvm_ffi import structural_equal, structural_map
 
 from tirstep.tvm_compat import get_op_name
 
+from ..gpu_limits import MAX_SHARED_BYTES
 from ..schedule import TransformError
-from ..tir import constant, get_operands, is_choice, substitute
+from ..tensor_cores.fragments import SCOPE
+from ..tir import constant, find_all, get_operands, is_choice, substitute
 from .wgmma_intrinsics import SWIZZLES as ROWS_OF_TILES
 from .wgmma_intrinsics import place_in_tile
 
@@ -325,6 +327,32 @@ def count_bytes(buffer: Any) -> int:
     pitch = constant(buffer.strides[0]) if buffer.strides else None
     elements = shape[0] * pitch if pitch else math.prod(shape)
     return elements * int(buffer.dtype.itemsize)
+
+
+SLOTS = 2
+"""Of slabs, where a tile has no room: one is stored to while the TMA reads the other."""
+SLAB = -4
+"""The dimension of a tile that counts slabs; those before it have one element."""
+
+
+def count_slots(tile: Any, used: int) -> int:
+    """The slots of a tile's slabs where shared memory holds `used` bytes with all of it; 0 where
+    there is room, or where a tile has too few slabs to save any.
+    """
+    slabs = constant(tile.shape[SLAB]) or 1
+    is_full = used > MAX_SHARED_BYTES[SCOPE]
+    return SLOTS if is_full and slabs > SLOTS and slabs % SLOTS == 0 else 0
+
+
+def count_saved(module: Any, used: int) -> int:
+    """The bytes that slots save in a module of one kernel with stores by the TMA."""
+    blocks = [each for _, it in module.functions_items() for each in find_all(it.body, SBlock)]
+    tiles = [each.reads[0].source for each in blocks if TMA_STORE in each.annotations]
+    sizes = [(tile, constant(tile.shape[SLAB]) or 1) for tile in tiles]
+    return sum(
+        count_bytes(tile) // slabs * (slabs - (count_slots(tile, used) or slabs))
+        for tile, slabs in sizes
+    )
 
 
 def redirect(

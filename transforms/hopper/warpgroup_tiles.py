@@ -24,7 +24,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import tirx as T
 from tvm.tirx import (
     BufferLoad,
-    BufferRegion,
     BufferStore,
     Evaluate,
     For,
@@ -46,7 +45,7 @@ from ..gpu_limits import WARP
 from ..inlining import inline_producers
 from ..loops import Tail, require_factors
 from ..queries import get_extent, get_outer_loops, get_own_loops, get_realize, get_sblock_name
-from ..rewriting import open_loops, replace_blocks
+from ..rewriting import cover_all, open_loops, replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tensor_cores.fragments import QUAD, SCOPE, SIDE
 from ..tensor_cores.mma_tiles import (
@@ -156,7 +155,7 @@ class StagedStore:
         pointer = window.access_ptr("w", offset=self._find_row(window, count), extent=GROUP)
         stores.append(Evaluate(chain(pointer, *registers)))
         others = [it for it in self.outer.reads if not it.source.same_as(self.sums)]
-        reads, writes = [_all_of(self.own), *others], [_all_of(window)]
+        reads, writes = [cover_all(self.own), *others], [cover_all(window)]
         block = SBlock([], reads, writes, "matrices", SeqStmt(stores), alloc_buffers=[values])
         times = self.tile.share // (count * _PAIR)
         return _unroll(self.at, times, SBlockRealize([], True, block))
@@ -232,11 +231,6 @@ def _view(buffer: Any, shape: list[int], name: str, dense: int | None = None) ->
         scope=str(buffer.scope()),
         offset_factor=1,
     )
-
-
-def _all_of(buffer: Any) -> BufferRegion:
-    ranges = [Range.from_min_extent(0, size) for size in buffer.shape]
-    return BufferRegion(buffer, ranges)
 
 
 def _upto(extent: int) -> tuple[Any, Any]:
@@ -405,7 +399,6 @@ def tensorize_warpgroups(
     store: SBlockRV,
     *,
     in_flight: int = 0,
-    arch: str | None = None,
     tf32: bool = False,
     fp22: bool = False,
 ) -> WgmmaIntrinsics:
@@ -423,8 +416,8 @@ def tensorize_warpgroups(
         `stage_swizzled_at` staged; `zeros`, the block that initializes it; the one store of its
         result from registers to ``global`` or ``shared.dyn`` memory, which converts at most, or
         computes with each sum where `store_through_tiles` made it; no predicates; types and columns
-        that wgmma multiplies, and ``sm_90a``, where `arch` is given; of float32 operands, which
-        keep 10 bits of 23, `tf32`; of float8 operands, whose sums keep 13 bits of 23, `fp22`; one
+        that wgmma multiplies, and ``sm_90a``; of float32 operands, which keep 10 bits of 23,
+        `tf32`; of float8 operands, whose sums keep 13 bits of 23, `fp22`; one
         group in flight at most, and that in a loop which `prefetch_asynchronously` made a pipeline
         with `products_first`, or as many as `prefetch_by_tma` was told: no tile is overwritten then
         before its group has ended
@@ -467,9 +460,8 @@ def tensorize_warpgroups(
                 "group in flight that reads the tile to whose place the next copies go",
                 "use in_flight=1",
             )
-    intrinsics = get_wgmma_intrinsics(
-        tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
-    )
+    out, scope = str(result.dtype), str(result.scope())
+    intrinsics = get_wgmma_intrinsics(tile, out=out, store_scope=scope)
     place_of_sums, sums = _find_sums(sch, store)
     *_, height, width = (constant(size) for size in sums.shape)
 

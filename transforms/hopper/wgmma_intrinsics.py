@@ -37,7 +37,6 @@ from ..tensor_cores.fragments import (
     get_depth,
     make_store,
     register_intrinsic,
-    require_architecture,
 )
 
 ROWS = 64
@@ -320,12 +319,11 @@ class WgmmaIntrinsics(NamedTuple):
 
 
 def get_wgmma_intrinsics(
-    tile: WgmmaTile, *, out: str | None = None, store_scope: str = "global", arch: str | None = None
+    tile: WgmmaTile, *, out: str | None = None, store_scope: str = "global"
 ) -> WgmmaIntrinsics:
     """The intrinsics of a warpgroup's tile, whose sums are stored as `out`, registered.
 
-    Raises `TransformError` for types and tiles that wgmma does not multiply, and for another
-    architecture than ``"sm_90a"``; without `arch` that is not asked.
+    Raises `TransformError` for types and tiles that wgmma does not multiply.
     """
     if tile.dtype not in PTX_TYPES:
         raise TransformError(
@@ -346,7 +344,6 @@ def get_wgmma_intrinsics(
             f"wgmma reads {tile.dtype} along k only, and B lies as (k, columns)",
             "lay B as (columns, k) in shared memory",
         )
-    require_wgmma("get_wgmma_intrinsics", arch)
     if tile.rows < ROWS or tile.rows % ROWS:
         raise TransformError(
             "get_wgmma_intrinsics",
@@ -392,16 +389,6 @@ def get_wgmma_intrinsics(
         ),
         register_intrinsic(store, lambda: _store(tile, out, store_scope)),
     )
-
-
-def require_wgmma(who: str, arch: str | None) -> None:
-    """Refuse an architecture without wgmma, where one is given."""
-    if arch is None:
-        return
-    require_architecture(who, arch)
-    if arch != ARCHITECTURE:
-        advice = f"compile for {ARCHITECTURE}, or use mma.sync"
-        raise TransformError(who, f"{arch} has no wgmma", advice)
 
 
 def all_of(shape: tuple[int, ...]) -> tuple[slice, ...]:

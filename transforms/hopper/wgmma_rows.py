@@ -46,7 +46,6 @@ from .wgmma_intrinsics import (
     emit_descriptor,
     find_operand,
     get_tile_shape,
-    require_wgmma,
 )
 
 WARPS = ROWS // SIDE
@@ -125,11 +124,10 @@ def place_in_row(row: Any, column: Any) -> tuple[Any, ...]:
     return (column // SIDE, *place_in_fragment("C", row, column % SIDE, bits=32))
 
 
-def get_rows_intrinsic(product: RowsProduct, *, arch: str | None = None) -> str:
+def get_rows_intrinsic(product: RowsProduct) -> str:
     """The name of a product's intrinsic, registered.
 
-    Raises `TransformError` for types and tiles that wgmma does not multiply so, and for another
-    architecture than ``"sm_90a"``; without `arch` that is not asked.
+    Raises `TransformError` for types and tiles that wgmma does not multiply so.
     """
     who, tile = "get_rows_intrinsic", product.tile
     if product.dtype not in TYPES:
@@ -162,7 +160,6 @@ def get_rows_intrinsic(product: RowsProduct, *, arch: str | None = None) -> str:
             f"a swizzle of {product.swizzle_b} bytes divides",
             f"use a multiple of {SIDE}, or a narrower swizzle of B",
         )
-    require_wgmma(who, arch)
     return register_intrinsic(product.name, lambda: (_describe(product), _issue(product)))
 
 
@@ -328,7 +325,7 @@ def order_product(sch: Schedule, block: SBlockRV) -> ProductLoops:
 
 @transform
 @inlines
-def tensorize_warp_rows(sch: Schedule, block: SBlockRV, *, arch: str | None = None) -> str:
+def tensorize_warp_rows(sch: Schedule, block: SBlockRV) -> str:
     """Let wgmma multiply the 16 rows of a warp, together with those of three others.
 
     All columns and all steps of k are one group of instructions, and threads wait for it.
@@ -343,7 +340,7 @@ def tensorize_warp_rows(sch: Schedule, block: SBlockRV, *, arch: str | None = No
         another one; B that `stage_swizzled_at` staged, and A that it staged, or that `lay_in_quads`
         laid out; warps on threadIdx.z, as many as a multiple of four, with 8 by 4 lanes; readers
         and writers of fragments that `spread_over_quads` has spread, in one transform of your own;
-        ``sm_90a``, where `arch` is given
+        ``sm_90a``
     guarded: fragments that no other block reads as registers of its own
     """
     loops = get_own_loops(sch, block)[-3:]
@@ -357,7 +354,7 @@ def tensorize_warp_rows(sch: Schedule, block: SBlockRV, *, arch: str | None = No
     for loop in loops:
         require_serial(sch, loop)
     product = _read_product(sch, block, [constant(sch.get(loop).extent) or 0 for loop in loops])
-    name = get_rows_intrinsic(product, arch=arch)
+    name = get_rows_intrinsic(product)
     outer = sch.blockize(loops[0])
     sch.tensorize(outer, name)
     if product.begins:  # the instruction begins with zeros, which TVM would store before it too

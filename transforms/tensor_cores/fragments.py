@@ -129,9 +129,6 @@ ACCUMULATORS = {
     "float16": ("float32", "float16"),
     "int8": ("int32",),
 }
-ARCHITECTURES = {"float8_e4m3fn": 89, "float8_e5m2": 89}
-"""The first compute capability with the instruction where it is not 8.0."""
-FIRST_ARCHITECTURE = 80
 
 # TVM's printer leaves the type of the loaded elements out, unless it is told to put it first: the
 # text of a tensorized module would be another program.
@@ -164,15 +161,13 @@ def get_mma_intrinsics(
     out: str | None = None,
     transpose_b: bool = False,
     store_scope: str = "global",
-    arch: str | None = None,
     in_quads: bool = False,
 ) -> MmaIntrinsics:
     """The intrinsics for a type of operands, one of sums and one of results, registered.
 
     With `in_quads` the lanes of a warp are 8 on threadIdx.y by 4 on threadIdx.x: the four that
     share a row of the sums differ in threadIdx.x alone. Raises `TransformError` for types that
-    mma.sync does not multiply, and for an architecture, as ``"sm_75"``, that does not have the
-    instruction; without `arch` that is not asked.
+    mma.sync does not multiply.
     """
     if dtype not in PTX_TYPES:
         raise TransformError(
@@ -186,14 +181,6 @@ def get_mma_intrinsics(
             f"mma.sync does not sum products of {dtype} in {acc}",
             f"sum them in {' or '.join(ACCUMULATORS[dtype])}",
         )
-    if arch is not None:
-        needed = ARCHITECTURES.get(dtype, FIRST_ARCHITECTURE)
-        if require_architecture("get_mma_intrinsics", arch) < needed:
-            raise TransformError(
-                "get_mma_intrinsics",
-                f"{arch} has no mma.sync m16n8k{get_depth(tvm.DataType(dtype).bits)} of {dtype}",
-                f"compile for sm_{needed} or later, or use a recipe without tensor cores",
-            )
     out = out or acc
     bits = tvm.DataType(dtype).bits
     b_name = "b_transposed" if transpose_b else "b"
@@ -215,14 +202,6 @@ def get_mma_intrinsics(
         register(store, lambda: _store(acc, out, store_scope)),
         get_depth(bits),
     )
-
-
-def require_architecture(who: str, arch: str) -> int:
-    """The number of an architecture, 90 of ``"sm_90a"``; refuse what is none."""
-    digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())
-    if not arch.startswith("sm_") or not digits:
-        raise TransformError(who, f"arch={arch!r} is no architecture", 'give one, as "sm_80"')
-    return int(digits)
 
 
 def register_intrinsic(name: str, make: Callable[[], tuple[Any, Any]]) -> str:

@@ -269,7 +269,6 @@ def tensorize_fragments(
     zeros: SBlockRV,
     store: SBlockRV,
     *,
-    arch: str | None = None,
     tf32: bool = False,
 ) -> MmaIntrinsics:
     """Let tensor cores multiply fragments, by mma.sync, and ldmatrix load them.
@@ -284,8 +283,8 @@ def tensorize_fragments(
     requires: the block that `tile_in_fragments` returned, decomposed; `zeros`, the block that
         initializes it; two copies from ``shared.dyn`` memory into registers, of A and B; the one
         store of its result to ``global`` or ``shared.dyn`` memory, which converts at most; whole
-        fragments, without predicates; types that mma.sync multiplies, and an architecture that has
-        it, where `arch` is given; of float32 operands, which keep 10 bits of 23, `tf32`
+        fragments, without predicates; types that mma.sync multiplies; of float32 operands, which
+        keep 10 bits of 23, `tf32`
     guarded: fragments that no other block reads as registers of its own
     """
     require_product(sch, block, "tile_in_fragments")
@@ -323,7 +322,6 @@ def tensorize_fragments(
         out=str(result.dtype),
         transpose_b=is_transposed,
         store_scope=str(result.scope()),
-        arch=arch,
     )
     names = (intrinsics.load_a, intrinsics.load_b, intrinsics.store)
     for role, handle, name in zip("ABC", (*loads, store), names, strict=True):

@@ -266,8 +266,6 @@ def tensorize_in_quads(
     block: SBlockRV,
     loads: Sequence[SBlockRV],
     zeros: SBlockRV | None,
-    *,
-    arch: str | None = None,
 ) -> MmaIntrinsics:
     """Let tensor cores multiply fragments, of which some are in registers from the start.
 
@@ -326,7 +324,6 @@ def tensorize_in_quads(
         str(dtype),
         str(sch.get(block).writes[0].source.dtype),
         transpose_b=transposed,
-        arch=arch,
         in_quads=True,
     )
     names = {"A": intrinsics.load_a, "B": intrinsics.load_b}
