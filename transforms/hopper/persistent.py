@@ -12,13 +12,12 @@ bar".
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import tirx as T
-from tvm.tirx import AttrStmt, Evaluate, For, IfThenElse, IntImm, Not, SeqStmt
+from tvm.tirx import AttrStmt, Evaluate, For, IfThenElse, Not, SeqStmt, stmt_seq
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
@@ -29,7 +28,7 @@ from ..queries import get_enclosing_loops, get_loop_name
 from ..schedule import Int64, TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tir import constant, find_all, get_axis, is_among, list_allocated, replace_fields
-from .tma_loads import ROOM, Pipeline, join, require_one_pipeline
+from .tma_loads import ROOM, Pipeline, require_one_pipeline
 from .tma_tiles import (
     COMPUTES,
     COPIES,
@@ -148,22 +147,18 @@ def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> An
 
     turns = TileTurns.of(pipeline)
     turns.require_own_memory(kernel)
+    staging = list_allocated(pipeline.loop)
 
     def rewrite(loop: For) -> Any:
-        return join(turns.go_around(consumer)) if loop.loop_var.same_as(variable) else loop
+        return stmt_seq(*turns.go_around(consumer)) if loop.loop_var.same_as(variable) else loop
 
     def drop(block: SBlock) -> SBlock:
-        kept = [it for it in block.alloc_buffers if not is_lasting(it, pipeline)]
+        kept = [it for it in block.alloc_buffers if is_among(it, staging)]
         return replace_fields(block, alloc_buffers=kept) if block.alloc_buffers else block
 
     computed = structural_map(structural_map(kernel, (SBlock, drop)), (For, rewrite))
     tile = turns.end_tile(computed)
     return turns.go_through(pipeline.rounds.loop_over(tile, f"{variable.name}_tile", turns.turn))
-
-
-def is_lasting(buffer: Any, pipeline: Pipeline) -> bool:
-    """Whether a kernel's buffer is there in all rounds: all but those of the pipeline's body."""
-    return not is_among(buffer, list_allocated(pipeline.loop))
 
 
 def find_lasting(kernel: Any, pipeline: Pipeline) -> list[Any]:
@@ -173,8 +168,9 @@ def find_lasting(kernel: Any, pipeline: Pipeline) -> list[Any]:
     """
     if not pipeline.rounds.is_persistent:
         return []
-    lasting = [each for each in list_allocated(kernel) if is_lasting(each, pipeline)]
-    return [*lasting, *pipeline.rounds.buffers]
+    staging = list_allocated(pipeline.loop)
+    lasting = [each for each in list_allocated(kernel) if not is_among(each, staging)]
+    return [*lasting, *pipeline.rounds.counters]
 
 
 def measure_room(module: Any, name: str, stages: int) -> int:
@@ -195,17 +191,6 @@ def measure_room(module: Any, name: str, stages: int) -> int:
     return most
 
 
-def split_roles(pipeline: Pipeline, computes: Any, consumer: Any, producer: Any) -> list[Any]:
-    """Both roles under their condition; where blocks stay, marks for `NameBarriersOfRoles`."""
-    if not pipeline.rounds.is_persistent:
-        return [IfThenElse(computes, consumer, producer)]
-    threads = IntImm("int32", math.prod(count for _, count in pipeline.threads))
-    return [
-        AttrStmt(threads, COMPUTES, computes, consumer),
-        AttrStmt(threads, COPIES, computes, producer),
-    ]
-
-
 @prim_func_pass(opt_level=0, name="tirstep.NameBarriersOfRoles")
 def NameBarriersOfRoles(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Put roles of a persistent kernel under their condition, and name the barriers there.
@@ -218,36 +203,27 @@ def NameBarriersOfRoles(function: Any, *_: Any) -> Any:  # noqa: N802 - named li
     """
     if not any(node.attr_key == COMPUTES for node in find_all(function.body, AttrStmt)):
         return function
-    body = structural_map(function.body, (SeqStmt, _pair))
-    return function.with_body(structural_map(body, (AttrStmt, _choose)))
 
+    def name_barriers(role: Any) -> Any:
+        turns = [each.value for each in find_all(role.body, AttrStmt) if each.attr_key == TURN]
+        number = (turns[0] + BARRIER).astype("uint32") if turns else T.uint32(BARRIER)
+        named = Evaluate(T.ptx.bar.sync(number, T.uint32(constant(role.node))))
+        return structural_map(role.body, (Evaluate, lambda it: named if is_barrier(it) else it))
 
-def _pair(sequence: Any) -> Any:
-    """A sequence in which roles that follow one another are the two cases of one condition."""
-    parts: list[Any] = []
-    for part in sequence.seq:
-        before: Any = parts[-1] if parts else None
-        if _is_role(before, COMPUTES) and _is_role(part, COPIES):
-            parts[-1] = IfThenElse(before.value, _name_barriers(before), part.body)
-        else:
-            parts.append(part)
-    return sequence if len(parts) == len(sequence.seq) else join(parts)
+    def pair(sequence: Any) -> Any:  # roles that follow one another, as cases of one condition
+        parts: list[Any] = []
+        for part in sequence.seq:
+            before: Any = parts[-1] if parts else None
+            if [getattr(it, "attr_key", "") for it in (before, part)] == [COMPUTES, COPIES]:
+                parts[-1] = IfThenElse(before.value, name_barriers(before), part.body)
+            else:
+                parts.append(part)
+        return sequence if len(parts) == len(sequence.seq) else stmt_seq(*parts)
 
+    def choose(node: Any) -> Any:  # a role that stands alone
+        if node.attr_key == COMPUTES:
+            return IfThenElse(node.value, name_barriers(node), None)
+        return IfThenElse(Not(node.value), node.body, None) if node.attr_key == COPIES else node
 
-def _is_role(statement: Any, key: str) -> bool:
-    return isinstance(statement, AttrStmt) and statement.attr_key == key
-
-
-def _choose(node: Any) -> Any:
-    """A role that stands alone, under its condition."""
-    if node.attr_key == COMPUTES:
-        return IfThenElse(node.value, _name_barriers(node), None)
-    return IfThenElse(Not(node.value), node.body, None) if node.attr_key == COPIES else node
-
-
-def _name_barriers(role: Any) -> Any:
-    threads = constant(role.node)
-    turns = [each.value for each in find_all(role.body, AttrStmt) if each.attr_key == TURN]
-    number = (turns[0] + BARRIER).astype("uint32") if turns else T.uint32(BARRIER)
-    named = Evaluate(T.ptx.bar.sync(number, T.uint32(threads)))
-    return structural_map(role.body, (Evaluate, lambda it: named if is_barrier(it) else it))
+    body = structural_map(function.body, (SeqStmt, pair))
+    return function.with_body(structural_map(body, (AttrStmt, choose)))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
@@ -22,6 +21,7 @@ from tvm.ir import Call, Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import tirx as T
+from tvm.sym import Analyzer
 from tvm.tirx import (
     LT,
     Bind,
@@ -36,6 +36,7 @@ from tvm.tirx import (
     SeqStmt,
     Var,
     decl_buffer,
+    stmt_seq,
 )
 from tvm_ffi import structural_map
 
@@ -130,7 +131,32 @@ def prefetch_by_tma(
             f"iterations{f' with {in_flight} groups in flight' if in_flight else ''}",
             f"use {least} to {extent}" if extent > least else f"use {least}",
         )
-    shapes = [_measure_copy(sch, copy) for copy in copies]
+    shapes = []
+    for copy in copies:
+        block, name = sch.get(copy), get_sblock_name(sch, copy)
+        if constant(get_realize(sch, copy).predicate) != 1:
+            raise TransformError(
+                f"block '{name}' copies a part of its tile only, under a predicate",
+                "choose threads and vectors that divide the tile",
+            )
+        if not isinstance(block.body, BufferStore):
+            raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
+        if ALIGNMENT in block.annotations:
+            raise TransformError(
+                f"block '{name}' writes rows with padding in between, and the TMA writes them one "
+                "behind the other",
+                "leave the rows without padding, and exchange their chunks where banks conflict",
+            )
+        own, places, analyzer = find_own_places(sch, copy)
+        extents = {it: int(analyzer.const_int_bound(at).max_value) + 1 for it, at in places.items()}
+        shape = measure_copy(block, extents, is_swizzled=SWIZZLE in block.annotations, name=name)
+        runs = math.prod(constant(loop.extent) or 0 for loop in own)
+        if runs != shape.panels * math.prod(shape.box):
+            raise TransformError(
+                f"block '{name}' does not copy each element of its tile once",
+                "place a plain copy, or one that stage_fragments_at makes",
+            )
+        shapes.append(shape)
     used, most = 0, MAX_SHARED_BYTES[SCOPE] - ATOM  # which the mbarriers take
     for copy, shape in zip(copies, shapes, strict=True):
         size = sch.get(copy).writes[0].source.dtype.itemsize
@@ -259,36 +285,17 @@ def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
     return [extents[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in extents]
 
 
-def _measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:
-    """What a copy brings, all threads and iterations together."""
-    block, realize, name = sch.get(copy), get_realize(sch, copy), get_sblock_name(sch, copy)
-    if constant(realize.predicate) != 1:
-        raise TransformError(
-            f"block '{name}' copies a part of its tile only, under a predicate",
-            "choose threads and vectors that divide the tile",
-        )
-    if not isinstance(block.body, BufferStore):
-        raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
-    if ALIGNMENT in block.annotations:
-        raise TransformError(
-            f"block '{name}' writes rows with padding in between, and the TMA writes them one "
-            "behind the other",
-            "leave the rows without padding, and exchange their chunks where banks conflict",
-        )
-    own = [sch.get(loop) for loop in get_own_loops(sch, copy)]
-    analyzer = bind_ranges(own)
-    first = {loop.loop_var: loop.min for loop in own}
-    extents = {}
-    for iterator, value in zip(block.iter_vars, realize.iter_values, strict=True):
-        within = analyzer.simplify(value - substitute(value, first))
-        extents[iterator.var] = int(analyzer.const_int_bound(within).max_value) + 1
-    shape = measure_copy(block, extents, is_swizzled=SWIZZLE in block.annotations, name=name)
-    if math.prod(constant(loop.extent) or 0 for loop in own) != shape.panels * math.prod(shape.box):
-        raise TransformError(
-            f"block '{name}' does not copy each element of its tile once",
-            "place a plain copy, or one that stage_fragments_at makes",
-        )
-    return shape
+def find_own_places(sch: Schedule, block: SBlockRV) -> tuple[list[For], dict[Var, Any], Analyzer]:
+    """A block's own loops, where its iterators are in them from their first iterations on, and an
+    analyzer that knows their ranges.
+    """
+    realize, own = get_realize(sch, block), [sch.get(loop) for loop in get_own_loops(sch, block)]
+    analyzer, first = bind_ranges(own), {loop.loop_var: loop.min for loop in own}
+    places = {
+        iterator.var: analyzer.simplify(value - substitute(value, first))
+        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    }
+    return own, places, analyzer
 
 
 READ = 1
@@ -301,90 +308,94 @@ ROOM = 128
 that."""
 
 
-@dataclass
 class Pipeline:
-    """A loop whose tiles the TMA copies.
+    """A loop in the body of a function, annotated by `prefetch_by_tma`, whose tiles the TMA copies.
 
     Attributes
     ----------
-    tiles : of the copies, with buffers of one stage
-    rest : what the loop computes
-    block : that allocates the tiles, around the loop's body
     threads : as `find_threads`
-    first_map : the number of its first tensor map
     parameters : of the function
     rounds : in which a thread block goes through tiles
+    block : that allocates the tiles, around the loop's body
+    tiles : of the copies, with buffers of one stage
+    rest : what the loop computes
+    others : the buffers that the loop's body allocates beside the tiles
+    producers, registers : threads of warps with roles that copy, and registers of a thread of
+        theirs and of the others
+    warps : that compute, of all warpgroups that take tiles in turn
+    staged : the buffers of all stages, in dynamic memory: CUDA aligns static ones to 64 bytes only
+    notes : what others say of the loop
     """
 
-    loop: For
-    stages: int
-    tiles: list[TmaTile]
-    rest: list[Any]
-    block: SBlock
-    threads: list[tuple[Any, int]]
-    first_map: int
-    parameters: list[Any]
-    rounds: GridRounds
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         loop: For,
+        body: Any,
         threads: list[tuple[Any, int]],
-        first_map: int,
         parameters: list[Any],
-        body: Any = None,
-    ) -> Pipeline:
-        """The pipeline of a loop that `prefetch_by_tma` annotated, in the body of a function."""
+        first_map: int,
+    ) -> None:
         block = loop.body.block if isinstance(loop.body, SBlockRealize) else None
         parts = list(block.body.seq) if block and isinstance(block.body, SeqStmt) else []
-        copies = [part for part in parts if _find_copy(part) is not None]
+        copies = [part for part in parts if _find_copies(part)]
         if block is None or not copies or parts[: len(copies)] != copies:
             raise TransformError(
                 f"loop '{loop.loop_var.name}' has no copies first, of buffers of its own",
                 "lower the module as prefetch_by_tma left it",
             )
-        tiles = [_read(copy, threads) for copy in copies]
-        stages = int(loop.annotations[TMA_STAGES])
-        rest = parts[len(copies) :]
-        rounds = GridRounds.of(loop, body)
-        return cls(loop, stages, tiles, rest, block, threads, first_map, parameters, rounds)
-
-    def __post_init__(self) -> None:
-        self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
-        self.overlaps = TMA_OVERLAP in self.loop.annotations
-        self.alternates = TMA_PINGPONG in self.loop.annotations
-        self.blocks = int(self.loop.annotations.get(TMA_BLOCKS, 1))
-        # A buffer of several stages, in dynamic memory: CUDA aligns static arrays to 64 bytes only.
+        self.loop, self.threads, self.parameters, self.block = loop, threads, parameters, block
+        self.rounds, self.rest = GridRounds(loop, body), parts[len(copies) :]
+        notes = loop.annotations
+        self.stages = int(notes[TMA_STAGES])
+        self.in_flight, self.blocks = (
+            int(notes.get(TMA_IN_FLIGHT, 0)),
+            int(notes.get(TMA_BLOCKS, 1)),
+        )
+        self.overlaps, self.alternates = TMA_OVERLAP in notes, TMA_PINGPONG in notes
+        self.producers, *self.registers = map(int, notes.get(TMA_ROLES, (0, 0, 0)))
+        self.warps = math.prod(count for _, count in threads) * self.rounds.turns // WARP
+        self.tiles = [self._read(copy) for copy in copies]
         targets = [tile.target for tile in self.tiles]
+        self.others = [it for it in block.alloc_buffers if not is_among(it, targets)]
         self.staged = [
             decl_buffer((self.stages, *it.shape), it.dtype, str(it.name), scope=SCOPE)
             for it in targets
         ]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
-        self.maps = [
-            Var(f"tensor_map_{self.first_map + at}", T.handle("tensormap").ty)
-            for at in range(len(self.tiles))
-        ]
+        numbers = range(first_map, first_map + len(targets))
+        self.maps = [Var(f"tensor_map_{at}", T.handle("tensormap").ty) for at in numbers]
+        self.notes = {key: it for key, it in notes.items() if not str(key).startswith(TMA_PREFIX)}
 
-    @property
-    def notes(self) -> dict[str, Any]:
-        """What others say of the loop."""
-        notes = self.loop.annotations.items()
-        return {key: value for key, value in notes if not str(key).startswith(TMA_PREFIX)}
-
-    def make_tensor_maps(self) -> list[Any]:
-        """What the host does before the kernel: two statements for each tensor."""
-        pairs = zip(self.maps, self.tiles, strict=True)
-        return [each for variable, tile in pairs for each in make_tensor_map(variable, tile)]
+    def _read(self, copy: Any) -> TmaTile:
+        """The tile of a copy, under loops of its own and over threads."""
+        block = _find_copies(copy)[0]
+        store = find_all(block.body, BufferStore)[0]
+        inner = [*(it.loop_var for it in find_all(copy, For)), *(axis for axis, _ in self.threads)]
+        load = store.value.args[1] if is_choice(store.value) else store.value
+        shape = CopyShape.of_list(block.annotations[TMA_COPY])
+        tile = find_tile(load.source, store.buffer, load.indices, shape, inner)
+        whole = math.prod(constant(extent) or 1 for extent in store.buffer.shape)
+        if tile.bytes != whole * tile.target.dtype.itemsize:
+            raise TransformError(
+                f"'{tile.target.name}' has {whole} elements, and block '{block.name_hint}' copies "
+                f"{tile.bytes} bytes",
+                "lower the module as prefetch_by_tma left it",
+            )
+        return tile
 
     def lower(self) -> Any:
         """The pipeline in which all threads wait and compute, and one of them copies."""
-        ahead = self.stages - 1 - self.in_flight
-        first = [part for step in range(ahead) if (part := self._copy_within(step)) is not None]
-        step, computed = self.loop.loop_var, self.compute()
+        ahead, step = self.stages - 1 - self.in_flight, self.loop.loop_var
+        # A loop that ends at a mask has another number of iterations in each block.
+        extent, first = self.loop.extent, list[Any]()
+        count = constant(extent)
+        for at in range(ahead if count is None else min(ahead, count)):
+            copy = self.copy(at)
+            is_there = LT(IntImm("int32", at), extent)
+            first.append(IfThenElse(is_there, copy, None) if count is None else copy)
+        computed = self.compute()
         copy = if_elected(self.threads, [self.copy(step + ahead)])
-        following = IfThenElse(LT(step + ahead, self.loop.extent), copy, None)
+        following = IfThenElse(LT(step + ahead, extent), copy, None)
         fence = self.fence_loads(computed)
         body = [
             *self.initialize([1] * self.stages),
@@ -406,9 +417,9 @@ class Pipeline:
         sources = [tile.source for tile in self.tiles]
         made = [source for source in sources if not is_among(source, self.parameters)]
         made += [buffer for buffer in others if str(buffer.scope()).startswith("shared")]
-        body = join([body, *(Evaluate(buffer.access_ptr(READ)) for buffer in made)])
-        others = [*others, *(self.find_others() if self.overlaps else [])]
-        buffers = [*self.staged, self.barriers, *others]
+        body = stmt_seq(body, *(Evaluate(buffer.access_ptr(READ)) for buffer in made))
+        own = self.others if self.overlaps else []
+        buffers = [*self.staged, self.barriers, *others, *own]
         return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
 
     def initialize(self, counts: list[int]) -> list[Any]:
@@ -463,9 +474,20 @@ class Pipeline:
 
     def compute(self) -> list[Any]:
         """What an iteration computes, with its stage."""
-        stages = dict(zip((tile.target for tile in self.tiles), self.staged, strict=True))
         stage = FloorMod(self.count(self.loop.loop_var), self.stages)
-        return [use_stage(part, stages, stage) for part in drop_fences(self.rest)]
+        parts = [*drop_fences(self.rest)]
+        for tile, made in zip(self.tiles, self.staged, strict=True):
+            size = math.prod(constant(extent) or 1 for extent in tile.target.shape)
+            for at, part in enumerate(parts):
+                parts[at] = redirect(
+                    part,
+                    tile.target,
+                    made,
+                    index=lambda indices: [stage, *indices],
+                    cover=lambda region: [Range.from_min_extent(stage, 1), *region],
+                    offset=stage * size,
+                )
+        return parts
 
     def fence_loads(self, computed: list[Any]) -> list[Any]:
         """Behind loads of tiles, which a bulk copy of another proxy may overwrite next.
@@ -475,32 +497,19 @@ class Pipeline:
         reads = any(_reads(part, buffer) for part in computed for buffer in self.staged)
         return [make_proxy_fence()] if reads else []
 
-    def find_others(self) -> list[Any]:
-        """The buffers that the loop's body allocates beside the tiles."""
-        own = [tile.target for tile in self.tiles]
-        return [buffer for buffer in self.block.alloc_buffers if not is_among(buffer, own)]
-
     def loop_over(self, statements: list[Any]) -> For:
         """The loop, with other statements in its body and without the tiles' buffers."""
         name, body, loop = self.block.name_hint, SeqStmt(statements), self.loop
-        block = SBlock([], [], [], name, body, alloc_buffers=self.find_others())
+        block = SBlock([], [], [], name, body, alloc_buffers=self.others)
         realized = SBlockRealize([], True, block)
         return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, self.notes)
 
-    def _copy_within(self, step: int) -> Any:
-        """The copies of one of the first iterations; None where there are not so many.
-
-        A loop that ends at a mask has another number of iterations in each block.
-        """
-        count = constant(self.loop.extent)
-        if count is None:
-            return IfThenElse(LT(IntImm("int32", step), self.loop.extent), self.copy(step), None)
-        return self.copy(step) if step < count else None
-
     def copy(self, step: Any) -> Any:
         """Announce the bytes of an iteration's tiles, and issue their copies."""
-        is_known = isinstance(step, int)
-        stage = step % self.stages if is_known else FloorMod(self.count(step), self.stages)
+        if isinstance(step, int):
+            stage, value = step % self.stages, IntImm("int32", step)
+        else:
+            stage, value = FloorMod(self.count(step), self.stages), step
         arrived = self.point_to(stage)
         total = sum(tile.bytes for tile in self.tiles)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
@@ -508,7 +517,7 @@ class Pipeline:
             size = math.prod(tile.box)
             for panel in range(tile.panels):
                 start = tile.get_start(panel)
-                start = [substitute_step(index, self.loop.loop_var, step) for index in start]
+                start = [substitute(index, {self.loop.loop_var: value}) for index in start]
                 place = stage * (size * tile.panels) + panel * size
                 target = buffer.access_ptr(READ, offset=place, extent=size)
                 load, described = T.ptx[_LOAD.format(len(start))], T.address_of(variable)
@@ -535,36 +544,11 @@ def if_elected(
 
 def if_one_lane(statements: list[Any]) -> IfThenElse:
     """Statements that one lane of each warp runs, of warps all of whose lanes are there."""
-    return IfThenElse(T.cuda.elect_sync() != T.uint32(0), join(statements), None)
+    return IfThenElse(T.cuda.elect_sync() != T.uint32(0), stmt_seq(*statements), None)
 
 
-def join(statements: list[Any]) -> Any:
-    """One statement after the other."""
-    return SeqStmt(statements) if len(statements) > 1 else statements[0]
-
-
-def _find_copy(part: Any) -> SBlock | None:
-    blocks = [block for block in find_all(part, SBlock) if TMA_COPY in block.annotations]
-    return blocks[0] if blocks else None
-
-
-def _read(part: Any, threads: list[tuple[Any, int]]) -> TmaTile:
-    """The tile of a copy, under loops of its own and over threads."""
-    block = _find_copy(part)
-    assert block is not None
-    store = find_all(block.body, BufferStore)[0]
-    inner = [loop.loop_var for loop in find_all(part, For)] + [axis for axis, _ in threads]
-    load = store.value.args[1] if is_choice(store.value) else store.value
-    shape = CopyShape.of_list(block.annotations[TMA_COPY])
-    tile = find_tile(load.source, store.buffer, load.indices, shape, inner)
-    whole = math.prod(constant(extent) or 1 for extent in store.buffer.shape)
-    if tile.bytes != whole * tile.target.dtype.itemsize:
-        raise TransformError(
-            f"'{tile.target.name}' has {whole} elements, and block '{block.name_hint}' copies "
-            f"{tile.bytes} bytes",
-            "lower the module as prefetch_by_tma left it",
-        )
-    return tile
+def _find_copies(part: Any) -> list[SBlock]:
+    return [block for block in find_all(part, SBlock) if TMA_COPY in block.annotations]
 
 
 def make_proxy_fence() -> Evaluate:
@@ -598,12 +582,6 @@ def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:
     return [Bind(variable, T.tvm_stack_alloca("tensormap", 1)), Evaluate(encode)]
 
 
-def substitute_step(index: Any, variable: Any, step: Any) -> Any:
-    """An index in another iteration."""
-    value = IntImm("int32", step) if isinstance(step, int) else step
-    return structural_map(index, (Var, lambda node: value if node.same_as(variable) else node))
-
-
 def drop_fences(parts: list[Any]) -> list[Any]:
     """Statements without the fences of the asynchronous proxy, and the barriers behind these.
 
@@ -623,23 +601,9 @@ def drop_fences(parts: list[Any]) -> list[Any]:
             for at, part in enumerate(each)
             if at not in dropped or not (is_proxy_fence(part) or is_barrier(part))
         ]
-        return join(kept) if fences and kept else sequence
+        return stmt_seq(*kept) if fences and kept else sequence
 
     return [structural_map(part, (SeqStmt, rewrite)) for part in parts]
-
-
-def use_stage(statement: Any, stages: dict[Any, Any], stage: Any) -> Any:
-    """A statement that uses one stage of buffers that have several now."""
-    for buffer, made in stages.items():
-        statement = redirect(
-            statement,
-            buffer,
-            made,
-            index=lambda indices: [stage, *indices],
-            cover=lambda region: [Range.from_min_extent(stage, 1), *region],
-            offset=stage * math.prod(constant(extent) or 1 for extent in buffer.shape),
-        )
-    return statement
 
 
 def _reads(statement: Any, buffer: Any) -> bool:

@@ -53,13 +53,12 @@ from tvm_ffi import structural_map
 from ..enumeration import try_iterations
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..pass_options import set_pipeline
-from ..queries import find_epilogue, get_own_loops, get_realize, get_sblock_name
+from ..queries import find_epilogue, get_realize, get_sblock_name
 from ..rewriting import cover_all, edit_loop, exchange, open_loops, replace_blocks
 from ..schedule import TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tensor_cores.mma_tiles import SharedStore, require_tile_loops, write_in_rows
 from ..tir import (
-    bind_ranges,
     constant,
     find_all,
     get_axis,
@@ -74,6 +73,7 @@ from ..tir import (
 )
 from .tma_loads import (
     READ,
+    find_own_places,
     if_elected,
     make_barrier,
     make_proxy_fence,
@@ -267,13 +267,7 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
             f"block '{name}' does more than to copy a tile in its own type",
             "convert, add and compute in registers before, with store_through_tiles",
         )
-    realize, own = get_realize(sch, write), [sch.get(loop) for loop in get_own_loops(sch, write)]
-    first = {loop.loop_var: loop.min for loop in own}
-    analyzer = bind_ranges(own)
-    places = {
-        iterator.var: analyzer.simplify(value - substitute(value, first))
-        for iterator, value in zip(block.iter_vars, realize.iter_values, strict=True)
-    }
+    realize, (own, places, analyzer) = get_realize(sch, write), find_own_places(sch, write)
     # Conditions of a block's own loops alone go beyond its tile, say; others may be no more than
     # that an iterator does not go beyond its domain.
     variables = [loop.loop_var for loop in own]

@@ -7,7 +7,6 @@ indices and makes its own pipelines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from tvm.ir import Call, TensorLoad
@@ -27,6 +26,7 @@ from tvm.tirx import (
     SeqStmt,
     Var,
     decl_buffer,
+    stmt_seq,
 )
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
@@ -35,12 +35,12 @@ from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import WARP, count_registers
 from ..passes.barriers import is_barrier
-from ..rewriting import edit_loop
+from ..rewriting import edit_loop, exchange
 from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_elements, get_loops_around, replace_fields
-from .persistent import find_lasting, go_through_tiles, split_roles
-from .tma_loads import Pipeline, if_elected, if_one_lane, join
-from .tma_tiles import TMA_ROLES, TMA_STAGES
+from .persistent import find_lasting, go_through_tiles
+from .tma_loads import Pipeline, if_elected, if_one_lane, make_tensor_map
+from .tma_tiles import COMPUTES, COPIES, TMA_ROLES, TMA_STAGES
 from .warp_turns import run_in_turns, run_overlapped
 
 MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
@@ -57,22 +57,22 @@ def LowerTmaPipelines(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
         mbarrier[0 .. stages - 1]; copy A[0 .. stages - 2]; for k: wait for mbarrier[k % stages];
         barrier; copy A[k + stages - 1]; compute(A_shared[k % stages]))``
     """
-    annotated = [loop for loop in find_all(function.body, For) if TMA_STAGES in loop.annotations]
-    loops = [loop for loop in annotated if find_threads(function.body, loop)]
-    maps: list[Any] = []
-    body = function.body
-    for loop in loops:
-        threads = find_threads(function.body, loop)
+    body, maps, has_roles = function.body, list[Any](), False
+    for loop in find_all(body, For):
+        threads = find_threads(function.body, loop) if TMA_STAGES in loop.annotations else []
+        if not threads:
+            continue
         parameters = list(function.params)
-        pipeline = Pipeline.of(loop, threads, len(maps) // 2, parameters, function.body)
-        maps += pipeline.make_tensor_maps()
+        pipeline = Pipeline(loop, function.body, threads, parameters, len(maps) // 2)
+        for variable, tile in zip(pipeline.maps, pipeline.tiles, strict=True):
+            maps += make_tensor_map(variable, tile)
         if TMA_ROLES in loop.annotations:
-            body = give_roles(body, pipeline)
+            body, has_roles = give_roles(body, pipeline), True
         else:
-            body = replace_loop(body, loop, pipeline.lower())
-    if not loops:
+            body = exchange(body, loop, pipeline.lower())
+    if not maps:
         return function
-    if any(TMA_ROLES in loop.annotations for loop in loops):
+    if has_roles:
         # A statement whose arrays in registers have no dimension of which all threads use the first
         # element alone, as those of the intrinsics of wgmma have.
         # CUDA would otherwise keep arrays under the condition of a role in local memory, as long as
@@ -102,14 +102,6 @@ def _points_into(call: Call, buffer: Any) -> bool:
     return any(load.source.same_as(buffer) for load in find_all(call, TensorLoad))
 
 
-def replace_loop(body: Any, loop: For, made: Any) -> Any:
-    """A statement with another one in a loop's place."""
-    variable = loop.loop_var
-    return structural_map(
-        body, (For, lambda node: made if node.loop_var.same_as(variable) else node)
-    )
-
-
 def put_at_root(body: Any, statements: list[Any]) -> Any:
     """Statements of the host before all others of a function."""
     if not isinstance(body, SBlockRealize):
@@ -134,12 +126,11 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     The thread axis that grows has those warps at its end. All other statements of the kernel are
     for the others alone, and stand under a condition each, so that barriers stand outside of it.
     """
-    producers, *registers = map(int, pipeline.loop.annotations[TMA_ROLES])
     variable, extent = pipeline.threads[-1]
     inner = math.prod(count for _, count in pipeline.threads[:-1])
-    if producers % inner:
+    if pipeline.producers % inner:
         raise TransformError(
-            f"{producers} threads more do not divide into rows of {inner}",
+            f"{pipeline.producers} threads more do not divide into rows of {inner}",
             "bind threadIdx.x to a divisor of 32",
         )
     extent *= pipeline.rounds.turns
@@ -155,14 +146,14 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
-            kernel = _guard(loop.body, pipeline, computes, registers)
+            kernel = _guard(loop.body, pipeline, computes)
             if pipeline.blocks != 1:  # a multiprocessor has several at once: __launch_bounds__
                 several = IntImm("int32", pipeline.blocks)
                 kernel = AttrStmt(IntImm("int32", 0), MIN_BLOCKS, several, kernel)
             others = find_lasting(loop.body, pipeline)
             loop = edit_loop(loop, body=pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
-            return edit_loop(loop, extent=IntImm("int32", extent + producers // inner))
+            return edit_loop(loop, extent=IntImm("int32", extent + pipeline.producers // inner))
         blocks = pipeline.rounds.find_extent(loop)
         return loop if blocks is None else edit_loop(loop, extent=IntImm("int32", blocks))
 
@@ -175,24 +166,18 @@ def _count_arrivals(pipeline: Pipeline) -> list[int]:
     Those of full stages come first, then those of empty ones, at which warps arrive, and that of
     registers that move.
     """
-    stages, warps = pipeline.stages, _count_warps(pipeline)
-    moving = [warps] if int(pipeline.loop.annotations[TMA_ROLES][1]) else []
+    stages, warps = pipeline.stages, pipeline.warps
+    moving = [warps] if pipeline.registers[0] else []
     each = warps // pipeline.rounds.turns  # of those that compute a tile
     return [*[1] * stages, *[each] * stages, *moving]
 
 
-def _count_warps(pipeline: Pipeline) -> int:
-    """The warps that compute."""
-    threads = math.prod(count for _, count in pipeline.threads)
-    return threads * pipeline.rounds.turns // WARP
-
-
-def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[int]) -> Any:
+def _guard(statement: Any, pipeline: Pipeline, computes: Any) -> Any:
     """A statement around the pipeline, whose parts are for the warps that compute alone."""
     if pipeline.rounds.is_persistent:
-        return SeqStmt(_run_with_roles(pipeline, computes, registers, statement))
+        return SeqStmt(_run_with_roles(pipeline, computes, statement))
     if isinstance(statement, For) and statement.loop_var.same_as(pipeline.loop.loop_var):
-        return SeqStmt(_run_with_roles(pipeline, computes, registers))
+        return SeqStmt(_run_with_roles(pipeline, computes))
     loops = find_all(statement, For)
     if not any(loop.loop_var.same_as(pipeline.loop.loop_var) for loop in loops):
         # All warps may compute in a thread's own registers, if a statement does nothing but that;
@@ -201,89 +186,79 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[in
         is_own = not find_all(statement, Call) and scopes <= {"local"}
         return statement if is_own else IfThenElse(computes, statement, None)
     if isinstance(statement, SBlockRealize):
-        inner = _guard(statement.block.body, pipeline, computes, registers)
+        inner = _guard(statement.block.body, pipeline, computes)
         block = replace_fields(statement.block, body=inner)
         return SBlockRealize(statement.iter_values, statement.predicate, block)
     if isinstance(statement, SeqStmt):
-        return SeqStmt([_guard(each, pipeline, computes, registers) for each in statement.seq])
+        return SeqStmt([_guard(each, pipeline, computes) for each in statement.seq])
     raise TransformError(
         f"loop '{pipeline.loop.loop_var.name}' stands in a statement of another kind",
         "give roles to warps where the loop over tiles is the kernel's outermost one",
     )
 
 
-def _run_with_roles(
-    pipeline: Pipeline, computes: Any, registers: list[int], kernel: Any = None
-) -> list[Any]:
+def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> list[Any]:
     """The pipeline between its mbarriers, in which each role does its own.
 
     Where a thread block goes through tiles, both roles do all of the kernel.
     """
+    loop, rounds, late = pipeline.loop, pipeline.rounds, pipeline.in_flight
     computed = pipeline.compute()
     require_no_barrier(computed, pipeline)
     loads = pipeline.fence_loads(computed)
 
-    def release(done: Any) -> list[Any]:
-        empty = _point_to_empty(pipeline, done)
-        return [*loads, *_arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](empty))]
+    def find_empty(step: Any) -> Any:
+        return pipeline.point_to(FloorMod(pipeline.count(step), pipeline.stages) + pipeline.stages)
 
-    consumer = _consume(pipeline, computed, release)
+    def release(done: Any) -> list[Any]:
+        arrive = T.ptx["mbarrier.arrive.shared.b64"](find_empty(done))
+        return [*loads, *_arrive_by_warps(arrive)]
+
+    # Wait for tile after tile, compute, and release its stage.
+    if pipeline.overlaps:
+        consumer = run_overlapped(pipeline, release)
+    elif pipeline.alternates:
+        consumer = run_in_turns(pipeline, release)
+    else:
+        done = release(loop.loop_var - late)
+        if late:  # the groups behind may still read their tiles
+            done = [IfThenElse(GE(loop.loop_var, IntImm("int32", late)), stmt_seq(*done), None)]
+        iterations = pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done])
+        consumer = [iterations, *pipeline.wait_for_groups()]
     # One lane copies tile after tile, each to a stage that is empty: at first all of them are.
-    loop = pipeline.loop
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
-    # Wait until the stage of a step is empty, which it is in the first round.
     free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
-    until_empty = Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
+    until_empty = Evaluate(T.cuda.mbarrier_wait(find_empty(step), free))
     body = SeqStmt([until_empty, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
-    tile = join([copies, *pipeline.rounds.end_tile()])
-    tiles = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
-    copier = _count_warps(pipeline) * WARP
-    producer = [if_elected(pipeline.threads, [tiles], first=copier)]
-    if pipeline.rounds.is_persistent:
-        consumer = [*pipeline.fence_others(), *consumer]
-        late = pipeline.in_flight
-        consumer += [
-            *[each for at in range(late) for each in release(pipeline.loop.extent - late + at)],
-            *pipeline.rounds.end_tile(),
-        ]
+    tile = stmt_seq(copies, *rounds.end_tile())
+    tiles = rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
+    producer = [if_elected(pipeline.threads, [tiles], first=pipeline.warps * WARP)]
+    if rounds.is_persistent:
+        left = [each for at in range(late) for each in release(loop.extent - late + at)]
+        consumer = [*pipeline.fence_others(), *consumer, *left, *rounds.end_tile()]
         consumer = [go_through_tiles(kernel, pipeline, consumer)]
-    if registers[0]:
+    if pipeline.registers[0]:
         # Who copies takes registers again when those who compute have given back theirs: taken
         # earlier, by warps that have nothing to copy, they would be missing to those who compute,
         # for ever.
         less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
-        producers = int(pipeline.loop.annotations[TMA_ROLES][0])
-        first = count_registers((_count_warps(pipeline) * WARP + producers) * pipeline.blocks)
+        few, many = pipeline.registers
+        first = count_registers((pipeline.warps * WARP + pipeline.producers) * pipeline.blocks)
         given_back = pipeline.point_to(2 * pipeline.stages)
         arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
         wait = T.cuda.mbarrier_wait(given_back, 0)
-        producer = [Evaluate(less(registers[0])), *producer, Evaluate(wait), Evaluate(more(first))]
-        consumer = [
-            Evaluate(more(registers[1])),
-            *consumer,
-            Evaluate(less(first)),
-            *_arrive_by_warps(arrive),
-        ]
-    split = split_roles(pipeline, computes, join(consumer), join(producer))
-    split, counts = [*pipeline.rounds.begin(), *split], _count_arrivals(pipeline)
+        producer = [Evaluate(less(few)), *producer, Evaluate(wait), Evaluate(more(first))]
+        back = [Evaluate(less(first)), *_arrive_by_warps(arrive)]
+        consumer = [Evaluate(more(many)), *consumer, *back]
+    does, does_not = stmt_seq(*consumer), stmt_seq(*producer)
+    split = [*rounds.begin(), IfThenElse(computes, does, does_not)]
+    if rounds.is_persistent:  # marks for `NameBarriersOfRoles`
+        threads = IntImm("int32", math.prod(count for _, count in pipeline.threads))
+        roles = ((COMPUTES, does), (COPIES, does_not))
+        split[-1:] = [AttrStmt(threads, key, computes, each) for key, each in roles]
+    counts = _count_arrivals(pipeline)
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
-
-
-def _consume(
-    pipeline: Pipeline, computed: list[Any], release: Callable[[Any], list[Any]]
-) -> list[Any]:
-    """Wait for tile after tile, compute, and release its stage."""
-    if pipeline.overlaps:
-        return run_overlapped(pipeline, release)
-    if pipeline.alternates:
-        return run_in_turns(pipeline, release)
-    step, late = pipeline.loop.loop_var, pipeline.in_flight
-    done = release(step - late)
-    if late:  # the groups behind may still read their tiles
-        done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
-    loop = pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done])
-    return [loop, *pipeline.wait_for_groups()]
 
 
 def _arrive_by_warps(arrive: Any) -> list[Any]:
@@ -298,7 +273,3 @@ def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
             f"loop '{pipeline.loop.loop_var.name}' has a barrier of all threads",
             "give roles to warps where nothing but bulk copies stores to shared memory",
         )
-
-
-def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:
-    return pipeline.point_to(FloorMod(pipeline.count(step), pipeline.stages) + pipeline.stages)

@@ -30,7 +30,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm.ir import Call
 from tvm.s_tir import SBlock, Schedule
@@ -48,6 +48,7 @@ from tvm.tirx import (
     IntImm,
     SeqStmt,
     Var,
+    stmt_seq,
 )
 from tvm_ffi import structural_map
 
@@ -59,7 +60,7 @@ from ..passes.barriers import SHARED
 from ..queries import get_enclosing_kernel, get_loop_name
 from ..schedule import Int64, TransformError, transform
 from ..tir import constant, find_all, get_axis, get_elements, is_among, number_threads, substitute
-from .tma_loads import Pipeline, get_thread_extents, join, require_one_pipeline, require_registers
+from .tma_loads import Pipeline, get_thread_extents, require_one_pipeline, require_registers
 from .tma_tiles import (
     TMA_BLOCKS,
     TMA_COPY,
@@ -254,7 +255,7 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     The first iteration has its own first group, and the last one its own last group.
     """
     first, *between, last = pipeline.compute()
-    counters = pipeline.rounds.buffers
+    counters = pipeline.rounds.counters
     own = [each for each in find_registers(last) if not is_among(each, counters)]
     require_independent(find_registers(first), own, pipeline.loop.loop_var.name)
     step = pipeline.loop.loop_var
@@ -266,12 +267,12 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     def at(value: Any, statements: list[Any]) -> list[Any]:
         return [substitute(each, {step: value}) for each in statements]
 
-    wait, turns = pipeline.wait_for_tile(), PingPong.of(pipeline)
+    wait, turns = pipeline.wait_for_tile(), take_turns(pipeline)
     zero = IntImm("int32", 0)
     body = [
-        *at(ahead, [wait, *turns.begin_turn(), _drop_wait(first)]),
+        *at(ahead, [wait, *turns.begin, _drop_wait(first)]),
         _drop_wait(last),
-        *turns.end_turn(),
+        *turns.end,
         _wait_for_groups(1),
         *at(ahead, between[:kept]),
         _wait_for_groups(0),
@@ -279,10 +280,10 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
         *at(ahead, between[kept:]),
     ]
     loop = pipeline.loop
-    turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, join(body), None, pipeline.notes)
+    turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, stmt_seq(*body), None, pipeline.notes)
     end = loop.extent - 1
-    begin = [*turns.open(), *at(zero, [wait, first, *between])]
-    return [*begin, turned, *at(end, [last]), *done(end), *turns.close()]
+    begin = [*turns.open, *at(zero, [wait, first, *between])]
+    return [*begin, turned, *at(end, [last]), *done(end), *turns.close]
 
 
 def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[Any]:
@@ -291,19 +292,18 @@ def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[A
     A turn is the last products of an iteration and the first ones of the next.
     """
     first, *between, last = pipeline.compute()
-    turns = PingPong.of(pipeline)
+    turns = take_turns(pipeline)
     body = [
         pipeline.wait_for_tile(),
         _drop_wait(first),
-        *turns.end_turn(),
+        *turns.end,
         _wait_for_groups(0),
         *between,
-        *turns.begin_turn(),
+        *turns.begin,
         last,
         *done(pipeline.loop.loop_var),
     ]
-    begin = [*turns.open(), *turns.begin_turn()]
-    return [*begin, pipeline.loop_over(body), *turns.end_turn(), *turns.close()]
+    return [*turns.open, *turns.begin, pipeline.loop_over(body), *turns.end, *turns.close]
 
 
 def require_independent(first: list[Any], last: list[Any], name: str) -> None:
@@ -321,7 +321,7 @@ def _drop_wait(statement: Any) -> Any:
 
     def rewrite(sequence: Any) -> Any:
         kept = [part for part in sequence.seq if not _is_wait(part)]
-        return sequence if len(kept) == len(sequence.seq) else join(kept)
+        return sequence if len(kept) == len(sequence.seq) else stmt_seq(*kept)
 
     return structural_map(statement, (SeqStmt, rewrite))
 
@@ -348,47 +348,32 @@ BOTH = 2 * WARPGROUP
 """Threads that complete a barrier: those that wait, and those that let them go on."""
 
 
-@dataclass(frozen=True)
-class PingPong:
-    """The turns of a pipeline's warpgroups; nothing at all where they take none.
+class PingPong(NamedTuple):
+    """What warpgroups that take turns do, in front of all turns, of each, behind each and all."""
 
-    Attributes
-    ----------
-    groups : how many warpgroups take turns; 1 for no turns
-    number : of the warpgroup that a thread is in
+    open: list[Any]
+    begin: list[Any]
+    end: list[Any]
+    close: list[Any]
+
+
+def take_turns(pipeline: Pipeline) -> PingPong:
+    """The turns that `alternate_warpgroups` asked for; nothing at all where there are none.
+
+    The first warpgroup may begin; each waits until the one before has issued its products, and then
+    lets the next one go on; behind all turns no arrival is left over.
     """
-
-    groups: int
-    number: Any
-
-    @classmethod
-    def of(cls, pipeline: Pipeline) -> PingPong:
-        """The turns of the warpgroups that compute, where `alternate_warpgroups` asked for them."""
-        groups = math.prod(count for _, count in pipeline.threads) // WARPGROUP
-        number, analyzer = number_threads(pipeline.threads)
-        number = analyzer.simplify(FloorDiv(number, WARPGROUP))
-        return cls(groups if pipeline.alternates else 1, number)
-
-    def open(self) -> list[Any]:
-        """In front of all turns: the first warpgroup may begin."""
-        last = self.number.equal(self.groups - 1)
-        return self._take([IfThenElse(last, arrive_at(IntImm("int32", 0)), None)])
-
-    def begin_turn(self) -> list[Any]:
-        """Wait until the warpgroup before has issued its products."""
-        return self._take([wait_at(self.number)])
-
-    def end_turn(self) -> list[Any]:
-        """Let the next warpgroup go on."""
-        return self._take([arrive_at(FloorMod(self.number + 1, self.groups))])
-
-    def close(self) -> list[Any]:
-        """Behind all turns: no arrival is left over."""
-        first = self.number.equal(0)
-        return self._take([IfThenElse(first, wait_at(IntImm("int32", 0)), None)])
-
-    def _take(self, statements: list[Any]) -> list[Any]:
-        return statements if self.groups > 1 else []
+    groups = math.prod(count for _, count in pipeline.threads) // WARPGROUP
+    if groups < 2 or not pipeline.alternates:
+        return PingPong([], [], [], [])
+    number, analyzer = number_threads(pipeline.threads)
+    number, first = analyzer.simplify(FloorDiv(number, WARPGROUP)), IntImm("int32", 0)
+    return PingPong(
+        [IfThenElse(number.equal(groups - 1), arrive_at(first), None)],
+        [wait_at(number)],
+        [arrive_at(FloorMod(number + 1, groups))],
+        [IfThenElse(number.equal(0), wait_at(first), None)],
+    )
 
 
 def wait_at(group: Any) -> Evaluate:
@@ -467,7 +452,7 @@ class TileTurns:
             return tile
         read = Evaluate(T.ptx["cp.async.bulk.wait_group.read"](0))
         stored = arrive_at(self._next + self._count)
-        return join([tile, read, Evaluate(T.cuda.warp_sync()), stored])
+        return stmt_seq(tile, read, Evaluate(T.cuda.warp_sync()), stored)
 
     def go_through(self, tiles: Any) -> Any:
         """All tiles, in front of which the first one may begin, as each warpgroup does them.
