@@ -170,41 +170,36 @@ _WORDS = {
 _LONGEST = 60  # characters of a value in a sentence
 
 
-class UnfitError(Exception):
-    """A call or a value does not fit: what is wrong, and what to do about it.
-
-    Attributes
-    ----------
-    is_near : whether the type is right, and the value is not
-    """
-
-    def __init__(self, problem: str, advice: str, *, is_near: bool = False) -> None:
-        super().__init__(problem, advice)
-        self.problem, self.advice, self.is_near = problem, advice, is_near
+class _UnfitError(Exception):
+    """A call or a value does not fit: the problem, the advice, and "near" if the type is right."""
 
 
 def read_arguments(
     function: Callable[..., object], args: Sequence[Any], options: dict[str, Any]
 ) -> inspect.BoundArguments:
-    """The arguments of a call as the function takes them; raises `UnfitError`.
+    """The arguments of a call as the function takes them; raises `TransformError`.
 
     Handles are alive and of this schedule, integers within the bits that TVM keeps them in, one of
     the literals. NumPy's scalars become Python's own.
     """
     signature, kinds = _find_parameters(function)
     try:
-        bound = signature.bind(*args, **options)
-    except TypeError:
-        raise _explain_call(function, args, options) from None
-    sch = next((it for it in bound.arguments.values() if isinstance(it, Schedule)), None)
-    for name, value in bound.arguments.items():
-        how, kind = signature.parameters[name].kind, kinds[name]
-        if how == inspect.Parameter.VAR_POSITIONAL:
-            bound.arguments[name] = tuple(_fit(kind, name, item, sch) for item in value)
-        elif how == inspect.Parameter.VAR_KEYWORD:
-            bound.arguments[name] = {key: _fit(kind, key, item, sch) for key, item in value.items()}
-        else:
-            bound.arguments[name] = _fit(kind, name, value, sch)
+        try:
+            bound = signature.bind(*args, **options)
+        except TypeError:
+            raise _explain_call(function, args, options) from None
+        sch = next((it for it in bound.arguments.values() if isinstance(it, Schedule)), None)
+        for name, value in bound.arguments.items():
+            how, kind = signature.parameters[name].kind, kinds[name]
+            if how == inspect.Parameter.VAR_POSITIONAL:
+                fit: Any = tuple(_fit(kind, name, item, sch) for item in value)
+            elif how == inspect.Parameter.VAR_KEYWORD:
+                fit = {key: _fit(kind, key, item, sch) for key, item in value.items()}
+            else:
+                fit = _fit(kind, name, value, sch)
+            bound.arguments[name] = fit
+    except _UnfitError as unfit:
+        raise TransformError(function.__name__, *unfit.args[:2]) from None
     return bound
 
 
@@ -226,13 +221,13 @@ def _find_parameters(function: Callable[..., object]) -> tuple[inspect.Signature
 
 
 def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
-    """A value as a type takes it; raises `UnfitError` where it does not."""
+    """A value as a type takes it; raises `_UnfitError` where it does not."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     shown = f"{name}={show(value)}"
     if origin in (Union, types.UnionType):
-        refusals: list[UnfitError] = []
+        refusals: list[_UnfitError] = []
         for part in parts:
             if part is types.NoneType:
                 if value is None:
@@ -240,14 +235,14 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
                 continue
             try:
                 return _fit(part, name, value, sch)
-            except UnfitError as unfit:
+            except _UnfitError as unfit:
                 refusals.append(unfit)
-        near = [unfit for unfit in refusals if unfit.is_near]
+        near = [unfit for unfit in refusals if len(unfit.args) > 2]
         if near or len(refusals) == 1:
             raise (near or refusals)[0]
         words = [_describe(part) for part in parts if part is not types.NoneType]
         problem = f"{shown} is neither {' nor '.join(words)}"
-        raise UnfitError(problem, f"pass {' or '.join(words)}")
+        raise _UnfitError(problem, f"pass {' or '.join(words)}")
     if origin is Literal:
         for choice in parts:
             if type(value) is type(choice) and value == choice:
@@ -256,21 +251,49 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
         close = difflib.get_close_matches(value, known, n=1) if isinstance(value, str) else []
         listed = " or ".join(f"{name}={show(choice, code=True)}" for choice in parts)
         hint = f"did you mean {name}={show(close[0], code=True)}?" if close else f"use {listed}"
-        raise UnfitError(f"{shown} is unknown", hint)
+        raise _UnfitError(f"{shown} is unknown", hint)
     if origin is Sequence:
-        return _fit_sequence(parts[0], name, value, sch)
+        (each,) = parts
+        if isinstance(value, str) and each is str:
+            return value  # of letters
+        if not isinstance(value, (list, tuple)):
+            if each in _HANDLES:
+                problem = f"{name} is no list of {_HANDLES[each][0]} handles"
+                raise _UnfitError(problem, "pass a list")
+            sample, what = ('("y", "x")', "letters") if each is str else ("(16, 16)", "integers")
+            raise _UnfitError(f"{shown} is no tuple of {what}", f"pass a tuple, as {name}={sample}")
+        is_named = each not in _HANDLES  # by their place; a handle's kind tells which one it is
+        names = [f"{name}[{place}]" if is_named else name for place in range(len(value))]
+        entries = [_fit(each, *pair, sch) for pair in zip(names, value, strict=True)]
+        return entries if isinstance(value, list) else tuple(entries)
     if kind in _HANDLES:
-        return _fit_handle(kind, name, value, sch)
+        word, advice = _HANDLES[kind]
+        if type(value) is not kind:
+            given = _HANDLES.get(type(value))
+            what = show(value) if given is None else f"a {given[0]} handle"
+            raise _UnfitError(f"{name} is {what}, not a {word} handle", advice)
+        try:
+            if sch is not None:
+                sch.get(value)
+        except ValueError:
+            raise _UnfitError(
+                f"the {word} handle is dead: an earlier transform consumed its {word}",
+                "use the handles which that transform returned, or ask sch.get_loops(block) again",
+            ) from None
+        except IndexError:
+            problem = f"the {word} handle belongs to another schedule"
+            raise _UnfitError(problem, "pass handles that this schedule made") from None
+        return value
     if origin is Annotated and parts[0] is not int:
         return _fit(parts[0], name, value, sch)
     if kind is int or origin is Annotated:
         bits = next((part for part in parts if isinstance(part, Bits)), Bits(32)).count
         if isinstance(value, bool) or not isinstance(value, int):
-            raise UnfitError(f"{shown} is not an integer", "pass an integer")
+            raise _UnfitError(f"{shown} is not an integer", "pass an integer")
         largest = 2 ** (bits - 1) - 1
         if not -largest - 1 <= value <= largest:
             problem = f"{shown} does not fit into {bits} bits"
-            raise UnfitError(problem, f"use an integer up to {largest}", is_near=True)
+            raise _UnfitError(problem, f"use an integer up to {largest}", "near")
         return value
     if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return value
@@ -278,7 +301,7 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
     if not isinstance(value, taken) or (kind is float and isinstance(value, bool)):
         what = _describe(kind)
         advice = f"pass one {what}" if what.startswith("of ") else f"pass {what}"
-        raise UnfitError(f"{shown} is not {what}", advice)
+        raise _UnfitError(f"{shown} is not {what}", advice)
     return value
 
 
@@ -286,42 +309,6 @@ def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
     """``did you mean 'a'?``, of the known name that is nearest; `otherwise` where none is near."""
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean '{near[0]}'?" if near else otherwise
-
-
-def _fit_sequence(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
-    if isinstance(value, str) and kind is str:
-        return value  # of letters
-    if not isinstance(value, (list, tuple)):
-        if kind in _HANDLES:
-            raise UnfitError(f"{name} is no list of {_HANDLES[kind][0]} handles", "pass a list")
-        sample, what = ('("y", "x")', "letters") if kind is str else ("(16, 16)", "integers")
-        problem = f"{name}={show(value)} is no tuple of {what}"
-        raise UnfitError(problem, f"pass a tuple, as {name}={sample}")
-    is_named = kind not in _HANDLES  # by their place; a handle's kind tells which one it is
-    names = (f"{name}[{place}]" if is_named else name for place in range(len(value)))
-    entries = [_fit(kind, each, item, sch) for each, item in zip(names, value, strict=True)]
-    return entries if isinstance(value, list) else tuple(entries)
-
-
-def _fit_handle(kind: Any, name: str, handle: Any, sch: Schedule | None) -> Any:
-    word, advice = _HANDLES[kind]
-    if type(handle) is not kind:
-        given = _HANDLES.get(type(handle))
-        what = show(handle) if given is None else f"a {given[0]} handle"
-        raise UnfitError(f"{name} is {what}, not a {word} handle", advice)
-    try:
-        if sch is not None:
-            sch.get(handle)
-    except ValueError:
-        raise UnfitError(
-            f"the {word} handle is dead: an earlier transform consumed its {word}",
-            "use the handles which that transform returned, or ask sch.get_loops(block) again",
-        ) from None
-    except IndexError:
-        raise UnfitError(
-            f"the {word} handle belongs to another schedule", "pass handles that this schedule made"
-        ) from None
-    return handle
 
 
 def show(value: Any, *, code: bool = False) -> str:
@@ -349,7 +336,7 @@ def _describe(kind: Any) -> str:
 
 def _explain_call(
     function: Callable[..., object], args: Sequence[Any], options: dict[str, Any]
-) -> UnfitError:
+) -> _UnfitError:
     """Why a call does not fit a function's parameters."""
     signature, kinds = _find_parameters(function)
     parameters = list(signature.parameters.values())
@@ -359,33 +346,33 @@ def _explain_call(
         if name not in signature.parameters:
             free = [other for other in others[len(args[1:]) :] if other not in options] or others
             hint = suggest(name, free, f"there are: {', '.join(others)}")
-            return UnfitError(f"there is no parameter '{name}'", hint)
+            return _UnfitError(f"there is no parameter '{name}'", hint)
     if len(args) > len(takes):
         value, named = args[len(takes)], [other for other in others if other not in takes]
         if type(value) in _HANDLES:
             word = _HANDLES[type(value)][0]
             lists = [take for take in takes if typing.get_origin(kinds[take]) is Sequence]
             hint = f"pass one list, as {lists[-1]}=[...]" if lists else f"drop the last {word}"
-            return UnfitError(f"there is a {word} handle too many", hint)
+            return _UnfitError(f"there is a {word} handle too many", hint)
         if not named:
-            return UnfitError(f"{show(value)} is an argument too many", "drop it")
+            return _UnfitError(f"{show(value)} is an argument too many", "drop it")
         fitting = []
         for name in named:
-            with contextlib.suppress(UnfitError):
+            with contextlib.suppress(_UnfitError):
                 _fit(kinds[name], name, value, None)
                 fitting.append(name)
         name = (fitting or named)[0]
         hint = f"write {name}={show(value, code=True)}"
-        return UnfitError(f"{show(value)} is given without its name", hint)
+        return _UnfitError(f"{show(value)} is given without its name", hint)
     for name in takes[: len(args)]:
         if name in options:
-            return UnfitError(f"{name} is given by place and by name", "give it once")
+            return _UnfitError(f"{name} is given by place and by name", "give it once")
     given = {*takes[: len(args)], *options}
     name = next(it.name for it in parameters if it.default is it.empty and it.name not in given)
     kind = kinds[name]
     hint = _HANDLES[kind][1] if kind in _HANDLES else f"pass {name}=..."
     hint += "" if kind in _HANDLES or kind is Any else f", {_describe(kind)}"
-    return UnfitError(f"{name} is missing", hint)
+    return _UnfitError(f"{name} is missing", hint)
 
 
 def advise(reason: str) -> str:
@@ -453,19 +440,9 @@ def query(function: Callable[Options, Result]) -> Callable[Options, Result]:
 
     @functools.wraps(function)
     def checked(*args: Options.args, **options: Options.kwargs) -> Result:
-        return _run(function, _read(function, args, options))
+        return _run(function, read_arguments(function, args, options))
 
     return checked
-
-
-def _read(
-    function: Callable[..., object], args: tuple[Any, ...], options: dict[str, Any]
-) -> inspect.BoundArguments:
-    """The arguments of a call, held against the function's annotations."""
-    try:
-        return read_arguments(function, args, options)
-    except UnfitError as unfit:
-        raise TransformError(function.__name__, unfit.problem, unfit.advice) from None
 
 
 def _run(function: Callable[..., Result], bound: inspect.BoundArguments) -> Result:
@@ -626,7 +603,7 @@ def transform(
 
     @functools.wraps(function)
     def guarded(*args: Any, **options: Any) -> Result:
-        bound = _read(function, args, options)
+        bound = read_arguments(function, args, options)
         sch = next(iter(bound.arguments.values()))
         around, work = _find_work(sch), _Work.begin(sch, inlines=hasattr(function, "inlines"))
         token = _under_way.set((work, *_under_way.get()))

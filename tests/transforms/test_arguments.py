@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tirstep import transforms as tr
 from tirstep.modules import matmul, softmax
 from tirstep.transforms import TransformError
-from tirstep.transforms.schedule import Int64, UnfitError, read_arguments
+from tirstep.transforms.schedule import Int64, read_arguments
 
 FUNCTIONS = {
     name: getattr(tr, name) for name in tr.__all__ if inspect.isfunction(getattr(tr, name))
@@ -284,14 +284,14 @@ def test_annotations_of_other_projects():
         ({"note": 3}, "note=3 is not a string"),
         ({"fast": 1}, "fast=1 is not a bool"),
     ):
-        with pytest.raises(UnfitError) as caught:
+        with pytest.raises(TransformError) as caught:
             read(**options)
         assert caught.value.problem == problem
     sch, block = start()
     assert read_arguments(somebody_s, (sch, None), {}).arguments["loop"] is None
-    with pytest.raises(UnfitError) as caught:
+    with pytest.raises(TransformError) as caught:
         read_arguments(somebody_s, (sch, block), {})
     assert caught.value.problem == "loop is a block handle, not a loop handle"
-    with pytest.raises(UnfitError) as caught:
+    with pytest.raises(TransformError) as caught:
         read_arguments(somebody_s, (sch, None, 4), {})
     assert caught.value.problem == "more is 4, not a block handle"

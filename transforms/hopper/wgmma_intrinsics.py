@@ -34,6 +34,9 @@ from ..tensor_cores.fragments import (
     ROW_BYTES,
     SCOPE,
     Element,
+    all_of,
+    describe_fill,
+    describe_product,
     get_depth,
     make_store,
     register_intrinsic,
@@ -198,6 +201,7 @@ PTX_TYPES = {
 SUMS = {"float32": "f32", "int32": "s32"}
 """Of the sums."""
 IN_SHARED: dict[str, Any] = {"offset_factor": 1, "scope": SCOPE}
+IN_REGISTERS: dict[str, Any] = {"offset_factor": 1, "scope": "local"}
 ARCHITECTURE = "sm_90a"
 """The only one with wgmma: later ones have other instructions."""
 MAX_IN_FLIGHT = 7
@@ -391,33 +395,13 @@ def get_wgmma_intrinsics(
     )
 
 
-def all_of(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """All elements of a buffer of a shape."""
-    return tuple(slice(0, size) for size in shape)
-
-
 def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
-    rows, columns = tile.rows, tile.columns
-    shape, acc, place = tile.sums_shape, tile.acc, tile.place_sum
+    shape, acc = tile.sums_shape, tile.acc
     (down, across, _, share), zero, sums_of_all = shape, tvm.tirx.const(0, acc), all_of(shape)
 
     @T.prim_func(s_tir=True)
-    def describe(sums: T.handle) -> None:
-        C = T.match_buffer(sums, shape, acc, offset_factor=1, scope="local")
-        with T.sblock("root"):
-            T.reads()
-            T.writes(C[sums_of_all])
-            for i, j in T.grid(rows, columns):
-                with T.sblock("fill"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    at = T.meta_var(place(vi, vj))
-                    T.reads()
-                    T.writes(C[at])
-                    C[at] = zero
-
-    @T.prim_func(s_tir=True)
     def fill(sums: T.handle) -> None:
-        C = T.match_buffer(sums, shape, acc, offset_factor=1, scope="local")
+        C = T.match_buffer(sums, shape, acc, **IN_REGISTERS)
         with T.sblock("root"):
             T.reads()
             T.writes(C[sums_of_all])
@@ -425,13 +409,14 @@ def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
                 for i, j, element in T.grid(down, across, share):
                     C[i, j, 0, element] = zero
 
-    return describe, fill
+    match = (shape, acc, IN_REGISTERS)
+    return describe_fill(match, (tile.rows, tile.columns), tile.place_sum), fill
 
 
 def _describe_multiply(tile: WgmmaTile) -> Any:
-    shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
-    dtype, acc, sizes = tile.dtype, tile.register, (tile.rows, tile.columns, tile.depth)
-    all_a, all_b, all_c = (all_of(shape) for shape in shapes)
+    dtype, sizes = tile.dtype, (tile.rows, tile.columns, tile.depth)
+    matched = [(tile.get_shape(operand), dtype, IN_SHARED) for operand in (0, 1)]
+    matched.append((tile.sums_shape, tile.register, IN_REGISTERS))
 
     def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
         a, b = tile.place_operand(0, row, k), tile.place_operand(1, k, column)
@@ -443,21 +428,7 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
     def add(total: Any, a: Any, b: Any) -> Any:
         return tile.keep_sum(tile.read_sum(total) + widen(a) * widen(b))
 
-    @T.prim_func(s_tir=True)
-    def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
-        A = T.match_buffer(left, shapes[0], dtype, offset_factor=1, scope=SCOPE)
-        B = T.match_buffer(right, shapes[1], dtype, offset_factor=1, scope=SCOPE)
-        C = T.match_buffer(sums, shapes[2], acc, offset_factor=1, scope="local")
-        with T.sblock("root"):
-            T.reads(C[all_c], A[all_a], B[all_b])
-            T.writes(C[all_c])
-            for i, j, k in T.grid(*sizes):
-                with T.sblock("multiply"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    of_a, of_b, of_c = T.meta_var(place(vi, vj, vk))
-                    C[of_c] = add(C[of_c], A[of_a], B[of_b])
-
-    return describe
+    return describe_product(matched, sizes, place, add)
 
 
 def _issue_multiply(tile: WgmmaTile) -> Any:
@@ -474,7 +445,7 @@ def _issue_multiply(tile: WgmmaTile) -> Any:
         t = T.int32()
         A = T.match_buffer(left, shapes[0], dtype, strides=[s, *rows_a], **IN_SHARED)
         B = T.match_buffer(right, shapes[1], dtype, strides=[t, *rows_b], **IN_SHARED)
-        C = T.match_buffer(sums, shapes[2], acc, offset_factor=1, scope="local")
+        C = T.match_buffer(sums, shapes[2], acc, **IN_REGISTERS)
         with T.sblock("root"):
             T.reads(C[all_c], A[all_a], B[all_b])
             T.writes(C[all_c])
@@ -493,8 +464,9 @@ def _issue_multiply(tile: WgmmaTile) -> Any:
                         for i in T.unroll(down):
                             for j in T.unroll(across):
                                 registers = T.meta_var([C[i, j, 0, n] for n in range(share)])
-                                at = T.meta_var(((0, s, step, i), (1, t, step, j)))
-                                T.evaluate(emit_instruction(tile, registers, d, at))
+                                a = T.meta_var(find_operand(tile, 0, d[0], s, step, i))
+                                b = T.meta_var(find_operand(tile, 1, d[1], t, step, j))
+                                T.evaluate(emit_instruction(tile, registers, [a], b))
                     T.ptx.wgmma.commit_group.sync.aligned()
                     T.ptx.wgmma.wait_group.sync.aligned(tile.in_flight)
 
@@ -512,8 +484,10 @@ def emit_descriptor(tile: WgmmaTile, operand: int, target: Any, buffer: Any, sla
     return encode(target, pointer, *strides, CODES[swizzle])
 
 
-def find_operand(tile: WgmmaTile, operand: int, slab: Any, step: Any, block: Any) -> Any:
-    """How far an instruction's operand lies from that of the first, in units of 16 bytes.
+def find_operand(
+    tile: WgmmaTile, operand: int, first: Any, slab: Any, step: Any, block: Any
+) -> Any:
+    """The descriptor of an instruction's operand, where that of the tile is the first one's.
 
     `slab` is the number of elements from one slab to the next.
     """
@@ -522,22 +496,26 @@ def find_operand(tile: WgmmaTile, operand: int, slab: Any, step: Any, block: Any
     at = get_step(slab_bytes, step, bits=tile.bits, swizzle=swizzle, is_along_k=along)
     lines = ROWS if operand == 0 else tile.each
     if along:
-        return at + block * (lines * swizzle // CHUNK_BYTES)
-    return at + block * (lines * tile.bits // 8 // swizzle) * (slab_bytes // CHUNK_BYTES)
+        at = at + block * (lines * swizzle // CHUNK_BYTES)
+    else:
+        at = at + block * (lines * tile.bits // 8 // swizzle) * (slab_bytes // CHUNK_BYTES)
+    return first + tvm.tirx.Cast("uint64", at)
 
 
-def emit_instruction(tile: WgmmaTile, sums: list[Any], descriptors: Any, places: Any) -> Any:
-    """wgmma.mma_async of one step of k: sums += A × B, which lie at places of `find_operand`."""
+def emit_instruction(
+    tile: WgmmaTile, sums: list[Any], a: list[Any], b: Any, adds: Any = True
+) -> Any:
+    """wgmma.mma_async of one step of k: sums += A × B, or sums = A × B where it does not add.
+
+    `a` is the descriptor of A, or its four registers.
+    """
     kind = PTX_TYPES[tile.dtype]
     shape = f"m{ROWS}n{tile.each}k{tile.step}"
     chain = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.{SUMS[tile.acc]}.{kind}.{kind}"]
     scales = [] if tile.dtype == "int8" else [1, 1]
     transposed = [0, int(not tile.transpose_b)] if tile.bits == 16 else []
-    a, b = (
-        descriptors[place[0]] + tvm.tirx.Cast("uint64", find_operand(tile, *place))
-        for place in places
-    )
-    return chain(*sums, a, b, T.bool(True), *scales, *transposed)
+    adds = T.bool(True) if adds is True else adds
+    return chain(*sums, *a, b, adds, *scales, *transposed[len(a) > 1 :])
 
 
 def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:

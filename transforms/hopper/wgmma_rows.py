@@ -30,7 +30,14 @@ from ..own_lanes import has_lane_rows
 from ..queries import get_enclosing_kernel, get_own_loops, get_sblock_name, is_reduction_loop
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
-from ..tensor_cores.fragments import QUAD, SCOPE, SIDE, place_in_fragment, register_intrinsic
+from ..tensor_cores.fragments import (
+    QUAD,
+    SCOPE,
+    SIDE,
+    describe_product,
+    place_in_fragment,
+    register_intrinsic,
+)
 from ..tensor_cores.mma_tiles import is_along_k
 from ..tensor_cores.quads import find_product_loops, state_reads
 from ..tir import constant, find_all, get_axis, replace_fields
@@ -38,12 +45,11 @@ from .warpgroup_tiles import read_swizzle
 from .wgmma_intrinsics import (
     CHUNK_BYTES,
     IN_SHARED,
-    PTX_TYPES,
     ROWS,
-    SUMS,
     WgmmaTile,
     all_of,
     emit_descriptor,
+    emit_instruction,
     find_operand,
     get_tile_shape,
 )
@@ -163,18 +169,6 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
     return register_intrinsic(product.name, lambda: (_describe(product), _issue(product)))
 
 
-def _widen(value: Any) -> Any:
-    return T.Cast(ACC, value)
-
-
-def _find_region(at: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """What TVM takes a block to read of a tile: any chunk of a row whose chunks change places."""
-    if len(shape) < 4 or shape[2] == 1:
-        return at
-    slab, row, _, element = at
-    return slab, row, slice(0, shape[2]), element
-
-
 def _match_a(product: RowsProduct, slab: Any = None) -> dict[str, Any]:
     """How A lies, with its slabs so far apart; compact without that."""
     if product.swizzle_a is None:
@@ -184,31 +178,24 @@ def _match_a(product: RowsProduct, slab: Any = None) -> dict[str, Any]:
 
 
 def _describe(product: RowsProduct) -> Any:
-    (shape_a, shape_b, shape_c), dtype, place = product.shapes, product.dtype, product.place
-    sizes, all_c = (SIDE, product.columns, product.depth), all_of(shape_c)
+    (shape_a, shape_b, shape_c), dtype = product.shapes, product.dtype
+    matched = [(shape_a, dtype, _match_a(product)), (shape_b, dtype, IN_SHARED)]
+    matched.append((shape_c, ACC, {"offset_factor": SHARE, "scope": "local"}))
 
-    @T.prim_func(s_tir=True)
-    def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
-        A = T.match_buffer(left, shape_a, dtype, **_match_a(product))
-        B = T.match_buffer(right, shape_b, dtype, **IN_SHARED)
-        C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
-        with T.sblock("root"):
-            T.reads(_reads(product, A, B, C))
-            T.writes(C[all_c])
-            for i, j, k in T.grid(*sizes):
-                with T.sblock("multiply"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    at_a, at_b, at_c = T.meta_var(place(vi, vj, vk))
-                    if product.begins:
-                        region_a = T.meta_var(_find_region(at_a, shape_a))
-                        region_b = T.meta_var(_find_region(at_b, shape_b))
-                        T.reads(C[at_c], A[region_a], B[region_b])
-                        T.writes(C[at_c])
-                        with T.init():
-                            C[at_c] = T.float32(0)
-                    C[at_c] = C[at_c] + _widen(A[at_a]) * _widen(B[at_b])
+    def add(total: Any, a: Any, b: Any) -> Any:
+        return total + T.Cast(ACC, a) * T.Cast(ACC, b)
 
-    return describe
+    def find_regions(*places: Any) -> list[Any]:
+        """What TVM takes a block to read: any chunk of a row whose chunks change places."""
+        found = []
+        for at, shape in zip(places, (shape_a, shape_b), strict=True):
+            is_swizzled = len(shape) > 3 and shape[2] > 1
+            found.append((*at[:2], slice(0, shape[2]), at[3]) if is_swizzled else at)
+        return found
+
+    regions = find_regions if product.begins else None
+    sizes = (SIDE, product.columns, product.depth)
+    return describe_product(matched, sizes, product.place, add, regions)
 
 
 def _reads(product: RowsProduct, a: Any, b: Any, c: Any) -> list[Any]:
@@ -256,7 +243,10 @@ def _issue(product: RowsProduct) -> Any:
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):
                                     a = T.meta_var(_find_a(product, A, d[0], warp, s, step))
-                                    T.evaluate(_emit(product, C, a, (of_b, t), step, j))
+                                    b = T.meta_var(find_operand(tile, 1, of_b, t, step, j))
+                                    sums_of = T.meta_var(_list_sums(C, tile.share, j))
+                                    adds = T.meta_var(step > 0 if product.begins else True)
+                                    T.evaluate(emit_instruction(tile, sums_of, a, b, adds))
                             T.ptx.wgmma.commit_group.sync.aligned()
                             T.ptx.wgmma.wait_group.sync.aligned(0)
 
@@ -273,30 +263,14 @@ def _find_a(
         pairs = [Ramp(2 * register, 1, 2) for register in range(SHARE // 2)]
         return [T.reinterpret("uint32", BufferLoad(tile, [step, 0, pair])) for pair in pairs]
     own = warp % WARPS * (SIDE * product.swizzle_a // CHUNK_BYTES)
-    at = find_operand(product.tile, 0, slab, step, 0)
-    return [descriptor - tvm.tirx.Cast("uint64", own) + tvm.tirx.Cast("uint64", at)]
+    first = descriptor - tvm.tirx.Cast("uint64", own)
+    return [find_operand(product.tile, 0, first, slab, step, 0)]
 
 
-def _find_b(product: RowsProduct, descriptor: Any, slab: Any, step: Any, block: Any) -> Any:
-    return descriptor + tvm.tirx.Cast("uint64", find_operand(product.tile, 1, slab, step, block))
-
-
-def _emit(
-    product: RowsProduct, sums: Any, a: list[Any], tile_b: tuple[Any, Any], step: Any, block: Any
-) -> Any:
-    """wgmma.mma_async of one step of k, and of one block of columns.
-
-    `tile_b` is the descriptor of B, and how far its slabs are apart.
-    """
-    b = _find_b(product, *tile_b, step, block)
-    tile, kind = product.tile, PTX_TYPES[product.dtype]
-    shape = f"m{ROWS}n{tile.each}k{tile.step}"
-    chain = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.{SUMS[ACC]}.{kind}.{kind}"]
-    first = block * (tile.share // SHARE)
-    registers = [sums[first + at // SHARE, 0, at % SHARE] for at in range(tile.share)]
-    adds = step > 0 if product.begins else T.bool(True)
-    transposed = [0] if product.swizzle_a is not None else []
-    return chain(*registers, *a, b, adds, 1, 1, *transposed, int(not product.transpose_b))
+def _list_sums(sums: Any, share: int, block: Any) -> list[Any]:
+    """The registers of an instruction's block of columns."""
+    first = block * (share // SHARE)
+    return [sums[first + at // SHARE, 0, at % SHARE] for at in range(share)]
 
 
 class ProductLoops(NamedTuple):

@@ -32,7 +32,6 @@ from tvm.tirx import PrimFunc
 
 from ..schedule import (
     TransformError,
-    UnfitError,
     advise,
     describe_error,
     one_change,
@@ -340,10 +339,7 @@ def _explain_calls(declare: Callable[Given, Made]) -> Callable[Given, Made]:
                 f"it stands above '{getattr(body, '__name__', body)}' without its kernel",
                 "write @recipe(kernel=..., blocks=..., default_example=..., golden=...)",
             )
-        try:
-            read_arguments(declare, args, kwargs)
-        except UnfitError as unfit:
-            raise TransformError("recipe", unfit.problem, unfit.advice) from None
+        read_arguments(declare, args, kwargs)
         return declare(*args, **kwargs)
 
     return call

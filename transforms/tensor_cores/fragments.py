@@ -14,7 +14,7 @@ registered under names that begin with ``tirstep_``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import tvm
@@ -233,36 +233,124 @@ def _register_in_quads(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
     return register_intrinsic(f"{name}_in_quads", make_in_quads)
 
 
-def _place(role: Role, bits: int) -> Callable[[Any, Any], FragmentPlace]:
-    return functools.partial(place_in_fragment, role, bits=bits)
+Match = tuple[tuple[int, ...], str, dict[str, Any]]
+"""A buffer of an intrinsic: its shape, its type, and what else ``T.match_buffer`` takes."""
+
+
+def all_of(shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """All elements of a buffer of a shape."""
+    return tuple(slice(0, size) for size in shape)
+
+
+def _in_registers(share: int, dtype: str) -> Match:
+    return (WARP, share), dtype, {"offset_factor": share, "scope": "local"}
+
+
+def _describe_copy(
+    source: Match,
+    target: Match,
+    sizes: tuple[int, int],
+    place: Callable[[Any, Any], tuple[Any, Any]],
+    convert: Callable[[Any], Any] = lambda value: value,
+    *,
+    is_load: bool = False,
+) -> Any:
+    """The elements of a tile, each from its place to its place; a load names its target first."""
+    (shape, dtype, reads), (into, to_dtype, writes) = source, target
+    all_read, all_written = all_of(shape), all_of(into)
+
+    @T.prim_func(s_tir=True)
+    def copy(first: T.handle, second: T.handle) -> None:
+        S = T.match_buffer(second if is_load else first, shape, dtype, **reads)
+        D = T.match_buffer(first if is_load else second, into, to_dtype, **writes)
+        with T.sblock("root"):
+            T.reads(S[all_read])
+            T.writes(D[all_written])
+            for i, j in T.grid(*sizes):
+                with T.sblock("copy"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    at, to = T.meta_var(place(vi, vj))
+                    T.reads(S[at])
+                    T.writes(D[to])
+                    D[to] = convert(S[at])
+
+    return copy
+
+
+def describe_fill(sums: Match, sizes: tuple[int, int], place: Callable[[Any, Any], Any]) -> Any:
+    """Zeros for the sums of a tile, each at its place."""
+    shape, acc, match = sums
+    zero, whole = tvm.tirx.const(0, acc), all_of(shape)
+
+    @T.prim_func(s_tir=True)
+    def fill(sums: T.handle) -> None:
+        C = T.match_buffer(sums, shape, acc, **match)
+        with T.sblock("root"):
+            T.reads()
+            T.writes(C[whole])
+            for i, j in T.grid(*sizes):
+                with T.sblock("fill"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    at = T.meta_var(tuple(place(vi, vj)))
+                    T.reads()
+                    T.writes(C[at])
+                    C[at] = zero
+
+    return fill
+
+
+def describe_product(
+    operands: Sequence[Match],
+    sizes: tuple[int, int, int],
+    place: Callable[[Any, Any, Any], tuple[Any, Any, Any]],
+    add: Callable[[Any, Any, Any], Any],
+    regions: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+) -> Any:
+    """C += A × B of a tile, whose elements lie at a place each.
+
+    Of sums that begin with zeros `regions` are what a product is taken to read of A and B.
+    """
+    (shape_a, dtype, match_a), (shape_b, _, match_b), (shape_c, acc, match_c) = operands
+    all_a, all_b, all_c = (all_of(shape) for shape, *_ in operands)
+    begins = regions is not None
+
+    @T.prim_func(s_tir=True)
+    def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        A = T.match_buffer(left, shape_a, dtype, **match_a)
+        B = T.match_buffer(right, shape_b, dtype, **match_b)
+        C = T.match_buffer(sums, shape_c, acc, **match_c)
+        with T.sblock("root"):
+            T.reads([*([] if begins else [C[all_c]]), A[all_a], B[all_b]])
+            T.writes(C[all_c])
+            for i, j, k in T.grid(*sizes):
+                with T.sblock("multiply"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    of_a, of_b, of_c = T.meta_var(place(vi, vj, vk))
+                    if begins:
+                        region_a, region_b = T.meta_var(regions(of_a, of_b))
+                        T.reads(C[of_c], A[region_a], B[region_b])
+                        T.writes(C[of_c])
+                        with T.init():
+                            C[of_c] = T.float32(0)
+                    C[of_c] = add(C[of_c], A[of_a], B[of_b])
+
+    return multiply
 
 
 def _describe_load(dtype: str, role: Role, transposed: bool) -> Any:
     """A tile in shared memory, element by element to its places."""
     bits = tvm.DataType(dtype).bits
-    depth, share = get_depth(bits), get_share(role, bits)
-    rows, columns = (depth, SIDE) if role == "B" and not transposed else (SIDE, depth)
+    depth = get_depth(bits)
+    shape = (depth, SIDE) if role == "B" and not transposed else (SIDE, depth)
 
-    def place(row: Any, column: Any) -> FragmentPlace:
+    def place(row: Any, column: Any) -> tuple[Any, Any]:
         at = (column, row) if transposed else (row, column)
-        return place_in_fragment(role, *at, bits=bits)
+        return (row, column), tuple(place_in_fragment(role, *at, bits=bits))
 
-    @T.prim_func(s_tir=True)
-    def load(target: T.handle, source: T.handle) -> None:
-        S = T.match_buffer(source, (rows, columns), dtype, offset_factor=128 // bits, scope=SCOPE)
-        F = T.match_buffer(target, (WARP, share), dtype, offset_factor=share, scope="local")
-        with T.sblock("root"):
-            T.reads(S[0:rows, 0:columns])
-            T.writes(F[0:WARP, 0:share])
-            for i, j in T.grid(rows, columns):
-                with T.sblock("load"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    lane, element = T.meta_var(place(vi, vj))
-                    T.reads(S[vi, vj])
-                    T.writes(F[lane, element])
-                    F[lane, element] = S[vi, vj]
-
-    return load
+    source = (shape, dtype, {"offset_factor": 128 // bits, "scope": SCOPE})
+    return _describe_copy(
+        source, _in_registers(get_share(role, bits), dtype), shape, place, is_load=True
+    )
 
 
 def _load_matrices(dtype: str, role: Role, transposed: bool) -> tuple[Any, Any]:
@@ -325,21 +413,6 @@ def _load_elements(dtype: str) -> tuple[Any, Any]:
 
 def _fill(acc: str) -> tuple[Any, Any]:
     zero, share = tvm.tirx.const(0, acc), get_share("C", 32)
-    place = _place("C", 32)
-
-    @T.prim_func(s_tir=True)
-    def describe(sums: T.handle) -> None:
-        C = T.match_buffer(sums, (WARP, share), acc, offset_factor=share, scope="local")
-        with T.sblock("root"):
-            T.reads()
-            T.writes(C[0:WARP, 0:share])
-            for i, j in T.grid(SIDE, SIDE):
-                with T.sblock("fill"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    lane, element = T.meta_var(place(vi, vj))
-                    T.reads()
-                    T.writes(C[lane, element])
-                    C[lane, element] = zero
 
     @T.prim_func(s_tir=True)
     def fill(sums: T.handle) -> None:
@@ -351,39 +424,8 @@ def _fill(acc: str) -> tuple[Any, Any]:
                 for element in T.unroll(share):
                     C[0, element] = zero
 
-    return describe, fill
-
-
-def _describe_multiply(dtype: str, acc: str) -> Any:
-    bits = tvm.DataType(dtype).bits
-    depth, shares = (
-        get_depth(bits),
-        (get_share("A", bits), get_share("B", bits), get_share("C", 32)),
-    )
-    place_a, place_b, place_c = _place("A", bits), _place("B", bits), _place("C", 32)
-
-    def widen(value: Any) -> Any:
-        return value if dtype == acc else T.Cast(acc, value)
-
-    @T.prim_func(s_tir=True)
-    def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
-        A = T.match_buffer(left, (WARP, shares[0]), dtype, offset_factor=shares[0], scope="local")
-        B = T.match_buffer(right, (WARP, shares[1]), dtype, offset_factor=shares[1], scope="local")
-        C = T.match_buffer(sums, (WARP, shares[2]), acc, offset_factor=shares[2], scope="local")
-        with T.sblock("root"):
-            T.reads(C[0:WARP, 0 : shares[2]], A[0:WARP, 0 : shares[0]], B[0:WARP, 0 : shares[1]])
-            T.writes(C[0:WARP, 0 : shares[2]])
-            for i, j, k in T.grid(SIDE, SIDE, depth):
-                with T.sblock("multiply"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    of_a, of_b, of_c = T.meta_var(
-                        (tuple(place_a(vi, vk)), tuple(place_b(vk, vj)), tuple(place_c(vi, vj)))
-                    )
-                    T.reads(C[of_c], A[of_a], B[of_b])
-                    T.writes(C[of_c])
-                    C[of_c] = C[of_c] + widen(A[of_a]) * widen(B[of_b])
-
-    return describe
+    match, find = _in_registers(share, acc), functools.partial(place_in_fragment, "C", bits=32)
+    return describe_fill(match, (SIDE, SIDE), find), fill
 
 
 def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
@@ -421,7 +463,17 @@ def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
                         )
                     )
 
-    return _describe_multiply(dtype, acc), multiply
+    def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
+        of_a = place_in_fragment("A", row, k, bits=bits)
+        of_b = place_in_fragment("B", k, column, bits=bits)
+        return tuple(of_a), tuple(of_b), tuple(place_in_fragment("C", row, column, bits=32))
+
+    def add(total: Any, a: Any, b: Any) -> Any:
+        return total + a * b if dtype == acc else total + T.Cast(acc, a) * T.Cast(acc, b)
+
+    types = (dtype, dtype, acc)
+    matched = [_in_registers(share, each) for share, each in zip(shares, types, strict=True)]
+    return describe_product(matched, (SIDE, SIDE, get_depth(bits)), place, add), multiply
 
 
 def _store(acc: str, out: str, scope: str) -> tuple[Any, Any]:
@@ -431,8 +483,8 @@ def _store(acc: str, out: str, scope: str) -> tuple[Any, Any]:
         return value if acc == out else T.Cast(out, value)
 
     find = functools.partial(get_element, "C", bits=32)
-    sums = (acc, WARP, share, share)
-    return make_store(out, scope, sums, (SIDE, SIDE), _place("C", 32), find, convert)
+    place, sums = functools.partial(place_in_fragment, "C", bits=32), (acc, WARP, share, share)
+    return make_store(out, scope, sums, (SIDE, SIDE), place, find, convert)
 
 
 def make_store(
@@ -456,21 +508,6 @@ def make_store(
     rows, columns = shape
 
     @T.prim_func(s_tir=True)
-    def describe(sums: T.handle, target: T.handle) -> None:
-        C = T.match_buffer(sums, (threads, share), acc, offset_factor=align, scope="local")
-        D = T.match_buffer(target, (rows, columns), out, offset_factor=1, scope=scope)
-        with T.sblock("root"):
-            T.reads(C[0:threads, 0:share])
-            T.writes(D[0:rows, 0:columns])
-            for i, j in T.grid(rows, columns):
-                with T.sblock("store"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    thread, element = T.meta_var(place(vi, vj))
-                    T.reads(C[thread, element])
-                    T.writes(D[vi, vj])
-                    D[vi, vj] = convert(C[thread, element])
-
-    @T.prim_func(s_tir=True)
     def store(sums: T.handle, target: T.handle) -> None:
         s0 = T.int32()
         s1 = T.int32()
@@ -489,4 +526,9 @@ def make_store(
                         element = T.meta_var(pair * 2 + of_pair)
                         D[tuple(find(tx, element))] = convert(C[0, element])
 
-    return describe, store
+    def pair_places(row: Any, column: Any) -> tuple[Any, Any]:
+        return tuple(place(row, column)), (row, column)
+
+    source: Match = ((threads, share), acc, {"offset_factor": align, "scope": "local"})
+    target: Match = (shape, out, {"offset_factor": 1, "scope": scope})
+    return _describe_copy(source, target, shape, pair_places, convert), store
