@@ -304,7 +304,7 @@ def describe_product(
     sizes: tuple[int, int, int],
     place: Callable[[Any, Any, Any], tuple[Any, Any, Any]],
     add: Callable[[Any, Any, Any], Any],
-    regions: Callable[[Any, Any], tuple[Any, Any]] | None = None,
+    regions: Any = None,
 ) -> Any:
     """C += A × B of a tile, whose elements lie at a place each.
 
