@@ -33,11 +33,19 @@ from tirstep.bench.session import Settings, Tell, run_case
 from tirstep.files import write_file
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.costs import FILE, read_costs
-from tirstep.transforms.recipes.gpus import Gpu, read_gpu
 from tirstep.transforms.recipes.matmul_best import MeasuredTile, keep_tiles, list_tiles, rank_gemm
 from tirstep.transforms.recipes.rungs import read_pairs
-from tirstep.transforms.recipes.time_model import Costs, Product, Ranked, TileRate, estimate
+from tirstep.transforms.recipes.time_model import (
+    FILE,
+    Costs,
+    Gpu,
+    Product,
+    Ranked,
+    TileRate,
+    estimate,
+    read_costs,
+    read_gpu,
+)
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 RECIPE = RECIPES["matmul_split_k"]

@@ -169,7 +169,7 @@ class Bench:
     @staticmethod
     def _name_gpu(name: str) -> str:
         from tirstep.transforms.plans.roles import DEVICE
-        from tirstep.transforms.recipes.gpus import GPUS
+        from tirstep.transforms.recipes.time_model import GPUS
 
         return name if name in GPUS else DEVICE
 

@@ -17,73 +17,44 @@ from tirstep.versions import require_supported_tvm
 require_supported_tvm()
 
 # TVM may be imported from here on only.
-from tirstep.modules.attention import attention, decode_attention
-from tirstep.modules.chains import mlp_swiglu, rms_norm_matmul
-from tirstep.modules.convolution import conv1d, conv2d, depthwise_conv2d, window_sum
-from tirstep.modules.elementwise import gelu, relu, transpose, vector_add
-from tirstep.modules.kernel import Kernel, Problem, kernel
-from tirstep.modules.matmul import batched_matmul, matmul, matmul_bias_gelu, matmul_bias_relu
-from tirstep.modules.problem import AnyProblem, Tensor
-from tirstep.modules.rows import layer_norm, matvec, rms_norm, row_argmax, row_sum, softmax
-from tirstep.modules.validation import KernelError, nearest
+from tirstep.modules.attention import attention as attention
+from tirstep.modules.attention import decode_attention as decode_attention
+from tirstep.modules.chains import mlp_swiglu as mlp_swiglu
+from tirstep.modules.chains import rms_norm_matmul as rms_norm_matmul
+from tirstep.modules.convolution import conv1d as conv1d
+from tirstep.modules.convolution import conv2d as conv2d
+from tirstep.modules.convolution import depthwise_conv2d as depthwise_conv2d
+from tirstep.modules.convolution import window_sum as window_sum
+from tirstep.modules.elementwise import gelu as gelu
+from tirstep.modules.elementwise import relu as relu
+from tirstep.modules.elementwise import transpose as transpose
+from tirstep.modules.elementwise import vector_add as vector_add
+from tirstep.modules.kernel import AnyProblem as AnyProblem
+from tirstep.modules.kernel import Kernel as Kernel
+from tirstep.modules.kernel import Problem as Problem
+from tirstep.modules.kernel import Tensor as Tensor
+from tirstep.modules.kernel import kernel as kernel
+from tirstep.modules.matmul import batched_matmul as batched_matmul
+from tirstep.modules.matmul import matmul as matmul
+from tirstep.modules.matmul import matmul_bias_gelu as matmul_bias_gelu
+from tirstep.modules.matmul import matmul_bias_relu as matmul_bias_relu
+from tirstep.modules.rows import layer_norm as layer_norm
+from tirstep.modules.rows import matvec as matvec
+from tirstep.modules.rows import rms_norm as rms_norm
+from tirstep.modules.rows import row_argmax as row_argmax
+from tirstep.modules.rows import row_sum as row_sum
+from tirstep.modules.rows import softmax as softmax
+from tirstep.modules.validation import KernelError as KernelError
+from tirstep.modules.validation import nearest
 
-__all__ = [
-    "AnyProblem",
-    "Kernel",
-    "KernelError",
-    "Problem",
-    "Tensor",
-    "attention",
-    "batched_matmul",
-    "conv1d",
-    "conv2d",
-    "decode_attention",
-    "depthwise_conv2d",
-    "gelu",
-    "get_kernel",
-    "kernel",
-    "kernels",
-    "layer_norm",
-    "matmul",
-    "matmul_bias_gelu",
-    "matmul_bias_relu",
-    "matvec",
-    "mlp_swiglu",
-    "relu",
-    "rms_norm",
-    "rms_norm_matmul",
-    "row_argmax",
-    "row_sum",
-    "softmax",
-    "transpose",
-    "vector_add",
-    "window_sum",
+# From the simplest on: by files, and as they stand there. Kernels made elsewhere stay out.
+_FILES = [
+    f"{__name__}.{family}"
+    for family in ("elementwise", "rows", "convolution", "matmul", "chains", "attention")
 ]
-
-# A list, not a side effect of the decorator: kernels made elsewhere stay out of it.
-_KERNELS = (
-    vector_add,
-    relu,
-    gelu,
-    transpose,
-    row_sum,
-    row_argmax,
-    softmax,
-    rms_norm,
-    layer_norm,
-    window_sum,
-    conv1d,
-    matvec,
-    matmul,
-    matmul_bias_relu,
-    matmul_bias_gelu,
-    batched_matmul,
-    depthwise_conv2d,
-    conv2d,
-    mlp_swiglu,
-    rms_norm_matmul,
-    attention,
-    decode_attention,
+_KERNELS = sorted(
+    (each for each in list(vars().values()) if isinstance(each, Kernel)),
+    key=lambda each: (_FILES.index(each.factory.__module__), each.factory.__code__.co_firstlineno),
 )
 
 

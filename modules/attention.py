@@ -21,8 +21,7 @@ from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, dtype_facts
 from tirstep.modules.error_bounds import GONE, RESCALING
 from tirstep.modules.float_errors import DIVISION, EXPONENTIAL
-from tirstep.modules.kernel import kernel
-from tirstep.modules.tvmscript import DTypes, cast_between
+from tirstep.modules.kernel import DTypes, cast_between, kernel
 from tirstep.precision_annotations import EXPONENTS
 
 Mask: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -236,8 +235,8 @@ def attention(
         return T.if_then_else(is_visible, value, other)
 
     sizes = (batch, heads, queries, keys, dim, group)
-    softmax = _write_softmax(sizes, mask, _write_scale(scale, dim), is_fused=fused_exponents)
-    return _attention(sizes, (dtype, acc, out), softmax)
+    blocks = _write_blocks(sizes, (dtype, acc, out), mask, scale, fused_exponents)
+    return _attention(sizes, dtype, str(out), blocks)
 
 
 Sizes: TypeAlias = tuple[int, int, int, int, int, int]
@@ -246,10 +245,8 @@ Blocks: TypeAlias = Callable[..., Any]
 """What is written inline into a program."""
 
 
-def _attention(sizes: Sizes, dtypes: DTypes, add_softmax: Blocks) -> tvm.IRModule:
-    (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
-    add_scores = _write_scores(sizes, dtypes)
-    add_values = _write_values(sizes, dtypes)
+def _attention(sizes: Sizes, dtype: str, out: str, add_blocks: Blocks) -> tvm.IRModule:
+    B, H, M, N, D, group = sizes
 
     @I.ir_module
     class Attention:
@@ -261,23 +258,27 @@ def _attention(sizes: Sizes, dtypes: DTypes, add_softmax: Blocks) -> tvm.IRModul
             Y: T.Buffer((B, H, M, D), out),
         ):
             T.func_attr({"tirx.noalias": True})
-            scores = T.sblock_alloc_buffer((B, H, M, N))
-            largest = T.sblock_alloc_buffer((B, H, M))
-            power = T.sblock_alloc_buffer((B, H, M, N))
-            total = T.sblock_alloc_buffer((B, H, M))
-            weighted = T.sblock_alloc_buffer((B, H, M, D))
-            add_scores(Q, K, scores)
-            add_softmax(scores, largest, power, total)
-            add_values(power, V, weighted, total, Y)
+            add_blocks(Q, K, V, Y)
 
     return Attention
 
 
-def _write_scores(sizes: Sizes, dtypes: DTypes) -> Blocks:
-    (B, H, M, N, D, group), widen = sizes, cast_between(dtypes[0], "float32")
+def _write_blocks(
+    sizes: Sizes, dtypes: DTypes, mask: Mask, scale: Any, is_fused: bool = False
+) -> Blocks:
+    """The blocks of both kernels, inline; what `mask` takes beside a place comes after Y."""
+    (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
+    widen, narrow = cast_between(dtype, "float32"), cast_between("float32", dtype)
+    store, hidden = cast_between("float32", out), T.min_value("float32")
+    factor, attributes = _write_scale(scale, D), {EXPONENTS: "fused"} if is_fused else {}
 
     @T.inline
-    def add_scores(Q, K, scores):
+    def add_blocks(Q, K, V, Y, *seen):
+        scores = T.sblock_alloc_buffer((B, H, M, N))
+        largest = T.sblock_alloc_buffer((B, H, M))
+        power = T.sblock_alloc_buffer((B, H, M, N))
+        total = T.sblock_alloc_buffer((B, H, M))
+        weighted = T.sblock_alloc_buffer((B, H, M, D))
         for b, h, i, j, d in T.grid(B, H, M, N, D):
             with T.sblock("scores"):
                 vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])
@@ -286,16 +287,6 @@ def _write_scores(sizes: Sizes, dtypes: DTypes) -> Blocks:
                 scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + widen(Q[vb, vh, vi, vd]) * widen(
                     K[vb, vh // group, vj, vd]
                 )
-
-    return add_scores
-
-
-def _write_softmax(sizes: Sizes, mask: Mask, factor: Any, *, is_fused: bool = False) -> Blocks:
-    (B, H, M, N, *_), hidden = sizes, T.min_value("float32")
-    attributes = {EXPONENTS: "fused"} if is_fused else {}
-
-    @T.inline
-    def add_softmax(scores, largest, power, total, *seen):
         for b, h, i, j in T.grid(B, H, M, N):
             with T.sblock("max"):
                 vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
@@ -320,17 +311,6 @@ def _write_softmax(sizes: Sizes, mask: Mask, factor: Any, *, is_fused: bool = Fa
                 with T.init():
                     total[vb, vh, vi] = T.float32(0)
                 total[vb, vh, vi] = total[vb, vh, vi] + power[vb, vh, vi, vj]
-
-    return add_softmax
-
-
-def _write_values(sizes: Sizes, dtypes: DTypes) -> Blocks:
-    (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
-    widen, narrow = cast_between(dtype, "float32"), cast_between("float32", dtype)
-    store = cast_between("float32", out)
-
-    @T.inline
-    def add_values(power, V, weighted, total, Y):
         for b, h, i, d, j in T.grid(B, H, M, D, N):
             with T.sblock("weighted"):
                 vb, vh, vi, vd, vj = T.axis.remap("SSSSR", [b, h, i, d, j])
@@ -344,7 +324,7 @@ def _write_values(sizes: Sizes, dtypes: DTypes) -> Blocks:
                 vb, vh, vi, vd = T.axis.remap("SSSS", [b, h, i, d])
                 Y[vb, vh, vi, vd] = store(weighted[vb, vh, vi, vd] / total[vb, vh, vi])
 
-    return add_values
+    return add_blocks
 
 
 def _decode_of(q: Any, k: Any, v: Any, lengths: Any, *, xp: Any = np, **options: Any) -> Any:
@@ -414,13 +394,11 @@ def decode_attention(
 
     one: Any = 1 if isinstance(keys, int) else T.IntImm("int64", 1)  # as the other sizes
     sizes = (batch, heads, one, keys, dim, group)
-    return _decode(sizes, (dtype, acc, out), mask, _write_scale(scale, dim))
+    return _decode(sizes, dtype, str(out), _write_blocks(sizes, (dtype, acc, out), mask, scale))
 
 
-def _decode(sizes: Sizes, dtypes: DTypes, mask: Mask, factor: Any) -> tvm.IRModule:
-    (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
-    add_scores, add_softmax = _write_scores(sizes, dtypes), _write_softmax(sizes, mask, factor)
-    add_values = _write_values(sizes, dtypes)
+def _decode(sizes: Sizes, dtype: str, out: str, add_blocks: Blocks) -> tvm.IRModule:
+    B, H, M, N, D, group = sizes
 
     @I.ir_module
     class DecodeAttention:
@@ -433,14 +411,7 @@ def _decode(sizes: Sizes, dtypes: DTypes, mask: Mask, factor: Any) -> tvm.IRModu
             Y: T.Buffer((B, H, M, D), out),
         ):
             T.func_attr({"tirx.noalias": True})
-            scores = T.sblock_alloc_buffer((B, H, M, N))
-            largest = T.sblock_alloc_buffer((B, H, M))
-            power = T.sblock_alloc_buffer((B, H, M, N))
-            total = T.sblock_alloc_buffer((B, H, M))
-            weighted = T.sblock_alloc_buffer((B, H, M, D))
-            add_scores(Q, K, scores)
-            add_softmax(scores, largest, power, total, lengths)
-            add_values(power, V, weighted, total, Y)
+            add_blocks(Q, K, V, Y, lengths)
 
     return DecodeAttention
 

@@ -2,7 +2,6 @@
 them: whoever fuses them fuses reductions.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ from tvm.script import tirx as T
 from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
 from tirstep.modules.error_bounds import stored
-from tirstep.modules.kernel import kernel
+from tirstep.modules.kernel import DTypes, cast_between, kernel
 from tirstep.modules.rows import EPSILON
-from tirstep.modules.tvmscript import DTypes, cast_between
 
 
 def _swiglu_of(x: Any, gate: Any, up: Any, **_: Any) -> Any:
@@ -122,8 +120,7 @@ def rms_norm_matmul(
 
 def _rms_norm_matmul(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
     dtype, acc, out = dtypes
-    widen, store = cast_between(dtype, acc), cast_between(acc, out)
-    normalize = _write_norm(M, K, dtype)
+    widen, narrow, store = (cast_between(*it) for it in ((dtype, acc), (acc, dtype), (acc, out)))
 
     @I.ir_module
     class RmsNormMatmul:
@@ -138,7 +135,20 @@ def _rms_norm_matmul(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
             squares = T.sblock_alloc_buffer((M,))
             R = T.sblock_alloc_buffer((M, K), dtype)
             C_acc = T.sblock_alloc_buffer((M, N))
-            normalize(X, gain, squares, R)
+            for i, k in T.grid(M, K):
+                with T.sblock("sum"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        squares[vi] = T.float32(0)
+                    squares[vi] = squares[vi] + widen(X[vi, vk]) * widen(X[vi, vk])
+            for i, k in T.grid(M, K):
+                with T.sblock("R"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    R[vi, vk] = narrow(
+                        widen(X[vi, vk])
+                        * T.rsqrt(squares[vi] / T.float32(K) + T.float32(EPSILON))
+                        * widen(gain[vk])
+                    )
             for i, j, k in T.grid(M, N, K):
                 with T.sblock("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
@@ -151,27 +161,3 @@ def _rms_norm_matmul(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
                     C[vi, vj] = store(C_acc[vi, vj])
 
     return RmsNormMatmul
-
-
-def _write_norm(M: int, K: int, dtype: str) -> Callable[..., Any]:
-    """What writes the blocks "sum" and "R" inline."""
-    widen, narrow = cast_between(dtype, "float32"), cast_between("float32", dtype)
-
-    @T.inline
-    def normalize(X, gain, squares, R):
-        for i, k in T.grid(M, K):
-            with T.sblock("sum"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    squares[vi] = T.float32(0)
-                squares[vi] = squares[vi] + widen(X[vi, vk]) * widen(X[vi, vk])
-        for i, k in T.grid(M, K):
-            with T.sblock("R"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                R[vi, vk] = narrow(
-                    widen(X[vi, vk])
-                    * T.rsqrt(squares[vi] / T.float32(K) + T.float32(EPSILON))
-                    * widen(gain[vk])
-                )
-
-    return normalize

@@ -1,6 +1,6 @@
 """Windows over neighbouring elements: the window sum, conv1d, depthwise_conv2d, conv2d."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,7 @@ from tvm.script import tirx as T
 
 from tirstep.modules import corners
 from tirstep.modules.dtypes import SUMS_OF_FEW, SUMS_OF_PRODUCTS
-from tirstep.modules.kernel import kernel
-from tirstep.modules.tvmscript import DTypes, cast_between, zero_of
+from tirstep.modules.kernel import DTypes, cast_between, kernel, zero_of
 
 CONV1D_TILE = 1024
 """The elements of a tile of over="padded"."""
@@ -332,48 +331,10 @@ def conv2d(
     """
     rows, columns = _get_outputs(h, w, kh, kw, stride=stride, padding=padding, dilation=dilation)
     sizes = (n, h, w, ci, co, kh, kw, rows, columns)
-    program = _conv2d if out == acc else _conv2d_then_cast
-    return program(sizes, (stride, padding, dilation), (dtype, acc, out))
+    return _conv2d(sizes, (stride, padding, dilation), (dtype, acc, out))
 
 
-Steps: TypeAlias = tuple[int, int, int]
-
-
-def _conv2d(sizes: tuple[int, ...], steps: Steps, dtypes: DTypes) -> tvm.IRModule:
-    (N, H, W, CI, CO, KH, KW, YH, YW), (S, P, D), (dtype, acc, _) = sizes, steps, dtypes
-    rim, zero, widen = zero_of(dtype), zero_of(acc), cast_between(dtype, acc)
-
-    @I.ir_module
-    class Conv2D:
-        @T.prim_func(s_tir=True)
-        def main(
-            X: T.Buffer((N, H, W, CI), dtype),
-            F: T.Buffer((CO, KH, KW, CI), dtype),
-            Y: T.Buffer((N, YH, YW, CO), acc),
-        ):
-            T.func_attr({"tirx.noalias": True})
-            padded = T.sblock_alloc_buffer((N, H + 2 * P, W + 2 * P, CI), dtype)
-            for n, y, x, c in T.grid(N, H + 2 * P, W + 2 * P, CI):
-                with T.sblock("padded"):
-                    vn, vy, vx, vc = T.axis.remap("SSSS", [n, y, x, c])
-                    padded[vn, vy, vx, vc] = T.if_then_else(
-                        vy >= P and vy < H + P and vx >= P and vx < W + P,
-                        X[vn, vy - P, vx - P, vc],
-                        rim,
-                    )
-            for n, y, x, o, i, j, c in T.grid(N, YH, YW, CO, KH, KW, CI):
-                with T.sblock("Y"):
-                    vn, vy, vx, vo, vi, vj, vc = T.axis.remap("SSSSRRR", [n, y, x, o, i, j, c])
-                    with T.init():
-                        Y[vn, vy, vx, vo] = zero
-                    Y[vn, vy, vx, vo] = Y[vn, vy, vx, vo] + widen(
-                        padded[vn, vy * S + vi * D, vx * S + vj * D, vc]
-                    ) * widen(F[vo, vi, vj, vc])
-
-    return Conv2D
-
-
-def _conv2d_then_cast(sizes: tuple[int, ...], steps: Steps, dtypes: DTypes) -> tvm.IRModule:
+def _conv2d(sizes: tuple[int, ...], steps: tuple[int, ...], dtypes: DTypes) -> tvm.IRModule:
     (N, H, W, CI, CO, KH, KW, YH, YW), (S, P, D), (dtype, acc, out) = sizes, steps, dtypes
     rim, zero, widen = zero_of(dtype), zero_of(acc), cast_between(dtype, acc)
 
@@ -387,7 +348,7 @@ def _conv2d_then_cast(sizes: tuple[int, ...], steps: Steps, dtypes: DTypes) -> t
         ):
             T.func_attr({"tirx.noalias": True})
             padded = T.sblock_alloc_buffer((N, H + 2 * P, W + 2 * P, CI), dtype)
-            Y_acc = T.sblock_alloc_buffer((N, YH, YW, CO), acc)
+            Y_acc = T.meta_var(Y) if out == acc else T.sblock_alloc_buffer((N, YH, YW, CO), acc)
             for n, y, x, c in T.grid(N, H + 2 * P, W + 2 * P, CI):
                 with T.sblock("padded"):
                     vn, vy, vx, vc = T.axis.remap("SSSS", [n, y, x, c])
@@ -404,9 +365,10 @@ def _conv2d_then_cast(sizes: tuple[int, ...], steps: Steps, dtypes: DTypes) -> t
                     Y_acc[vn, vy, vx, vo] = Y_acc[vn, vy, vx, vo] + widen(
                         padded[vn, vy * S + vi * D, vx * S + vj * D, vc]
                     ) * widen(F[vo, vi, vj, vc])
-            for n, y, x, o in T.grid(N, YH, YW, CO):
-                with T.sblock("Y_cast"):
-                    vn, vy, vx, vo = T.axis.remap("SSSS", [n, y, x, o])
-                    Y[vn, vy, vx, vo] = T.Cast(out, Y_acc[vn, vy, vx, vo])
+            if out != acc:
+                for n, y, x, o in T.grid(N, YH, YW, CO):
+                    with T.sblock("Y_cast"):
+                        vn, vy, vx, vo = T.axis.remap("SSSS", [n, y, x, o])
+                        Y[vn, vy, vx, vo] = T.Cast(out, Y_acc[vn, vy, vx, vo])
 
     return Conv2D

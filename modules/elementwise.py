@@ -9,8 +9,7 @@ from tvm.script import tirx as T
 
 from tirstep.modules import corners
 from tirstep.modules.dtypes import ANY_TYPE, FLOATS_IN_FLOAT32, IN_OWN_TYPE, SUMS_OF_FEW
-from tirstep.modules.kernel import kernel
-from tirstep.modules.tvmscript import cast_between, zero_of
+from tirstep.modules.kernel import cast_between, kernel, zero_of
 
 
 @kernel(

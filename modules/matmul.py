@@ -16,8 +16,7 @@ from tirstep.modules.dtypes import (
     get_storage,
 )
 from tirstep.modules.elementwise import apply_gelu, compute_gelu
-from tirstep.modules.kernel import kernel
-from tirstep.modules.tvmscript import DTypes, cast_between, swapped_if, zero_of
+from tirstep.modules.kernel import DTypes, cast_between, kernel, swapped_if, zero_of
 from tirstep.precision_annotations import OPERANDS, SUMS
 
 Sizes: TypeAlias = tuple[int, int, int, int]
@@ -63,40 +62,11 @@ def matmul(
         attributes[OPERANDS] = dtype
     if acc == "fp22":
         attributes[SUMS] = acc
-    program = _matmul if out == stored[1] else _matmul_then_cast
-    return program(m, n, k, stored, (transpose_b, attributes))
+    return _matmul(m, n, k, stored, transpose_b, attributes)
 
 
-Form: TypeAlias = tuple[bool, dict[str, str]]
-"""Whether B is transposed, and the annotations of the block of products."""
-
-
-def _matmul(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm.IRModule:
-    dtype, acc, _ = dtypes
-    transpose_b, attributes = form
-    zero, widen, at = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
-
-    @I.ir_module
-    class Matmul:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((M, K), dtype), B: T.Buffer(at(K, N), dtype), C: T.Buffer((M, N), acc)
-        ):
-            T.func_attr({"tirx.noalias": True})
-            for i, j, k in T.grid(M, N, K):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    T.sblock_attr(attributes)
-                    with T.init():
-                        C[vi, vj] = zero
-                    C[vi, vj] = C[vi, vj] + widen(A[vi, vk]) * widen(B[at(vk, vj)])
-
-    return Matmul
-
-
-def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm.IRModule:
+def _matmul(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool, notes: Any) -> tvm.IRModule:
     dtype, acc, out = dtypes
-    transpose_b, attributes = form
     zero, widen, at = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
 
     @I.ir_module
@@ -106,18 +76,19 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm
             A: T.Buffer((M, K), dtype), B: T.Buffer(at(K, N), dtype), C: T.Buffer((M, N), out)
         ):
             T.func_attr({"tirx.noalias": True})
-            C_acc = T.sblock_alloc_buffer((M, N), acc)
+            C_acc = T.meta_var(C) if out == acc else T.sblock_alloc_buffer((M, N), acc)
             for i, j, k in T.grid(M, N, K):
                 with T.sblock("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    T.sblock_attr(attributes)
+                    T.sblock_attr(notes)
                     with T.init():
                         C_acc[vi, vj] = zero
                     C_acc[vi, vj] = C_acc[vi, vj] + widen(A[vi, vk]) * widen(B[at(vk, vj)])
-            for i, j in T.grid(M, N):
-                with T.sblock("C_cast"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = T.Cast(out, C_acc[vi, vj])
+            if out != acc:
+                for i, j in T.grid(M, N):
+                    with T.sblock("C_cast"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        C[vi, vj] = T.Cast(out, C_acc[vi, vj])
 
     return Matmul
 
@@ -151,36 +122,15 @@ def batched_matmul(
     2 * batch * m * n * k operations. Raises `KernelError` for bad sizes, dtype, acc, out or
     transpose_b.
     """
-    program = _batched if out == acc else _batched_then_cast
-    return program((batch, m, n, k), (dtype, acc, out), transpose_b)
+    return _batched((batch, m, n, k), (dtype, acc, out), transpose_b)
 
 
 def _batched(sizes: Sizes, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
-    (S, M, N, K), (dtype, acc, _) = sizes, dtypes
-    zero, widen, at = zero_of(acc), cast_between(dtype, acc), _in_batch(transpose_b)
-
-    @I.ir_module
-    class BatchedMatmul:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((S, M, K), dtype),
-            B: T.Buffer(at(S, K, N), dtype),
-            C: T.Buffer((S, M, N), acc),
-        ):
-            T.func_attr({"tirx.noalias": True})
-            for b, i, j, k in T.grid(S, M, N, K):
-                with T.sblock("C"):
-                    vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
-                    with T.init():
-                        C[vb, vi, vj] = zero
-                    C[vb, vi, vj] = C[vb, vi, vj] + widen(A[vb, vi, vk]) * widen(B[at(vb, vk, vj)])
-
-    return BatchedMatmul
-
-
-def _batched_then_cast(sizes: Sizes, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
     (S, M, N, K), (dtype, acc, out) = sizes, dtypes
-    zero, widen, at = zero_of(acc), cast_between(dtype, acc), _in_batch(transpose_b)
+    zero, widen, swap = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
+
+    def at(each: Any, row: Any, column: Any) -> tuple[Any, ...]:
+        return (each, *swap(row, column))
 
     @I.ir_module
     class BatchedMatmul:
@@ -191,7 +141,7 @@ def _batched_then_cast(sizes: Sizes, dtypes: DTypes, transpose_b: bool) -> tvm.I
             C: T.Buffer((S, M, N), out),
         ):
             T.func_attr({"tirx.noalias": True})
-            C_acc = T.sblock_alloc_buffer((S, M, N), acc)
+            C_acc = T.meta_var(C) if out == acc else T.sblock_alloc_buffer((S, M, N), acc)
             for b, i, j, k in T.grid(S, M, N, K):
                 with T.sblock("C"):
                     vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
@@ -200,18 +150,13 @@ def _batched_then_cast(sizes: Sizes, dtypes: DTypes, transpose_b: bool) -> tvm.I
                     C_acc[vb, vi, vj] = C_acc[vb, vi, vj] + widen(A[vb, vi, vk]) * widen(
                         B[at(vb, vk, vj)]
                     )
-            for b, i, j in T.grid(S, M, N):
-                with T.sblock("C_cast"):
-                    vb, vi, vj = T.axis.remap("SSS", [b, i, j])
-                    C[vb, vi, vj] = T.Cast(out, C_acc[vb, vi, vj])
+            if out != acc:
+                for b, i, j in T.grid(S, M, N):
+                    with T.sblock("C_cast"):
+                        vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                        C[vb, vi, vj] = T.Cast(out, C_acc[vb, vi, vj])
 
     return BatchedMatmul
-
-
-def _in_batch(swap: bool) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
-    """What orders the indices, or extents, of a batch of matrices that may be stored transposed."""
-    at = swapped_if(swap)
-    return lambda each, row, column: (each, *at(row, column))
 
 
 @kernel(

@@ -10,8 +10,7 @@ from tvm.script import tirx as T
 from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, SUMS_OF_PRODUCTS
 from tirstep.modules.error_bounds import rescaled
-from tirstep.modules.kernel import kernel
-from tirstep.modules.tvmscript import cast_between, zero_of
+from tirstep.modules.kernel import cast_between, kernel, zero_of
 
 EPSILON = 1e-5
 """What normalizations add to a mean square, so that a row of zeros has no division by zero."""
@@ -69,19 +68,13 @@ def layer_norm(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
     far from 0) and "B". Sums are float32; all else has the type of A. 8 * m * n operations. Raises
     `KernelError` for bad sizes or dtype.
     """
-    widen = cast_between(dtype, "float32")
+    M, N, widen, narrow = m, n, cast_between(dtype, "float32"), cast_between("float32", dtype)
 
     def center(value: Any, total: Any) -> Any:
         return widen(value) - total / T.float32(n)
 
     def scale(total: Any) -> Any:
         return T.rsqrt(total / T.float32(n) + T.float32(EPSILON))
-
-    return _layer_norm((m, n), dtype, center, scale)
-
-
-def _layer_norm(shape: tuple[int, int], dtype: str, center: Any, scale: Any) -> tvm.IRModule:
-    (M, N), widen, narrow = shape, cast_between(dtype, "float32"), cast_between("float32", dtype)
 
     @I.ir_module
     class LayerNorm:

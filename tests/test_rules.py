@@ -20,7 +20,7 @@ from tvm.tirx import For, PrimFunc
 from tirstep import rules
 from tirstep.lowering_checks import get_device
 from tirstep.transforms import TransformError, get_pass_options
-from tirstep.transforms.plans import schedule_function
+from tirstep.transforms.plans import make_recipe_rule, match_recipe, schedule_function
 from tirstep.transforms.plans.targets import narrow_indices
 from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.recipes.mma import MmaConfig
@@ -240,9 +240,9 @@ def test_a_recipe_is_a_rule_for_functions_of_other_names(
 ) -> None:
     recipe = find_recipe(name)
     (function,) = make_functions(build, *tensors).values()
-    roles = recipe.matches(function)
+    roles = match_recipe(recipe, function)
     assert roles, str(roles)
-    made = recipe.rule().apply(function, GPU, False)
+    made = make_recipe_rule(recipe).apply(function, GPU, False)
     assert made is not None
     assert find_difference(made.mod, function) == ""
 
@@ -254,7 +254,7 @@ def test_a_recipe_that_does_not_match_says_why() -> None:
         ("matmul_tiled", "no matmul_tiled: the blocks are 'T_multiply"),
         ("transpose_naive", "no transpose_naive: the blocks are"),
     ):
-        missing = find_recipe(name).matches(function)
+        missing = match_recipe(find_recipe(name), function)
         assert not missing
         assert reason in str(missing)
 
@@ -268,20 +268,20 @@ def test_match_and_choose_of_a_rule() -> None:
         seen.append(given)
         return {"threads": (4, 8), "thread_tile": (4, 4), "tile_k": 8, "strided": False}
 
-    rule = recipe.rule(choose=choose)
+    rule = make_recipe_rule(recipe, choose=choose)
     made = rule.apply(function, GPU, False)
     assert made is not None
     assert seen[0].same_as(function)
     threads = [loop for loop in find_all(made.mod["main"].body, For) if get_axis(loop) is not None]
     assert {int(loop.extent) for loop in threads if get_axis(loop) == "threadIdx.x"} == {32}
     for rule, reason in (
-        (recipe.rule(match=lambda _: False), "its match does not take it"),
-        (recipe.rule(choose=lambda _: None), "no config is chosen"),
+        (make_recipe_rule(recipe, match=lambda _: False), "its match does not take it"),
+        (make_recipe_rule(recipe, choose=lambda _: None), "no config is chosen"),
     ):
         assert rule.apply(function, GPU, False) is None
         assert rule.reasons == {"matmul": f"no matmul_prefetched: {reason}"}
     with pytest.raises(TransformError, match="there is no size 'thread'; did you mean 'threads'"):
-        recipe.rule(choose=lambda _: {"thread": 3}).apply(function, GPU, False)
+        make_recipe_rule(recipe, choose=lambda _: {"thread": 3}).apply(function, GPU, False)
 
 
 def test_an_unknown_gpu_is_refused_before_anything_is_scheduled() -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from tirstep.bench.metrics import NOTHING, Table, geometric_mean
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import read_run
-from tirstep.transforms.recipes.costs import read_costs, read_table
 from tirstep.transforms.recipes.matmul_best import list_tiles
+from tirstep.transforms.recipes.time_model import read_costs, read_table
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 

@@ -23,7 +23,7 @@ from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import KernelError, Problem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.inputs import Array
-from tirstep.modules.problem import Tensor
+from tirstep.modules.kernel import Tensor
 from tirstep.transforms import get_pass_options, get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from tirstep.transforms.plans.plan import PLANS, TirstepRule, make_plan_rule
 from tirstep.transforms.plans.roles import DEVICE
-from tirstep.transforms.recipes.gpus import read_gpu
+from tirstep.transforms.recipes.time_model import read_gpu
 
 __all__ = ["TirstepRule", "cuda"]
 

@@ -11,10 +11,15 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench.cases import MOST_PRODUCTS, PRODUCTS_DRAWN, TEST, draw_shapes
-from tirstep.transforms.recipes.costs import FILE, read_costs, read_table
-from tirstep.transforms.recipes.gpus import H200
 from tirstep.transforms.recipes.matmul_best import list_tiles
-from tirstep.transforms.recipes.time_model import Product, estimate
+from tirstep.transforms.recipes.time_model import (
+    FILE,
+    H200,
+    Product,
+    estimate,
+    read_costs,
+    read_table,
+)
 
 
 def test_the_sets_are_always_the_same_and_never_meet():

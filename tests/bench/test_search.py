@@ -26,8 +26,8 @@ from tirstep.bench.search import (
 from tirstep.bench.session import Settings, Tell
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.gpus import H200
 from tirstep.transforms.recipes.matmul_best import make_forecast
+from tirstep.transforms.recipes.time_model import H200
 
 RECIPE = dataclasses.replace(
     RECIPES["matmul_tiled"], choices={"tile": (4, 8, 16, 32), "rows_per_thread": (1, 2, 4)}

@@ -25,6 +25,7 @@ from tirstep.transforms.plans import (
     Mismatch,
     Roles,
     RowConfig,
+    match_recipe,
     schedule_convolution,
     schedule_matmul,
     schedule_rows,
@@ -88,7 +89,7 @@ def test_a_recipe_has_roles_or_a_reason_for_every_function(recipe: str) -> None:
     for name, foreign in CORPUS.items():
         sch = Schedule(foreign.function)
         before = sch.mod
-        roles = find_recipe(recipe).matches(sch)
+        roles = match_recipe(find_recipe(recipe), sch)
         assert sch.mod.same_as(before)
         if isinstance(roles, Mismatch):
             assert roles.reason, name

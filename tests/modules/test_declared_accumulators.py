@@ -14,7 +14,7 @@ from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.steps import Finding
 from tirstep.modules import Kernel, kernel
 from tirstep.modules.dtypes import SUMS_OF_FEW
-from tirstep.modules.tvmscript import cast_between
+from tirstep.modules.kernel import cast_between
 from tirstep.transforms import tile_block
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")

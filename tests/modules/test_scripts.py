@@ -99,7 +99,7 @@ def test_stores_know_their_line() -> None:
     for path, line in lines:
         assert path.endswith("matmul.py")
         with open(path) as source:
-            assert "C[vi, vj] =" in source.readlines()[line - 1]
+            assert "C_acc[vi, vj] =" in source.readlines()[line - 1]
 
 
 def test_every_kernel_has_every_type_that_a_gpu_computes_it_in() -> None:

@@ -9,11 +9,10 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.gemm import GemmConfig
-from tirstep.transforms.recipes.gpus import GPUS, H200
 from tirstep.transforms.recipes.matmul_best import COPY_US, count_copies
 from tirstep.transforms.recipes.matmul_best import choose as choose_best
 from tirstep.transforms.recipes.mma import MmaConfig
-from tirstep.transforms.recipes.time_model import Product
+from tirstep.transforms.recipes.time_model import GPUS, H200, Product
 from tirstep.transforms.recipes.wgmma import WgmmaConfig
 
 

@@ -6,9 +6,8 @@ from golden_runs import DEVICES, require_right, run_golden
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.costs import read_costs
 from tirstep.transforms.recipes.products import PRODUCTS
-from tirstep.transforms.recipes.time_model import Product, TileRate, rank_tiles
+from tirstep.transforms.recipes.time_model import Product, TileRate, rank_tiles, read_costs
 
 NAMES = [recipe.name for ladder in PRODUCTS for recipe in ladder]
 

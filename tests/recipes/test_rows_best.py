@@ -17,7 +17,6 @@ from tirstep.modules import get_kernel, softmax
 from tirstep.transforms import TransformError
 from tirstep.transforms.plans import schedule_function
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.gpus import read_gpu
 from tirstep.transforms.recipes.row_ladders import (
     LONG,
     RowConfig,
@@ -26,6 +25,7 @@ from tirstep.transforms.recipes.row_ladders import (
     rank_cuts,
     schedule_rows,
 )
+from tirstep.transforms.recipes.time_model import read_gpu
 
 KERNELS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
 

@@ -12,10 +12,16 @@ from tirstep.lowering_checks import run_recipe
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.costs import read_costs
-from tirstep.transforms.recipes.gpus import GPUS, H200, read_gpu
 from tirstep.transforms.recipes.matmul_best import keep_tiles, list_tiles, make_forecast, rank_gemm
-from tirstep.transforms.recipes.time_model import Product, TileRate, estimate
+from tirstep.transforms.recipes.time_model import (
+    GPUS,
+    H200,
+    Product,
+    TileRate,
+    estimate,
+    read_costs,
+    read_gpu,
+)
 
 SPLIT = RECIPES["matmul_split_k"]
 SIZES = st.one_of(st.integers(1, 50), st.just(64))

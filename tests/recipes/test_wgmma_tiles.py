@@ -12,10 +12,8 @@ from tvm import DataType
 from tirstep.lowering_checks import run_recipe
 from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.costs import read_tiles
-from tirstep.transforms.recipes.gpus import H200
 from tirstep.transforms.recipes.matmul_best import choose_for, rank_wgmma, rank_wgmma_gathered
-from tirstep.transforms.recipes.time_model import Product
+from tirstep.transforms.recipes.time_model import H200, Product, read_tiles
 
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}

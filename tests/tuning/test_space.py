@@ -37,12 +37,12 @@ def test_a_recipes_own_value_is_one_of_its_choices() -> None:
 
 
 def test_what_is_no_choice_is_as_in_the_recipes_example() -> None:
-    """It takes 8 elements a thread, which divide nothing here, and guards its tail."""
-    recipe, gelu = find_recipe("gelu_persistent"), get_kernel("gelu").problem(1000)
-    plan = make_plan(recipe, gelu, fixed={"blocks": 264})
-    assert plan.fixed == {"tail": "guard", "blocks": 264}
+    """Its 1031 outputs divide among no threads, and it guards its tail."""
+    recipe, conv1d = find_recipe("conv1d_threads"), get_kernel("conv1d").problem(1000, 32)
+    plan = make_plan(recipe, conv1d, fixed={"threads": 64})
+    assert plan.fixed == {"tail": "guard", "threads": 64}
     own = plan.list_configs(1, 0)[0]
-    assert schedule(recipe, gelu.module, own)[1] == ""
+    assert schedule(recipe, conv1d.module, own)[1] == ""
 
 
 def test_the_choices_of_every_recipe_are_read() -> None:

@@ -13,8 +13,8 @@ from tirstep.bench.results import summarize
 from tirstep.bench.search import Trials
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe
-from tirstep.transforms.recipes.gpus import GPUS
 from tirstep.transforms.recipes.matmul_best import choose, make_forecast
+from tirstep.transforms.recipes.time_model import GPUS
 from tirstep.tuning.tuner import EXPECTED, Tuner
 
 H100 = "NVIDIA H100 80GB HBM3"

@@ -17,7 +17,7 @@ from ..recipes.mma import MmaConfig
 from ..recipes.row_ladders import RowConfig
 from ..recipes.wgmma import WgmmaConfig
 from .flat import match_flat, schedule_flat
-from .plan import schedule_function
+from .plan import make_recipe_rule, match_recipe, schedule_function
 from .product_plan import (
     MatmulConfig,
     match_convolution,
@@ -37,9 +37,11 @@ __all__ = [
     "Roles",
     "RowConfig",
     "WgmmaConfig",
+    "make_recipe_rule",
     "match_convolution",
     "match_flat",
     "match_matmul",
+    "match_recipe",
     "match_rows",
     "schedule_convolution",
     "schedule_flat",

@@ -189,7 +189,7 @@ class TirstepRule(ScheduleRule):
 
     def apply(self, func: PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """The scheduled function; None, with a reason, where the rule does not fit."""
-        if not isinstance(func, PrimFunc) or "gpu" not in target.keys:
+        if not isinstance(func, PrimFunc) or target.kind.name != "cuda":
             return None
         made = self._make(func, target)
         if isinstance(made, Schedule) and (reason := find_unsupported(made.mod, target)):
@@ -235,10 +235,13 @@ _TAILS = ("pad", "guard")
 
 
 def match_recipe(recipe: Recipe, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
-    """The blocks of a function that a recipe schedules, or why it does not.
+    """The blocks of anybody's function that a recipe would schedule by its rule, or why it would
+    not.
 
-    A rung of a family with a plan takes what the plan takes. Any other recipe takes a function with
-    as many blocks as its kernel has, in whose places they are tried.
+    Nothing changes. ``if (roles := match_recipe(recipe, function)): print(roles.names)``; what
+    comes instead is false, and says its `reason`. A rung of a family with a plan takes what the
+    plan takes. Any other recipe takes a function with as many blocks as its kernel has, in whose
+    places they are tried.
     """
     sch = function if isinstance(function, Schedule) else Schedule(function)
     plan = _get_plan(recipe)
@@ -251,7 +254,13 @@ def match_recipe(recipe: Recipe, function: PrimFunc | tvm.IRModule | Schedule) -
 def make_recipe_rule(
     recipe: Recipe, *, match: Filter | None = None, choose: Choose | None = None
 ) -> TirstepRule:
-    """The rule of dlight that schedules functions as a recipe does its kernel."""
+    """A rule for ``dlight.ApplyDefaultSchedule`` that schedules functions as a recipe does.
+
+    Their blocks may have any names, and, for recipes of the families of matmul, rows and
+    elementwise functions, others around them. `match` keeps functions out where it is false;
+    `choose` gives the config for a function, or None to leave it to the next rule. Sizes that
+    tiles do not divide are padded or guarded, unless it says otherwise.
+    """
 
     def make(function: PrimFunc, _: Target) -> Schedule | Mismatch:
         if match is not None and not (answer := match(function)):

@@ -25,10 +25,9 @@ from ..hopper.wgmma_intrinsics import ARCHITECTURE, ROWS
 from ..inlining import inline_chain, inline_epilogue
 from ..queries import get_sblock_name, is_reduction
 from ..recipes import gemm, mma, wgmma
-from ..recipes.gpus import read_gpu
 from ..recipes.matmul_best import ENGINES, choose_for, rank_gemm
 from ..recipes.tiled_product import Groups, group_iterators
-from ..recipes.time_model import Product
+from ..recipes.time_model import Product, read_gpu
 from ..reduction import HALVES, widen_sums
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform

@@ -18,8 +18,8 @@ from tirstep.tvm_compat import get_op_name
 
 from ..loops import fuse_loops
 from ..queries import get_root, get_sblock_name, is_reduction
-from ..recipes.gpus import read_gpu
 from ..recipes.row_ladders import RowConfig, rank_configs, schedule_row_blocks
+from ..recipes.time_model import read_gpu
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, get_elements, is_among
 from .flat import LEFT_OVER, schedule_flat

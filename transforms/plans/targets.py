@@ -1,13 +1,9 @@
-"""What a target wants of functions: indices of 32 bits, and nothing that a kind of GPU has not.
-
-No source is made to know it; tests/transforms/test_plan_targets.py holds it to what TVM's code
-generators say.
-"""
+"""What a target wants of functions: indices of 32 bits, and nothing that a GPU has not."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import tvm
@@ -21,7 +17,6 @@ from tvm.tirx import (
     FloorDiv,
     FloorMod,
     For,
-    ForKind,
     IntImm,
     Max,
     Min,
@@ -35,7 +30,6 @@ from tvm.tirx import (
 from tirstep.tvm_compat import get_op_name
 
 from ..hopper.wgmma_intrinsics import ARCHITECTURE
-from ..pass_options import get_pass_options
 from ..tir import (
     bind_ranges,
     constant,
@@ -93,23 +87,34 @@ def _is_wide(value: Any) -> bool:
     return not hasattr(value, "shape") and str(getattr(value.ty, "dtype", "")) in _WIDE
 
 
-CUDA = "cuda"
-_INSTRUCTIONS = (".ptx", ".cuda.", "cp_async", "tvm_mma_sync", "tvm_load_matrix_sync")
-"""Parts of the names of operators that become instructions of NVIDIA's GPUs."""
 _MOST_GATHERED = 4
-_NARROW = {"metal": 4, "webgpu": 4}
-"""The most lanes of a vector of 16 bits an element."""
 
 
 def find_unsupported(module: IRModule, target: Target) -> str:
-    """Why TVM makes no source of a scheduled module for a target, as far as that is known; or "".
+    """Why a GPU does not run a scheduled module, as far as its target says; or "".
 
-    Known are the kinds opencl, metal and webgpu; on cuda nothing is missing but threads, and wgmma
-    on another architecture than sm_90a, where the target names one.
+    Known are the threads of a block, and wgmma, which no other architecture than sm_90a has.
     """
-    functions = [it for it in module.functions.values() if isinstance(it, PrimFunc)]
-    reasons = (reason for it in functions for reason in _list_reasons(module, it.body, target))
-    return next(reasons, "")
+    body = tuple(it.body for it in module.functions.values() if isinstance(it, PrimFunc))
+    # The most threads of a block; the larger of both names that TVM has for it.
+    given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
+    most = max((int(number) for number in given if number is not None), default=None)
+    # The threads of a GPU block, over all axes: the most of any kernel; 1 of a loop on none.
+    kernels: dict[Any, dict[Any, int]] = {}
+    for place in itertools.chain.from_iterable(map(get_places, body)):
+        axes = kernels.setdefault(place.kernel, {})
+        for loop in place.find_bound("threadIdx"):
+            axis = get_axis(loop)
+            axes[axis] = max(axes.get(axis, 1), constant(loop.extent) or 1)
+    threads = max((math.prod(axes.values()) for axes in kernels.values()), default=1)
+    if most is not None and threads > most:
+        kind = target.kind.name
+        return f"it runs {threads} threads in a block, and the target '{kind}' takes {most}"
+    arch = str(target.attrs.get("arch", ""))
+    calls = (get_op_name(call) for each in body for call in find_all(each, Call))
+    if arch and arch != ARCHITECTURE and any("wgmma" in name for name in calls):
+        return f"it uses wgmma, which {arch} has not"
+    return ""
 
 
 def find_gather(body: Any) -> str:
@@ -133,53 +138,3 @@ def find_gather(body: Any) -> str:
                     f"'{buffer.name}', where they do not lie side by side"
                 )
     return ""
-
-
-def _list_reasons(module: IRModule, body: Any, target: Target) -> Iterator[str]:
-    kind, loops, blocks = str(target.kind.name), find_all(body, For), find_all(body, SBlock)
-    # The most threads of a block; the larger of both names that TVM has for it.
-    given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
-    most = max((int(number) for number in given if number is not None), default=None)
-    # The threads of a GPU block, over all axes: the most of any kernel; 1 of a loop on none.
-    kernels: dict[Any, dict[Any, int]] = {}
-    for place in get_places(body):
-        axes = kernels.setdefault(place.kernel, {})
-        for loop in place.find_bound("threadIdx"):
-            axis = get_axis(loop)
-            axes[axis] = max(axes.get(axis, 1), constant(loop.extent) or 1)
-    threads = max((math.prod(axes.values()) for axes in kernels.values()), default=1)
-    calls = [get_op_name(call) for call in find_all(body, Call)]
-    if most is not None and threads > most:
-        yield f"it runs {threads} threads in a block, and the target '{kind}' takes {most}"
-    if kind == CUDA:
-        arch = str(target.attrs.get("arch", ""))
-        if arch and arch != ARCHITECTURE and any("wgmma" in name for name in calls):
-            yield f"it uses wgmma, which {arch} has not"
-        return
-    notes = [name for node in (*loops, *blocks) for name in node.annotations]
-    is_async = get_pass_options(module).get("tirx.use_async_copy", False)
-    used = [
-        f"the instruction {name.removeprefix('tirx.')}"
-        for name in calls
-        if any(part in name for part in _INSTRUCTIONS)
-    ]
-    if any("tma" in name for name in notes):
-        used.append("bulk copies (prefetch_by_tma)")
-    if is_async and "software_pipeline_async_stages" in notes:
-        used.append("asynchronous copies (prefetch_asynchronously)")
-    for name in used:
-        yield f"it uses {name}, which GPUs other than NVIDIA's have not"
-    allocated = [buffer for block in blocks for buffer in block.alloc_buffers]
-    dynamic = [str(buffer.name) for buffer in allocated if buffer.scope() == "shared.dyn"]
-    if kind == "metal" and dynamic:
-        yield f"'{dynamic[0]}' is in scope 'shared.dyn', which TVM's Metal does not know"
-    if kind == "webgpu" and any(get_axis(loop) == "blockIdx.z" for loop in loops):
-        yield "it runs on blockIdx.z, which TVM's WebGPU keeps for itself"
-    lanes = [
-        constant(loop.extent) or 1
-        for loop in loops
-        if loop.kind == ForKind.VECTORIZED
-        if any(str(it.buffer.dtype).endswith("16") for it in find_all(loop.body, BufferStore))
-    ]
-    if kind in _NARROW and (widest := max(lanes, default=1)) > _NARROW[kind]:
-        yield f"it has vectors of {widest} elements of 16 bits, and {kind} has {_NARROW[kind]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Cast
 
 from ..binding import bind_loop, tile_block
-from ..loops import Tail, reorder_loops, split_loop, unroll_loop
+from ..loops import Tail, split_loop, unroll_loop
 from ..pass_options import set_pipeline
 from ..queries import get_extent
 from ..schedule import TransformError
@@ -31,12 +30,6 @@ class FlatConfig:
     threads: int = knob(256, "threads of a block", choices=(64, 128, 256, 512))
     vector: int = knob(1, "elements of a thread's vector, at most", choices=(2, 4, 8))
     each: int = knob(1, "vectors of a thread", choices=(1, 2, 4, 8))
-    blocks: int = knob(
-        0,
-        "blocks of a grid that goes over the tensor several times; 0 for one as large as it",
-        choices=(264, 528, 1056, 2112),
-        least=0,
-    )
     tail: Tail = knob("refuse", "what happens where these do not divide the elements")
 
 
@@ -48,7 +41,7 @@ def schedule(sch: Schedule, config: FlatConfig) -> Iterator[str]:
 
 def schedule_elements(sch: Schedule, block: SBlockRV, config: FlatConfig) -> Iterator[str]:
     """The steps of a config, on a block with one loop, beside others."""
-    if (config.vector, config.each, config.blocks) == (1, 1, 0):
+    if config.vector == config.each == 1:
         tile_block(sch, block, threads=(config.threads,), tail=config.tail)
         yield "bound"
         return
@@ -69,9 +62,6 @@ def schedule_elements(sch: Schedule, block: SBlockRV, config: FlatConfig) -> Ite
         vectorize_loop(sch, spread.elements)
     yield "vectorized"
     steps, batch = split_loop(sch, spread.steps, inner=config.each, tail=config.tail)
-    if config.blocks:
-        rounds, steps = split_loop(sch, steps, inner=config.blocks, tail=config.tail)
-        reorder_loops(sch, [steps, rounds])
     bind_loop(sch, steps, axis="blockIdx.x")
     unroll_loop(sch, batch)
     yield "bound"
@@ -143,18 +133,8 @@ def _make_ladder(kernel: str, block: str, first: Recipe | None = None) -> Ladder
         "so many blocks have enough in flight",
         golden={"each": 2},
     )
-    persistent = vectors.plus(
-        "persistent",
-        blocks=1056,
-        why="Blocks are started once, as many as the GPU runs, and go over the tensor; slower "
-        "than many small ones here",
-        golden={"blocks": 3},
-        searched=("each",),
-        # As many blocks as 132 multiprocessors run: they do not divide.
-        changes={"default_example": dataclasses.replace(TENSOR, config={"tail": "guard"})},
-    )
     title = "vectors, and several of them for each thread"
-    return order(title, first, vectors, wide, batches, persistent)
+    return order(title, first, vectors, wide, batches)
 
 
 VECTOR_ADD = _make_ladder("vector_add", "C", vector_add_bound)

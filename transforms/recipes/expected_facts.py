@@ -10,14 +10,22 @@ does without.
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..schedule import TransformError
 
-RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
+RELATIONS: Mapping[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 UNITS = {"": 1, "B": 1, "KiB": 1024}
 _FORM = re.compile(
     r"(?P<fact>[\w.]+) *(?P<relation>[=!<>]=|[<>]) *(?P<value>\d+(\.\d+)?) *(?P<unit>B|KiB)?"
@@ -48,14 +56,7 @@ class Expect:
 
     def is_met_by(self, value: float) -> bool:
         """Whether a value of the fact is as expected."""
-        return {
-            "==": value == self.value,
-            "!=": value != self.value,
-            "<=": value <= self.value,
-            ">=": value >= self.value,
-            "<": value < self.value,
-            ">": value > self.value,
-        }[self.relation]
+        return RELATIONS[self.relation](value, self.value)
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,8 @@ def parse_expectation(text: str) -> Expect:
 
 def read_expectations(expects: Mapping[str, Sequence[str | Expectation]] | None) -> Expectations:
     """Expectations by step, sentences among them parsed."""
-    return MappingProxyType(
-        {
-            step: tuple(
-                parse_expectation(text) if isinstance(text, str) else text for text in given
-            )
-            for step, given in (expects or {}).items()
-        }
-    )
+    made = {
+        step: tuple(parse_expectation(it) if isinstance(it, str) else it for it in given)
+        for step, given in (expects or {}).items()
+    }
+    return MappingProxyType(made)

@@ -27,16 +27,17 @@ from ..hopper.wgmma_intrinsics import THREADS
 from ..schedule import TransformError
 from ..warp_tiling import STRIP
 from . import gemm, mma, skinny, wgmma
-from .costs import read_costs, read_table, read_tiles
 from .gemm import GemmConfig
-from .gpus import GPUS, H200, Gpu, read_gpu
 from .mma import MmaConfig
 from .recipe import Example, Recipe, recipe
 from .rungs import Expects, Family, Rung, order, read_pairs
 from .skinny import SkinnyConfig
 from .tiled_product import VECTOR_BYTES, Engine
 from .time_model import (
+    GPUS,
+    H200,
     Costs,
+    Gpu,
     Product,
     Ranked,
     TileRate,
@@ -45,7 +46,11 @@ from .time_model import (
     find_stream,
     list_parts,
     rank_tiles,
+    read_costs,
+    read_gpu,
     read_sizes,
+    read_table,
+    read_tiles,
 )
 from .tuned import find_tuned
 from .wgmma import WgmmaConfig, count_slot_bytes

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, SimpleNamespace
 from typing import (
-    TYPE_CHECKING,
     Any,
     Literal,
     ParamSpec,
@@ -28,7 +27,6 @@ import tvm
 import tvm_ffi
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV, Trace
-from tvm.tirx import PrimFunc
 
 from ..schedule import (
     TransformError,
@@ -42,11 +40,9 @@ from ..schedule import (
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
-if TYPE_CHECKING:
-    from ..plans.plan import TirstepRule
-    from ..plans.roles import Mismatch, Roles
-
 Body = Callable[..., Iterator[str]]
+Pair = tuple[int, int]
+"""Rows and columns."""
 _OURS = __name__.rpartition(".")[0]
 LONGEST = 60
 """Of what is shown of a value that is no name."""
@@ -145,27 +141,39 @@ class Recipe:
         return str(getattr(self.kernel, "name", self.kernel))
 
     @property
+    def hints(self) -> Mapping[str, Any]:
+        """The types of the knobs, as far as they have some."""
+        return read_hints(self.body)
+
+    @property
     def words(self) -> Mapping[str, tuple[object, ...]]:
         """The knobs that take one of a few words, and these."""
-        hints = _read_hints(self._annotated)
-        return {name: get_args(it) for name, it in hints.items() if get_origin(it) is Literal}
+        hints = self.hints.items()
+        return {name: get_args(it) for name, it in hints if get_origin(it) is Literal}
 
     @property
     def tails(self) -> tuple[str, ...]:
         """What it can do where a size does not divide; empty if no size has to."""
         return tuple(map(str, self.words.get("tail", ())))
 
-    @property
-    def _annotated(self) -> object:
-        """What has the types of the knobs."""
-        return self.body
+    def has_pairs(self, name: str) -> bool:
+        """Whether a knob takes rows and columns."""
+        hint = self.hints.get(name)
+        return Pair in (hint, *get_args(hint))
 
-    def explain_wrong(self, name: str, value: object) -> str:
+    def explain_wrong(self, name: str, value: object, least: int = 1) -> str:
         """What a knob takes instead of a value that it cannot have; "" where it can."""
-        is_size = type(value) is int and value >= 1
-        if type(self.config[name]) in (int, NoneType) and not (is_size or value is None):
-            return "an integer >= 1"
-        return ""
+        hint = self.hints.get(name, type(self.config[name]))
+        if value is None and NoneType in (hint, *get_args(hint)):
+            return ""
+        if name in self.words:
+            return "" if value in self.words[name] else f"{' or '.join(map(str, self.words[name]))}"
+        if self.has_pairs(name):
+            return "" if is_pair(value, least) else f"rows and columns, as {name}=4,8"
+        if hint is bool:
+            return "" if isinstance(value, bool) else "true or false"
+        is_right = hint is str or (type(value) is int and value >= least)
+        return "" if is_right else f"an integer >= {least}"
 
     def _start(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[str]:
         return self.body(sch, **config)
@@ -200,33 +208,6 @@ class Recipe:
                 error.recipe, error.step, error.line = self.name, names[at], lines[at]
             raise
         return steps
-
-    def matches(self, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
-        """The blocks of anybody's function that this would schedule by `rule`, or why it would not.
-
-        Nothing changes. ``if (roles := recipe.matches(function)): print(roles.names)``; what comes
-        instead is false, and says its `reason`.
-        """
-        from ..plans.plan import match_recipe
-
-        return match_recipe(self, function)
-
-    def rule(
-        self,
-        *,
-        match: Callable[[PrimFunc], object] | None = None,
-        choose: Callable[[PrimFunc], Mapping[str, object] | None] | None = None,
-    ) -> TirstepRule:
-        """A rule for ``dlight.ApplyDefaultSchedule`` that schedules functions as this recipe does.
-
-        Their blocks may have any names, and, for recipes of the families of matmul, rows and
-        elementwise functions, others around them. `match` keeps functions out where it is false;
-        `choose` gives the config for a function, or None to leave it to the next rule. Sizes that
-        tiles do not divide are padded or guarded, unless it says otherwise.
-        """
-        from ..plans.plan import make_recipe_rule
-
-        return make_recipe_rule(self, match=match, choose=choose)
 
     def run(self, sch: Schedule, **config: object) -> Iterator[Step]:
         """Run step by step on a schedule; a `TransformError` says after which step it came."""
@@ -445,7 +426,15 @@ def recipe(
     return make
 
 
-def _read_hints(annotated: Any) -> Mapping[str, object]:
+def is_pair(value: object, least: int | None) -> bool:
+    """Whether something is two integers, each no less than the least one, if there is one."""
+    if not (isinstance(value, list | tuple) and len(value) == 2):
+        return False
+    return all(type(it) is int and (least is None or it >= least) for it in value)
+
+
+@functools.cache
+def read_hints(annotated: Any) -> Mapping[str, object]:
     """The types of parameters or fields; without those whose names are there for type checkers
     alone, under ``if TYPE_CHECKING:``.
     """

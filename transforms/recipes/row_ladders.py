@@ -39,10 +39,9 @@ from ..schedule import TransformError
 from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..tir import constant, find_all
 from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
-from .costs import read_table
-from .gpus import H200, Gpu, read_gpu
 from .recipe import Example, Recipe, get_sblocks, recipe
 from .rungs import Family, Ladder, knob, order
+from .time_model import H200, Gpu, read_gpu, read_table
 
 FLIGHT_BYTES = 2 * MAX_VECTOR_BYTES
 """Of a part, that each thread asks for at once, by as many vectors as it takes, up to eight."""
@@ -541,7 +540,7 @@ def _make_best(kernel: str, names: str) -> Recipe:
     best.__doc__ = (
         "Threads, rows of a block, rounds and parts by the length of a row and their number.\n\n"
         "Any shape: rows that vectors do not divide are read element by element. Knobs: device, a "
-        "GPU by\nits name or its properties (transforms/recipes/gpus.py)."
+        "GPU by\nits name or its properties (transforms/recipes/time_model.py)."
     )
     return recipe(
         kernel=kernel,

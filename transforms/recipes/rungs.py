@@ -11,23 +11,21 @@ and golden example follow from those of its base.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypeVar, get_args, get_type_hints, overload
+from typing import Any, TypeVar, overload
 
 from tvm.s_tir import Schedule
 
 from ..schedule import TransformError
 from .expected_facts import Expectation, read_expectations
-from .recipe import Example, Recipe
+from .recipe import Example, Recipe, is_pair, read_hints
+from .recipe import Pair as Pair
 
 Value = TypeVar("Value")
 Expects = Mapping[str, Sequence[str | Expectation]]
-Pair = tuple[int, int]
-"""Rows and columns."""
 
 
 def knob(default: Value, about: str, *, choices: Sequence[object] = (), least: int = 1) -> Value:
@@ -97,11 +95,6 @@ class Family:
         )
         return bare.plus(name, why=why, **declared)
 
-    def get_least(self, name: str) -> int:
-        """The least number that a knob takes."""
-        (found,) = [knob for knob in dataclasses.fields(self.config) if knob.name == name]
-        return int(found.metadata["least"])
-
     def find_choices(self, names: Sequence[str]) -> dict[str, tuple[object, ...]]:
         knobs = dataclasses.fields(self.config)
         choices = {knob.name: knob.metadata["choices"] for knob in knobs if knob.name in names}
@@ -168,13 +161,13 @@ class Rung(Recipe):
         return made
 
     @property
-    def _annotated(self) -> object:
-        return self.family.config
+    def hints(self) -> Mapping[str, Any]:
+        return read_hints(self.family.config)
 
     def _start(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[str]:
         given = read_pairs(config)
         for name, value in given.items():
-            if self.has_pairs(name) and not _is_pair(value, least=None):
+            if self.has_pairs(name) and not is_pair(value, least=None):
                 raise TransformError(
                     self.name,
                     f"{name}={value!r} is no pair of integers",
@@ -182,38 +175,9 @@ class Rung(Recipe):
                 )
         return self.body(sch, self.family.config(**{**self.config, **given}))
 
-    def explain_wrong(self, name: str, value: object) -> str:
-        """What a knob takes instead of a value that it cannot have; "" where it can."""
-        hint, least = self._find_type(name), self.family.get_least(name)
-        if value is None and type(None) in get_args(hint):
-            return ""
-        if name in self.words:
-            return "" if value in self.words[name] else f"{' or '.join(map(str, self.words[name]))}"
-        if self.has_pairs(name):
-            return "" if _is_pair(value, least) else f"rows and columns, as {name}=4,8"
-        if hint is bool:
-            return "" if isinstance(value, bool) else "true or false"
-        return "" if type(value) is int and value >= least else f"an integer >= {least}"
-
-    def has_pairs(self, name: str) -> bool:
-        """Whether a knob takes rows and columns."""
-        hint = self._find_type(name)
-        return Pair in (hint, *get_args(hint))
-
-    def _find_type(self, name: str) -> Any:
-        return _read_types(self.family.config)[name]
-
-
-@functools.cache
-def _read_types(config: type) -> dict[str, Any]:
-    """The types of a config's knobs, which Python compiles out of their text."""
-    return get_type_hints(config)
-
-
-def _is_pair(value: object, least: int | None) -> bool:
-    if not (isinstance(value, list | tuple) and len(value) == 2):
-        return False
-    return all(type(it) is int and (least is None or it >= least) for it in value)
+    def explain_wrong(self, name: str, value: object, least: int = 1) -> str:
+        knobs = {knob.name: knob.metadata for knob in dataclasses.fields(self.family.config)}
+        return super().explain_wrong(name, value, int(knobs[name]["least"]))
 
 
 def _with_options(example: Example, option: Mapping[str, object]) -> Example:

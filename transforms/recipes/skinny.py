@@ -28,11 +28,10 @@ from ..schedule import TransformError
 from ..thread_rows import find_vector
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
-from .gpus import Gpu
 from .recipe import Example
 from .rungs import Family, knob, order
 from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths, is_along_k
-from .time_model import Product
+from .time_model import Gpu, Product
 
 RESIDENT = 1024
 """Threads of each multiprocessor that read at the same time."""

@@ -45,9 +45,9 @@ def command(
     from tirstep.modules import get_kernel
     from tirstep.transforms import TransformError
     from tirstep.transforms.recipes import RECIPES, matmul_best
-    from tirstep.transforms.recipes.gpus import read_gpu
     from tirstep.transforms.recipes.matmul_best import keep_tiles, read_product
     from tirstep.transforms.recipes.row_ladders import rank_rows
+    from tirstep.transforms.recipes.time_model import read_gpu
 
     from .json_output import print_document, read_keys
     from .screen import Screen

@@ -91,8 +91,8 @@ def command(
     from tirstep.bench.search import Trials, describe_search, record_best, require_table, search
     from tirstep.bench.session import Settings
     from tirstep.bench.workers import LocalWorkers
-    from tirstep.transforms.recipes.gpus import GPUS, H200
     from tirstep.transforms.recipes.matmul_best import make_forecast
+    from tirstep.transforms.recipes.time_model import GPUS, H200
 
     from .screen import Screen
 

@@ -28,8 +28,8 @@ from tirstep.bench.workers import Trial
 from tirstep.programs.naming import describe_error
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.gemm import GemmConfig
-from tirstep.transforms.recipes.gpus import GPUS, H200
 from tirstep.transforms.recipes.matmul_best import choose, make_forecast
+from tirstep.transforms.recipes.time_model import GPUS, H200
 from tirstep.transforms.rewriting import NO_REPLAY
 from tirstep.transforms.schedule import TransformError
 
