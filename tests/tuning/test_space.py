@@ -38,9 +38,9 @@ def test_a_recipes_own_value_is_one_of_its_choices() -> None:
 
 def test_what_is_no_choice_is_as_in_the_recipes_example() -> None:
     """Its 1031 outputs divide among no threads, and it guards its tail."""
-    recipe, conv1d = find_recipe("conv1d_threads"), get_kernel("conv1d").problem(1000, 32)
-    plan = make_plan(recipe, conv1d, fixed={"threads": 64})
-    assert plan.fixed == {"tail": "guard", "threads": 64}
+    recipe, conv1d = find_recipe("conv1d_threads_2d"), get_kernel("conv1d").problem(1000, 32)
+    plan = make_plan(recipe, conv1d, fixed={"rows": 4})
+    assert plan.fixed == {"tail": "guard", "rows": 4}
     own = plan.list_configs(1, 0)[0]
     assert schedule(recipe, conv1d.module, own)[1] == ""
 
