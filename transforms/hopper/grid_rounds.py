@@ -23,7 +23,7 @@ from tvm.tirx import (
 
 from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_loops_around, is_among, substitute
-from .tma_tiles import TMA_PERSISTENT, TMA_ROLES, TMA_TURNS
+from .tma_tiles import TMA_PERSISTENT, TMA_ROLES
 
 
 class GridRounds:
@@ -36,11 +36,10 @@ class GridRounds:
     round_ : the variable of the loop over a block's tiles
     steps : of the pipeline for a tile, an expression of its place where a mask ends the loop
     counters : a register that counts steps of earlier tiles; none where each has as many
-    turns : warpgroups that compute a tile each, in turn
     """
 
     def __init__(self, loop: For, body: Any) -> None:
-        self.axes, self.blocks, self.turns = list[tuple[Any, int]](), 1, 1
+        self.axes, self.blocks = list[tuple[Any, int]](), 1
         self.round_, self.steps, self.counters = IntImm("int32", 0), loop.extent, list[Any]()
         if TMA_PERSISTENT not in loop.annotations or TMA_ROLES not in loop.annotations:
             return
@@ -63,13 +62,6 @@ class GridRounds:
         self.round_ = Var("round", loop.loop_var.ty)
         self.tiles = math.prod(extent for _, extent in self.axes)
         self.blocks = min(int(loop.annotations[TMA_PERSISTENT]), self.tiles)
-        self.turns = int(loop.annotations.get(TMA_TURNS, 1))
-        if self.turns > 1 and self.counters:
-            raise TransformError(
-                f"loop '{loop.loop_var.name}' has another number of steps in each tile, and "
-                "warpgroups that take tiles in turn do not count those of others",
-                "lower the module as alternate_tiles left it",
-            )
 
     @property
     def is_persistent(self) -> bool:
@@ -105,9 +97,8 @@ class GridRounds:
             return IntImm("int32", whole)
         return FloorDiv(self.tiles - 1 - self._find_place(whole), self.blocks) + 1
 
-    def loop_over(self, body: Any, name: str, turn: Any = None) -> Any:
-        """The loop over a block's tiles, in which its own tile is the one of the round; over those
-        of a `turn` alone where there is one.
+    def loop_over(self, body: Any, name: str) -> Any:
+        """The loop over a block's tiles, in which its own tile is the one of the round.
 
         Its extent says which block has a tile less: barriers may stand in a loop, and under no
         condition. Where each block has one tile, there is no loop.
@@ -115,16 +106,12 @@ class GridRounds:
         if not self.is_persistent:
             return body
         variable = Var(name, self.round_.ty)
-        round_, extent = variable, self.count_tiles()
-        if turn is not None:
-            round_ = variable * self.turns + turn
-            extent = FloorDiv(extent + self.turns - 1 - turn, self.turns)
-        left, places = round_ * self.blocks + self._find_place(round_), {}
+        left, places = variable * self.blocks + self._find_place(variable), {}
         for axis, size in self.axes[:-1]:
             places[axis] = FloorMod(left, size)
             left = FloorDiv(left, size)
         places[self.axes[-1][0]] = left
-        made = substitute(body, {self.round_: round_, **places})
+        made, extent = substitute(body, {self.round_: variable, **places}), self.count_tiles()
         return For(variable, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
 
     def _find_place(self, round_: Any) -> Any:

@@ -38,7 +38,6 @@ from .tma_tiles import (
     count_bytes,
     count_saved,
 )
-from .warp_turns import TURN, TileTurns
 
 _PASS = "tirstep.LowerTmaPipelines"
 
@@ -125,8 +124,7 @@ def make_persistent(
 
 
 BARRIER = 8
-"""The number of the named barrier of the warps that compute, or the first such, beyond those of
-`PingPong` and `TileTurns`."""
+"""The number of the named barrier of the warps that compute, beyond those of `PingPong`."""
 
 
 def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> Any:
@@ -145,20 +143,17 @@ def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> An
                     "let it be the outermost one of a tile, and pad the problem first",
                 )
 
-    turns = TileTurns.of(pipeline)
-    turns.require_own_memory(kernel)
     staging = list_allocated(pipeline.loop)
 
     def rewrite(loop: For) -> Any:
-        return stmt_seq(*turns.go_around(consumer)) if loop.loop_var.same_as(variable) else loop
+        return stmt_seq(*consumer) if loop.loop_var.same_as(variable) else loop
 
     def drop(block: SBlock) -> SBlock:
         kept = [it for it in block.alloc_buffers if is_among(it, staging)]
         return replace_fields(block, alloc_buffers=kept) if block.alloc_buffers else block
 
-    computed = structural_map(structural_map(kernel, (SBlock, drop)), (For, rewrite))
-    tile = turns.end_tile(computed)
-    return turns.go_through(pipeline.rounds.loop_over(tile, f"{variable.name}_tile", turns.turn))
+    tile = structural_map(structural_map(kernel, (SBlock, drop)), (For, rewrite))
+    return pipeline.rounds.loop_over(tile, f"{variable.name}_tile")
 
 
 def find_lasting(kernel: Any, pipeline: Pipeline) -> list[Any]:
@@ -198,16 +193,13 @@ def NameBarriersOfRoles(function: Any, *_: Any) -> Any:  # noqa: N802 - named li
     A barrier among warps that compute is one of their threads alone: others never come to it. It
     runs when TVM has put barriers in.
 
-    rewrite: ``barrier`` of the warps that compute -> ``bar.sync 8, threads``; of warpgroups that
-        take turns at tiles ``bar.sync 8 + turn, threads``
+    rewrite: ``barrier`` of the warps that compute -> ``bar.sync 8, threads``
     """
     if not any(node.attr_key == COMPUTES for node in find_all(function.body, AttrStmt)):
         return function
 
     def name_barriers(role: Any) -> Any:
-        turns = [each.value for each in find_all(role.body, AttrStmt) if each.attr_key == TURN]
-        number = (turns[0] + BARRIER).astype("uint32") if turns else T.uint32(BARRIER)
-        named = Evaluate(T.ptx.bar.sync(number, T.uint32(constant(role.node))))
+        named = Evaluate(T.ptx.bar.sync(T.uint32(BARRIER), T.uint32(constant(role.node))))
         return structural_map(role.body, (Evaluate, lambda it: named if is_barrier(it) else it))
 
     def pair(sequence: Any) -> Any:  # roles that follow one another, as cases of one condition

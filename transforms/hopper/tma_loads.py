@@ -322,7 +322,7 @@ class Pipeline:
     others : the buffers that the loop's body allocates beside the tiles
     producers, registers : threads of warps with roles that copy, and registers of a thread of
         theirs and of the others
-    warps : that compute, of all warpgroups that take tiles in turn
+    warps : that compute
     staged : the buffers of all stages, in dynamic memory: CUDA aligns static ones to 64 bytes only
     notes : what others say of the loop
     """
@@ -353,7 +353,7 @@ class Pipeline:
         )
         self.overlaps, self.alternates = TMA_OVERLAP in notes, TMA_PINGPONG in notes
         self.producers, *self.registers = map(int, notes.get(TMA_ROLES, (0, 0, 0)))
-        self.warps = math.prod(count for _, count in threads) * self.rounds.turns // WARP
+        self.warps = math.prod(count for _, count in threads) // WARP
         self.tiles = [self._read(copy) for copy in copies]
         targets = [tile.target for tile in self.tiles]
         self.others = [it for it in block.alloc_buffers if not is_among(it, targets)]

@@ -94,7 +94,6 @@ from .tma_tiles import (
     redirect,
 )
 from .warp_roles import find_threads, put_at_root
-from .warp_turns import TURN
 from .warpgroup_tiles import TILE_STORE
 from .wgmma_intrinsics import CHUNK_BYTES
 
@@ -345,8 +344,6 @@ def _lower_store(body: Any, block: SBlock, parameters: list[Any], maps: list[Any
     bound = [at for at in nests if get_axis(path[at])]
     threads = find_threads(body, path[nests[-1]]) if nests else []
     marks = [it for it in path if isinstance(it, AttrStmt)]
-    if any(it.attr_key == TURN for it in marks):
-        threads = threads[:-1]  # of the warpgroup whose turn it is
     if not threads:
         return body
     inner = [path[at].loop_var for at in nests if at >= place]

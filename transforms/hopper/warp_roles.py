@@ -133,7 +133,6 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
             f"{pipeline.producers} threads more do not divide into rows of {inner}",
             "bind threadIdx.x to a divisor of 32",
         )
-    extent *= pipeline.rounds.turns
     computes = LT(variable, IntImm("int32", extent))
     around = get_loops_around(pipeline.loop, find_all(body, For))
     if not around or get_axis(around[-1]) is None:
@@ -168,8 +167,7 @@ def _count_arrivals(pipeline: Pipeline) -> list[int]:
     """
     stages, warps = pipeline.stages, pipeline.warps
     moving = [warps] if pipeline.registers[0] else []
-    each = warps // pipeline.rounds.turns  # of those that compute a tile
-    return [*[1] * stages, *[each] * stages, *moving]
+    return [*[1] * stages, *[warps] * stages, *moving]
 
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any) -> Any:

@@ -1,7 +1,7 @@
 """Products under what threads compute, where warps have roles.
 
-Of a warpgroup's own next iteration (`overlap_products`), of other warpgroups in each iteration
-(`alternate_warpgroups`), and of other warpgroups' tiles (`alternate_tiles`).
+Of a warpgroup's own next iteration (`overlap_products`), and of other warpgroups in each iteration
+(`alternate_warpgroups`).
 
 The first statement of an iteration and its last one are groups of wgmma each. With
 `overlap_products` the loop is turned by one of them: the first group of the next iteration is
@@ -12,24 +12,14 @@ its products. The last one arrives in front of the first one's first turn, and t
 the arrival that is left when all turns are over. Turns change what runs when, and no value:
 mbarriers still say which tiles are there.
 
-With `alternate_tiles` (`TileTurns`), the ping-pong kernels of NVIDIA's CUTLASS 3, one warpgroup
-multiplies its tile while another one stores the tile before. Products of a tile begin when those of
-the tile before have been issued: by then all stages of that one have been waited for, so that the
-parity of an mbarrier says which of its uses is meant. A tile is stored when the one before has
-been: both use the same shared memory. Each warpgroup has a barrier for either. In front of all
-tiles the last warpgroup arrives at those of the first one; the arrivals behind the last tile are
-taken by the warpgroup whose turn it would be: every barrier is complete then.
-
 Instructions from the PTX ISA, section "Parallel Synchronization and Communication Instructions:
 bar". Barrier 0 is that of all threads; the others are free.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tvm.ir import Call
@@ -37,8 +27,6 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import tirx as T
 from tvm.tirx import (
-    AttrStmt,
-    BufferStore,
     Evaluate,
     FloorDiv,
     FloorMod,
@@ -47,7 +35,6 @@ from tvm.tirx import (
     IfThenElse,
     IntImm,
     SeqStmt,
-    Var,
     stmt_seq,
 )
 from tvm_ffi import structural_map
@@ -55,24 +42,17 @@ from tvm_ffi import structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..annotations import TMA_IN_FLIGHT
-from ..gpu_limits import THREADS, WARP
-from ..passes.barriers import SHARED
-from ..queries import get_enclosing_kernel, get_loop_name
-from ..schedule import Int64, TransformError, transform
-from ..tir import constant, find_all, get_axis, get_elements, is_among, number_threads, substitute
-from .tma_loads import Pipeline, get_thread_extents, require_one_pipeline, require_registers
+from ..gpu_limits import WARP
+from ..queries import get_loop_name
+from ..schedule import TransformError, transform
+from ..tir import find_all, get_elements, is_among, number_threads, substitute
+from .tma_loads import Pipeline, get_thread_extents
 from .tma_tiles import (
-    TMA_BLOCKS,
     TMA_COPY,
     TMA_OVERLAP,
-    TMA_PERSISTENT,
     TMA_PINGPONG,
     TMA_ROLES,
-    TMA_TURNS,
 )
-
-_MAX_TURNS = 3
-"""Warpgroups that take turns at tiles: two barriers and one of their own each, of 15 in all."""
 
 
 @transform
@@ -127,84 +107,6 @@ def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
     sch.annotate(loop, TMA_PINGPONG, 1)
 
 
-@transform
-def alternate_tiles(
-    sch: Schedule, loop: LoopRV, *, warpgroups: Int64 = 2, registers: Sequence[int] | None = None
-) -> None:
-    """Let warpgroups compute a tile each, in turn: one multiplies while another one stores.
-
-    The ping-pong kernels of NVIDIA's CUTLASS 3. The warpgroup that computed alone becomes as many
-    as `warpgroups`, and each of them takes every so manyth tile of its thread block, in registers
-    of its own. Products of a tile begin when those of the tile before have been issued, and a tile
-    is stored when the one before has been: all go through the same stages, and store through the
-    same shared memory. Turns are named barriers, and order instructions and no data. `registers`
-    are those of `specialize_warps`, of a thread that copies and of one that computes.
-
-    rewrite: ``for tile in range(block, tiles, blocks): for k: multiply; store`` -> ``for tile in
-        range(block + own * blocks, tiles, 2 * blocks): bar.sync own; for k: multiply; bar.arrive
-        next; bar.sync own'; store; bar.arrive next'``, when the module is lowered
-    consumes: nothing
-    requires: a loop whose blocks `make_persistent` lets stay, of a known number of iterations, in
-        which products do not overlap and warpgroups take no turns yet, the one pipeline of its
-        kernel; no shared memory but its tiles' in use before its end; a kernel of threadIdx.x of
-        one warpgroup and threadIdx.y of extent 1; 2 or 3 `warpgroups`, and what `specialize_warps`
-        requires of `registers`, which move where they are given
-    """
-    name, node = get_loop_name(sch, loop), sch.get(loop)
-    notes = node.annotations
-    if TMA_PERSISTENT not in notes or TMA_TURNS in notes:
-        raise TransformError(
-            f"the blocks of loop '{name}' do not stay, or its warpgroups alternate already",
-            "call make_persistent first, and this once",
-        )
-    if {TMA_OVERLAP, TMA_PINGPONG} & {*map(str, notes)} or constant(node.extent) is None:
-        raise TransformError(
-            f"in loop '{name}' products overlap, warpgroups take turns, or a mask ends it",
-            "let tiles alternate where every tile has the same steps, one after the other",
-        )
-    kernel = get_enclosing_kernel(sch, loop)
-    require_one_pipeline(sch, loop, "let tiles alternate where there is one")
-    inner = find_all(node.body, SBlock)
-    copied = [
-        region.source for block in inner if TMA_COPY in block.annotations for region in block.writes
-    ]
-    stores = find_all(kernel, SBlock)
-    end = max(at for at, block in enumerate(stores) if is_among(block, inner)) + 1
-    for block in stores[:end]:
-        if any(node.same_as(each) for each in find_all(block, For)):
-            continue  # around the loop
-        for region in block.writes:
-            if region.source.scope() in SHARED and not is_among(region.source, copied):
-                raise TransformError(
-                    f"block '{block.name_hint}' stores to '{region.source.name}', which "
-                    "warpgroups share, while others multiply",
-                    "let tiles alternate where nothing but bulk copies stores to shared memory "
-                    "before products end",
-                )
-    axes = {get_axis(each) or "" for each in find_all(kernel, For)}
-    extents, is_flat = get_thread_extents(sch, loop), "threadIdx.z" not in axes
-    if extents != [WARPGROUP, 1] or not is_flat or not 2 <= warpgroups <= _MAX_TURNS:
-        names = "x, y" if is_flat else "x, y, z, where there are such"
-        raise TransformError(
-            f"warpgroups={warpgroups} do not take turns where threads are {extents} along {names}",
-            f"tile for one warpgroup of {WARPGROUP} threads on threadIdx.x and threadIdx.y of "
-            f"extent 1, and use 2 to {_MAX_TURNS}",
-        )
-    added, blocks = int(notes[TMA_ROLES][0]), int(notes.get(TMA_BLOCKS, 1))
-    counts, threads = list(registers or (0, 0)), warpgroups * WARPGROUP
-    if blocks * (threads + added) > THREADS:
-        raise TransformError(
-            f"{blocks} blocks of {threads + added} threads do not fit on a multiprocessor of "
-            f"{THREADS}",
-            "give specialize_warps fewer blocks",
-        )
-    if registers is not None:
-        require_registers(counts, threads, blocks)
-    sch.unannotate(loop, TMA_ROLES)
-    sch.annotate(loop, TMA_ROLES, [added, *counts])
-    sch.annotate(loop, TMA_TURNS, warpgroups)
-
-
 def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str) -> None:
     """Refuse a loop but one with roles, whose first and last statements alone are products."""
     name, node = get_loop_name(sch, loop), sch.get(loop)
@@ -212,11 +114,6 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
         raise TransformError(
             f"loop '{name}' is no pipeline in which warps have roles, or {already}",
             "call specialize_warps first, and this once",
-        )
-    if TMA_TURNS in node.annotations:
-        raise TransformError(
-            f"the warpgroups of loop '{name}' compute a tile each, in turn",
-            "use overlap_products and alternate_warpgroups without alternate_tiles",
         )
     if TMA_IN_FLIGHT in node.annotations:
         raise TransformError(
@@ -388,93 +285,3 @@ def arrive_at(group: Any) -> Evaluate:
 
 def _name(group: Any) -> Any:
     return (group + FIRST).astype("uint32")
-
-
-TURN = "tirstep_turn"
-"""Key of our mark: an AttrStmt around what a warpgroup does, whose value is the warpgroup's."""
-
-
-@dataclass(frozen=True)
-class TileTurns:
-    """The turns of a pipeline's warpgroups; nothing at all where they take none.
-
-    Attributes
-    ----------
-    pipeline : whose tiles these are
-    turn : the variable of a warpgroup's number; None where all compute one tile together
-    """
-
-    pipeline: Pipeline
-    turn: Any
-
-    @classmethod
-    def of(cls, pipeline: Pipeline) -> TileTurns:
-        """The turns that `alternate_tiles` asked for."""
-        axis = pipeline.threads[-1][0]
-        return cls(pipeline, Var("turn", axis.ty) if pipeline.rounds.turns > 1 else None)
-
-    def require_own_memory(self, kernel: Any) -> None:
-        """Refuse what threads store to shared memory before products end, in no turn to store."""
-        loop = self.pipeline.loop
-        if self.turn is None:
-            return
-
-        # The statements of a kernel that stand before a loop.
-        def is_elsewhere(part: Any) -> bool:
-            return not any(loop.same_as(each) for each in find_all(part, For))
-
-        around = [each for each in find_all(kernel, SeqStmt) if not is_elsewhere(each)]
-        parts = [
-            *[part for each in around for part in itertools.takewhile(is_elsewhere, each.seq)],
-            *self.pipeline.rest,
-        ]
-        stored = [store.buffer for part in parts for store in find_all(part, BufferStore)]
-        shared = [buffer.name for buffer in stored if str(buffer.scope()) in SHARED]
-        if shared or self.pipeline.fence_others():
-            raise TransformError(
-                f"warpgroups share {shared[0] if shared else 'memory'}, which threads store to "
-                f"before the end of loop '{loop.loop_var.name}'",
-                "lower the module as alternate_tiles left it",
-            )
-
-    def go_around(self, tile: list[Any]) -> list[Any]:
-        """The turns around the products of a tile, of which the loop comes first, and in front of
-        what stores it."""
-        if self.turn is None:
-            return tile
-        issue, *rest = tile
-        begin, end = wait_at(self.turn), arrive_at(self._next)
-        return [begin, issue, end, *rest, wait_at(self.turn + self._count)]
-
-    def end_tile(self, tile: Any) -> Any:
-        """A tile, behind which the next one may be stored: bulk stores have read this one."""
-        if self.turn is None:
-            return tile
-        read = Evaluate(T.ptx["cp.async.bulk.wait_group.read"](0))
-        stored = arrive_at(self._next + self._count)
-        return stmt_seq(tile, read, Evaluate(T.cuda.warp_sync()), stored)
-
-    def go_through(self, tiles: Any) -> Any:
-        """All tiles, in front of which the first one may begin, as each warpgroup does them.
-
-        It was alone on its thread axis before.
-        """
-        if self.turn is None:
-            return tiles
-        first, second = IntImm("int32", 0), IntImm("int32", self._count)
-        last = self.turn.equal(self._count - 1)
-        left = self.turn.equal(FloorMod(self.pipeline.rounds.count_tiles(), self._count))
-        opened = IfThenElse(last, SeqStmt([arrive_at(first), arrive_at(second)]), None)
-        closed = [wait_at(self.turn), wait_at(self.turn + self._count)]
-        body = SeqStmt([opened, tiles, IfThenElse(left, SeqStmt(closed), None)])
-        axis = self.pipeline.threads[-1][0]
-        made = substitute(body, {axis: IntImm("int32", 0), self.turn: axis})
-        return AttrStmt(IntImm("int32", 0), TURN, axis, made)
-
-    @property
-    def _count(self) -> int:
-        return self.pipeline.rounds.turns
-
-    @property
-    def _next(self) -> Any:
-        return FloorMod(self.turn + 1, self._count)

@@ -25,7 +25,6 @@ from ..hopper.persistent import make_persistent
 from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
 from ..hopper.tma_stores import store_by_tma, store_through_tiles
 from ..hopper.tma_tiles import ATOM, PITCH, SLOTS
-from ..hopper.warp_turns import alternate_tiles
 from ..hopper.warpgroup_tiles import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -103,12 +102,6 @@ class WgmmaConfig:
         "tile",
         choices=(0, 132),
         least=0,
-    )
-    turns: int = knob(
-        1,
-        "warpgroups that compute a tile each, in turn, where thread blocks stay and a tile is one "
-        "warpgroup's",
-        choices=(1, 2),
     )
     in_flight: int = knob(
         0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
@@ -295,10 +288,6 @@ class WgmmaEngine(TensorCoreEngine):
             if config.persistent:
                 make_persistent(sch, steps, blocks=config.persistent, stages=config.stages)
                 yield "blocks_stay"
-            if config.persistent and config.turns > 1:
-                registers = _REGISTERS.get(config.turns)
-                alternate_tiles(sch, steps, warpgroups=config.turns, registers=registers)
-                yield "tiles_in_turn"
 
 
 def count_slot_bytes(row: int) -> int:
@@ -390,28 +379,13 @@ tma_store = roles.plus(
     "has whole tiles written from there",
     expects={"warps_specialized": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
-persistent = tma_store.plus(
+tma_store.plus(
     "wgmma_persistent",
     persistent=132,
     why="A block for each multiprocessor goes through tiles: the next one is copied and multiplied "
     "while this one is stored",
     golden={"persistent": 3},
     expects={"blocks_stay": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
-)
-narrow = persistent.plus(
-    "wgmma_narrow",
-    tile=(64, 256),
-    why="A tile is one warpgroup's, as ping-pong needs it; slower alone, since it multiplies "
-    "nothing while it stores, and half as many rows share each column of B",
-    golden={"tile": (64, 32)},
-)
-pingpong = narrow.plus(
-    "wgmma_pingpong",
-    turns=2,
-    why="Each warpgroup computes a tile of its own, and stores it while the other one multiplies: "
-    "worth it where k is short, 2 % at 8192x8192x512 on an H100; slower than wgmma_persistent by a "
-    "tenth at 4096 cubed, where smaller tiles fetch more",
-    expects={"tiles_in_turn": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
 REUSED = 512
 """Rows of A from which on a kernel that transposes B is worth it: at 256x4096x2048 in TF32 it was

@@ -493,9 +493,6 @@ VECTORS, ONCE = (1, 2, 4, 8), (1, 1, 1, 2)
 TABLE = {
     "accumulate_in_registers": _move(3, "block, loop"),
     "align_vectors": _move(2),
-    "alternate_tiles": _move(
-        1, "sequence", warpgroups=(2, 2, 2, 3), registers=(None, None, (40, 232), (32, 160))
-    ),
     "alternate_warpgroups": _move(1, "sequence"),
     "bind_batch": _move(1, "block", axis=("blockIdx.y", "blockIdx.z"), kept=(0, 1, 1, 2)),
     "bind_loop": _move(6),
