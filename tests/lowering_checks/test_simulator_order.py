@@ -7,7 +7,7 @@ from lowered import find_kinds, run_kernel, write_kernel
 from tvm.script import from_source
 
 from tirstep.lowering_checks.devices.simulator import UnsupportedError, simulate_lowered, statements
-from tirstep.lowering_checks.devices.simulator.co_writers import CoWriters
+from tirstep.lowering_checks.devices.simulator.shadow import Accessors, CoWriters
 
 SYNC = 'T.tvm_storage_sync("shared")'
 SHARED = "S = T.alloc_shared((64,))\n---\n"
@@ -87,29 +87,41 @@ def test_blocks_may_compute_the_same_twice(blocks: int) -> None:
     assert find_kinds(run_kernel(arrays, late, blocks=blocks)) == ["race"]
 
 
-def test_co_writers_are_those_of_a_list_of_all_stores() -> None:
-    """Any stores, drops and barriers: what is told of them is what asking every store tells."""
-    dice = np.random.default_rng(5)
-    co_writers, stores, per_block = CoWriters(32), [], 4
+def test_accessors_and_co_writers_are_those_of_a_list_of_all_stores() -> None:
+    """Any stores, drops and barriers of blocks of 4 threads: what is told of them is what asking
+    every store tells."""
+    dice, begun = np.random.default_rng(5), np.zeros(6, int)
+    accessors = [
+        Accessors(32, lambda cells, threads, others, times: times >= begun[threads // 4]),
+        Accessors(32, lambda cells, threads, others, times: threads // 4 != others // 4),
+    ]
+    co_writers, stores, kept = CoWriters(32), [], []
     for time in range(1, 400):
         kind, cells = dice.integers(10), dice.integers(0, 3, dice.integers(1, 12)) * 7
         threads = dice.integers(0, 4 + time // 20, cells.size)
         if kind < 6:
-            co_writers.add(cells, threads, time)
-            stores += zip(cells.tolist(), threads.tolist(), [time] * cells.size, strict=True)
+            for each in (co_writers, *accessors):
+                each.add(cells, threads, time)
+            new = list(zip(cells.tolist(), threads.tolist(), [time] * cells.size, strict=True))
+            stores, kept = stores + new, kept + new
         elif kind == 6:
             co_writers.drop(cells[:1])
-            stores = [store for store in stores if store[0] != cells[0]]
-        since = dice.integers(max(0, time - 8), time + 2, cells.size)
-        rivals = co_writers.find_rivals(cells, threads, since, per_block)
-        owns = co_writers.has(cells, threads, since, per_block)
-        for cell, thread, begun, rival, own in zip(
-            cells, threads, since, rivals, owns, strict=True
-        ):
-            near = [(t, at, t // 4 == thread // 4) for c, t, at in stores if c == cell]
-            wrong = {t for t, at, is_same in near if t != thread and (not is_same or at >= begun)}
-            assert rival in (wrong or {-1})
-            assert own == any(t == thread or (same and at < begun) for t, at, same in near)
+            kept = [store for store in kept if store[0] != cells[0]]
+        elif kind == 7:
+            begun[dice.integers(6)] = time + 1
+        rivals = [each.find_rivals(cells, threads) for each in accessors]
+        owns = co_writers.has(cells, threads, begun[threads // 4], 4)
+        for cell, thread, near, far, own in zip(cells, threads, *rivals, owns, strict=True):
+            of_cell = [(t, at, t // 4 == thread // 4) for c, t, at in stores if c == cell]
+            others = {t for t, _, is_same in of_cell if not is_same}
+            beside = {t for t, at, is_same in of_cell if is_same and at >= begun[thread // 4]}
+            assert far in (others or {-1})
+            assert near in others | beside | {-1}
+            if not others:
+                assert near in (beside - {thread} or {-1})
+            held = [(t, at, t // 4 == thread // 4) for c, t, at in kept if c == cell]
+            since = begun[thread // 4]
+            assert own == any(t == thread or (same and at < since) for t, at, same in held)
 
 
 # ---- Threads that return, and loops without a count.

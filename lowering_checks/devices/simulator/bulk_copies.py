@@ -114,7 +114,7 @@ def _load_tensor(threads: Threads, target: Pointer, tensor_map: TensorMap, *rest
         _check_aligned(threads, target, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, target.dtype.itemsize)
         _begin_load(threads, lane, (target, places), (barrier, masks), source, *elements)
-    threads.gpu.begin_step()
+    threads.state.interval += 1
 
 
 def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: Any) -> None:
@@ -134,7 +134,7 @@ def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: 
         to, inside = (target, first + steps), np.ones(steps.shape, bool)
         memory = source.memory.reinterpret(target.dtype)
         _begin_load(threads, lane, to, (barrier, masks), memory, begin + steps, inside)
-    threads.gpu.begin_step()
+    threads.state.interval += 1
 
 
 def _split_mask(rest: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
@@ -219,7 +219,7 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
             threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
         threads.count_once(lane, "bulk_copies")
         target.mark_stored_by_map(elements[inside])
-    threads.gpu.begin_step()
+    threads.state.interval += 1
 
 
 def _end(end: Callable[[], None], lanes: Array) -> None:

@@ -52,7 +52,7 @@ class Meetings:
             self._arrived, self._passed = np.zeros((2, batch.lanes), np.int64)
         twice = active & (self._arrived > self._passed)
         self._report(threads, twice, "a second time, before it has waited", UNDEFINED)
-        self.gpu.begin_step()
+        self.gpu.state.interval += 1
         active = active & ~twice
         for phase in np.unique(self._arrived[active]):
             while len(self._times) <= phase:
@@ -81,7 +81,7 @@ class Meetings:
     def fence(self, threads: Threads) -> None:
         """fence.mbarrier_init: even a relaxed arrival behind it tells of mbarriers made before."""
         if threads.state.batch.cluster > 1:
-            self.gpu.begin_step()
+            self.gpu.state.interval += 1
             for lane in get_lanes(threads):
                 self._fences[lane] = self.gpu.state.interval
 
@@ -109,7 +109,7 @@ class Meetings:
             knows: Array = np.maximum(state.known[0, lanes], by_cluster[lanes // batch.group])
             state.known[0, lanes] = knows
             whole = np.asarray(some.reshape(batch.blocks, -1).all(axis=1))
-            self.gpu.pass_meeting(whole, by_cluster.min(axis=1).repeat(batch.cluster))
+            state.begin_interval(whole, by_cluster.min(axis=1).repeat(batch.cluster))
         self._passed[ready] += 1
         return waiting & ~ready
 
@@ -123,7 +123,7 @@ class Meetings:
         self.visit(lane, block)
         batch = threads.state.batch
         first = block % batch.cluster * batch.threads
-        known = threads.state.get_all_since(lane)[first : first + batch.threads]
+        known = threads.state.tell_known(lane)[first : first + batch.threads]
         if known.max() <= self._begin:
             wrong = np.arange(batch.lanes) == lane
             text = "reaches a block that may not have begun: put a barrier of the cluster before it"
@@ -138,7 +138,7 @@ class Meetings:
         for (block, lane), time in self._visits.items():
             first = block * batch.threads
             inside = range(first, first + batch.threads)
-            if all(state.get_all_heard(each)[lane % batch.group] <= time for each in inside):
+            if all(state.tell_heard(each)[lane % batch.group] <= time for each in inside):
                 message = (
                     f"{state.describe_lane(lane)} reaches the shared memory of the block of "
                     f"{state.describe_lane(first)}, which may have ended: let it wait for that, "

@@ -113,7 +113,7 @@ class MBarriers:
         if found is None:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
-        known = int(threads.state.get_all_since(lane)[found.maker % threads.state.batch.group])
+        known = int(threads.state.tell_known(lane)[found.maker % threads.state.batch.group])
         if found.is_fenced and self._is_apart(found, lane):
             known = max(known, self.gpu.meetings.fenced.get(lane, {}).get(found.maker, 0))
         if lane != found.maker and found.made >= known:
@@ -124,7 +124,6 @@ class MBarriers:
         return found
 
     def make(self, threads: Threads, pointer: Pointer, lane: int, count: int) -> None:
-        self.gpu.begin_knowing()
         key = self.find(pointer, lane)
         if key in self._made:
             self.report(threads, pointer, lane, "which is one already: invalidate it first")
@@ -146,7 +145,7 @@ class MBarriers:
                     threads, pointer, lane, "while a bulk copy to arrive there is in flight"
                 )
             for other, time in found.visits.items():
-                if threads.state.get_all_heard(lane)[other % found.copied.shape[-1]] <= time:
+                if threads.state.tell_heard(lane)[other % found.copied.shape[-1]] <= time:
                     visitor = threads.state.describe_lane(other)
                     why = f"where {visitor} arrives, which nobody has waited for"
                     self.report(threads, pointer, lane, why, kind="race")
@@ -185,7 +184,7 @@ class MBarriers:
             barrier.visits[lane] = state.interval
             self.gpu.meetings.visit(lane, int(state.batch.block[barrier.maker, 0]))
         # One that is relaxed tells only, in a cluster, of what tensor cores have read.
-        told = np.stack([state.get_all_since(lane), state.get_all_heard(lane)])
+        told = np.stack([state.tell_known(lane), state.tell_heard(lane)])
         gathered = barrier.gathered if releases else barrier.gathered[-1:]
         np.maximum(gathered, told[-len(gathered) :], out=gathered)
         gathered[:, inside] = state.interval + 1
@@ -210,7 +209,7 @@ class MBarriers:
         state = self.gpu.state
         for _, bring in barrier.arriving:
             bring()
-        self.gpu.begin_step()
+        self.gpu.state.interval += 1
         for lane, _ in barrier.arriving:
             barrier.copied[0, lane % state.batch.group] = state.interval
         barrier.released = np.maximum(barrier.released, barrier.gathered)
@@ -292,7 +291,7 @@ def _for_each(method: Callable[..., None]) -> Semantics:
             if place is not None:
                 numbers = (int(pick(value, lane)) for value in values)
                 method(threads.gpu.mbarriers, threads, place, lane, *numbers, **words)
-        threads.gpu.begin_step()
+        threads.state.interval += 1
 
     return run
 
@@ -340,7 +339,6 @@ def _fence_proxy(threads: Threads, *modifiers: str) -> None:
         threads.state.pass_fence(GLOBAL_PROXY, threads.active)
     if is_shared or "global" not in modifiers:
         threads.state.pass_fence(PROXY, threads.active)
-    threads.gpu.begin_step()
 
 
 def _elect(threads: Threads) -> Array:

@@ -166,8 +166,8 @@ class LocalMemory(Memory):
         super().__init__(name, size, dtype, state)
         self.data = np.zeros((size, state.batch.lanes), dtype)
         self.written = np.zeros((size, state.batch.lanes), bool)
-        # Of instructions that change registers while threads go on: how many will, and when
-        # threads used them last, counted in fences.
+        # Of instructions that change registers while threads go on: how many will, and in which
+        # interval threads used them last.
         self._in_flight: Array | None = None
         self._used = "adds to"
         self._last_use = 0
@@ -208,7 +208,7 @@ class LocalMemory(Memory):
         """Record an access of what an instruction in flight changes."""
         if not self.state.has_proxies:
             return
-        self._last_use = self.state.get_fences(REGISTERS).count
+        self._last_use = self.state.interval
         if self._in_flight is None:
             return
         cells, active = self._locate(index, mask, location, "")

@@ -70,7 +70,6 @@ class NamedBarriers:
         """Each warp comes to the barrier that its threads name, and says what it has done before,
         and what it knows of others.
         """
-        self.gpu.begin_knowing()
         state, batch = threads.state, threads.state.batch
         assert state.known is not None
         everybody = -(-batch.threads // WARP) * WARP
@@ -103,7 +102,7 @@ class NamedBarriers:
                 text = f"for {count} threads, and {others} has come for {barrier.expected}"
                 self._report(threads, lane, at, text)
             come.append((warp, key, barrier.phase))
-            known = np.maximum(state.known[0, warp].max(axis=0), state.get_all_since(lane))
+            known = state.known[0, warp].max(axis=0)
             np.maximum(barrier.gathered, known, out=barrier.gathered)
             barrier.gathered[warp % batch.group] = state.interval + 1
             barrier.come += WARP
@@ -111,7 +110,7 @@ class NamedBarriers:
                 np.maximum(barrier.released, barrier.gathered, out=barrier.released)
                 barrier.come, barrier.phase = 0, barrier.phase + 1
                 self.gpu.mbarriers.progress += 1
-        self.gpu.begin_step()
+        self.gpu.state.interval += 1
         return come
 
     def wait(self, threads: Threads, waiting: list[_Waiting]) -> None:

@@ -151,31 +151,18 @@ class Fences:
 
     Attributes
     ----------
-    count : how many have been passed by any thread, which is the time that they count in
-    last : the time of each lane's last one; of shape (lanes, 1)
-    since : the interval before which a lane knew, then, what the threads of its block did; of shape
-        (lanes, 1)
-    known : the same through mbarriers, for each thread of its block; None where there were none
+    last : the interval that began with each lane's last one; of shape (lanes, 1)
+    known : the interval before which a lane knew, then, what others did: of shape (lanes, 1), or
+        (lanes, threads of the cluster) as `RunState.known`
     """
 
     def __init__(self, lanes: int) -> None:
-        self.count, self.last = 0, np.zeros((lanes, 1), np.int64)
-        self.since = np.zeros((lanes, 1), np.int64)
-        self.known: Array | None = None
-
-    def pass_fence(self, active: Array, since: int | Array, known: Array | None) -> None:
-        """These lanes pass a fence."""
-        self.count += 1
-        self.last = np.where(active, self.count, self.last)
-        self.since = np.where(active, since, self.since)
-        if known is not None:
-            before = np.zeros_like(known) if self.known is None else self.known
-            self.known = np.where(active, known, before)
+        self.last, self.known = np.zeros((2, lanes, 1), np.int64)
 
     def get_known(self, lanes: Array, others: Array) -> Array:
         """Before which interval lanes knew, at their last fence, of what others of a block did."""
-        since: Array = self.since[lanes, 0]
-        return since if self.known is None else np.maximum(since, self.known[lanes, others])
+        known: Array = self.known[lanes, others % self.known.shape[1]]
+        return known
 
 
 @dataclass
@@ -184,10 +171,9 @@ class RunState:
 
     Attributes
     ----------
-    interval : the number of barriers and batches so far
+    interval : the number of barriers, fences and batches so far
     last_barrier : the interval that began with the last barrier of the thread blocks that run; an
         array of all blocks of the batch where they did not pass the same ones
-    last_meeting : the same of the barriers of clusters
     exited : the lanes whose threads have returned, of shape (lanes, 1); None for none of them
     extents : of the launch's thread axes
     running : the batch that runs; None between launches
@@ -197,15 +183,15 @@ class RunState:
         that NVIDIA's compiler takes what lies there for constant
     launch : the number of the launch that runs, from 1 on
     known : for each lane, and each thread of its cluster, the interval before which all that thread
-        did is known to the lane through mbarriers; in clusters also the same of what tensor cores
-        read for that thread, of which it also knows through mbarriers that release or acquire no
-        more; of shape (1 or 2, lanes, threads of the cluster), None where there were none
+        did is known to the lane through barriers of any kind; in clusters also the same of what
+        tensor cores read for that thread, of which it also knows through mbarriers that release or
+        acquire no more; of shape (1 or 2, lanes, threads of the cluster), None in launches that
+        have barriers of thread blocks alone
     """
 
     log: FindingLog = field(default_factory=FindingLog)
     interval: int = 0
     last_barrier: int | Array = 0
-    last_meeting: int | Array = 0
     exited: Array | None = None
     extents: Mapping[str, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
@@ -230,20 +216,16 @@ class RunState:
     @property
     def oldest_interval(self) -> int:
         """The earliest interval that lasts for a thread block that runs."""
-        last = self.last_barrier if self.batch.cluster == 1 else self.last_meeting
+        last = self.last_barrier if self.known is None else 0
         return last if isinstance(last, int) else int(last.min())
 
     def pass_fence(self, kind: str, active: Array) -> None:
         """These lanes pass a fence of a kind."""
-        since, known = self.get_last_barrier(self.batch.thread), None
-        if self.known is not None:
-            known = self.known[0]
-        if self.batch.cluster > 1 and known is not None:  # of other blocks it knows less
-            rank = self.batch.block % self.batch.cluster
-            own = np.arange(self.batch.group) // self.batch.threads == rank
-            known = np.where(own, np.maximum(known, since), known)
-            since = self.get_last_meeting(self.batch.thread)
-        self.get_fences(kind).pass_fence(active, since, known)
+        self.interval += 1
+        fences, last = self.get_fences(kind), self.get_last_barrier(self.batch.thread)
+        fences.last = np.where(active, self.interval, fences.last)
+        known = last if self.known is None else self.known[0]
+        fences.known = np.where(active, known, fences.known)
 
     def get_last_barrier(self, threads: Array) -> int | Array:
         """The interval in which the thread blocks of threads that run passed their last barrier."""
@@ -252,80 +234,64 @@ class RunState:
         found: Array = self.last_barrier[threads // self.batch.threads - self.batch.first]
         return found
 
-    def get_last_meeting(self, threads: Array) -> int | Array:
-        """The same of the barriers of clusters; of blocks without, of their own."""
-        if self.batch.cluster == 1:
-            return self.get_last_barrier(threads)
-        if isinstance(self.last_meeting, int):
-            return self.last_meeting
-        found: Array = self.last_meeting[threads // self.batch.threads - self.batch.first]
-        return found
-
-    def get_all_since(self, lane: int) -> Array:
+    def tell_known(self, lane: int) -> Array:
         """For each thread of a lane's cluster, the interval before which the lane knows of it."""
-        batch = self.batch
-        since = self.get_last_barrier(batch.thread[lane])
-        all_since = np.full(batch.group, self.get_last_meeting(batch.thread[lane]), np.int64)
-        first = int(batch.block[lane, 0]) % batch.cluster * batch.threads
-        all_since[first : first + batch.threads] = since
-        return all_since if self.known is None else np.maximum(all_since, self.known[0, lane])
+        assert self.known is not None
+        known: Array = self.known[0, lane]
+        return known
 
-    def get_all_heard(self, lane: int) -> Array:
+    def tell_heard(self, lane: int) -> Array:
         """The same of what the lane knows to have come, relaxed arrivals too."""
-        known = self.get_all_since(lane)
-        return known if self.known is None else np.maximum(known, self.known[-1, lane])
+        assert self.known is not None
+        return np.maximum(self.known[0, lane], self.known[-1, lane])
 
-    def get_since_pairs(
+    def get_since(
         self, threads: Array, others: Array, are_reads: Array | None = None
     ) -> int | Array:
         """The interval before which threads know of what others did; of no others any value.
 
         Where `are_reads`, of what tensor cores read for the others.
         """
-        since = self.get_last_barrier(threads)
         if self.known is None:
-            return since
-        batch = self.batch
-        if batch.cluster > 1:
-            is_own = threads // batch.threads == others // batch.threads
-            since = np.where(is_own, since, self.get_last_meeting(threads))
-        lanes = threads - batch.first * batch.threads
-        known: Array = np.maximum(since, self.known[0, lanes, others % batch.group])
+            return self.get_last_barrier(threads)
+        lanes = threads - self.batch.first * self.batch.threads
+        known: Array = self.known[0, lanes, others % self.batch.group]
         if are_reads is None:
             return known
-        reads = self.known[-1, lanes, others % batch.group]
+        reads = self.known[-1, lanes, others % self.batch.group]
         return np.where(are_reads, np.maximum(known, reads), known)
 
-    def begin_interval(self, passed: Array | None = None) -> None:
-        """Begin an interval, for all thread blocks or for those of a mask."""
+    def begin_interval(self, passed: Array | None = None, times: Array | None = None) -> None:
+        """Begin an interval, for all thread blocks or for those of a mask.
+
+        Their threads know of one another what was done before it, or before `times`, and of other
+        blocks what any of them does.
+        """
         self.interval += 1
         if passed is None:
             self.last_barrier = self.interval
         else:
             before = np.broadcast_to(self.last_barrier, passed.shape)
-            self.last_barrier = np.where(passed, self.interval, before)
+            now = self.interval if times is None else np.maximum(before, times)
+            self.last_barrier = np.where(passed, now, before)
+        if self.known is not None and times is None:
+            batch, chosen = self.batch, slice(None) if passed is None else passed
+            by_block = self.known.reshape(-1, batch.blocks, batch.threads, batch.group)
+            told: Any = self.interval
+            if batch.cluster > 1:
+                own = np.arange(batch.group) // batch.threads
+                is_own = own == np.arange(batch.blocks)[:, None, None] % batch.cluster
+                told = np.where(is_own, told, by_block.max(axis=2, keepdims=True))[:, chosen]
+            by_block[:, chosen] = told
 
-    def share_known(self, passed: Array | None) -> None:
-        """Behind a barrier of a block its threads know of other blocks what any of them does."""
-        batch, chosen = self.batch, slice(None) if passed is None else passed
-        if self.known is None or batch.cluster == 1:
-            return
-        by_block = self.known.reshape(-1, batch.blocks, batch.threads, batch.group)
-        by_block[:, chosen] = by_block[:, chosen].max(axis=2, keepdims=True)
-
-    def pass_meeting(self, passed: Array, times: Array) -> None:
-        """Blocks of a mask pass a barrier of their clusters, at which these arrived then."""
-        self.interval += 1
-        for name in ("last_barrier", "last_meeting"):
-            before = np.broadcast_to(getattr(self, name), passed.shape)
-            setattr(self, name, np.where(passed, np.maximum(before, times), before))
-
-    def begin_batch(self, batch: Batch) -> None:
-        """Begin with other thread blocks."""
+    def begin_batch(self, batch: Batch, *, knows: bool = False) -> None:
+        """Begin with other thread blocks, whose threads may know of one another each by itself."""
         self.running, self.exited, self._fences = batch, None, {}
         self.known = None
         self.begin_interval()
-        self.last_meeting = self.interval
+        if knows:
+            kinds = 1 if batch.cluster == 1 else 2
+            self.known = np.full((kinds, batch.lanes, batch.group), self.interval, np.int64)
 
     def get_active(self, mask: Array | None) -> Array:
         """The lanes of a mask (None: all), of shape (lanes, 1)."""

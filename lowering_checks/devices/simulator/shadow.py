@@ -12,18 +12,108 @@ other blocks until the launch ends.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
-from .co_writers import NO_THREAD, CoWriters
 from .run_state import RunState
 
+NO_THREAD = -1
 PROXY, GLOBAL_PROXY = "proxy", "proxy of global memory"
 """The fences between stores and what reads shared, or global, memory on another way than loads."""
 _MAX_PENDING = 64
+_BITS = 32
+"""Of a thread in a key, whose cell stands before it."""
+
+
+class Accessors:
+    """Two threads that accessed each cell: where any is apart from a third one, one of them is.
+
+    `are_apart` says of cells, threads, others and the times of these which are in no order.
+    """
+
+    def __init__(self, cells: int, are_apart: Callable[..., Array]) -> None:
+        self._threads = np.full((2, cells), NO_THREAD, np.int64)
+        self._times, self._are_apart = self._threads.copy(), are_apart
+
+    def _find(self, slot: int, cells: Array, threads: Array) -> tuple[Array, Array]:
+        """The thread in a slot of each cell, and whether it is apart from another one."""
+        others = self._threads[slot][cells]
+        is_other = (others != threads) & (others != NO_THREAD)
+        if is_any(is_other):
+            is_other &= self._are_apart(cells, threads, others, self._times[slot][cells])
+        return others, is_other
+
+    def add(self, cells: Array, threads: Array, time: int) -> None:
+        """Threads accessed cells in an interval: they replace what they are not apart from."""
+        free = ~self._find(0, cells, threads)[1]
+        self._threads[0][cells[free]], self._times[0][cells[free]] = threads[free], time
+        left = self._find(0, cells, threads)[1]  # of several at once the last one is in there
+        if is_any(left):
+            self._threads[1][cells[left]], self._times[1][cells[left]] = threads[left], time
+
+    def find_rivals(self, cells: Array, threads: Array) -> Array:
+        """A thread that is apart from the one that accesses each of these cells; or NO_THREAD."""
+        rivals = np.full(cells.shape, NO_THREAD, np.int64)
+        for slot in (1, 0):
+            others, is_apart = self._find(slot, cells, threads)
+            if is_any(is_apart):
+                rivals = np.where(is_apart, others, rivals)
+        return rivals
+
+
+class CoWriters:
+    """Who else has stored the value that a cell holds.
+
+    Several threads may store one value to one cell at once, and each may then load its own back. A
+    shadow remembers one writer of each cell; the others are kept here, until the value changes.
+    """
+
+    def __init__(self, cells: int) -> None:
+        self._dropped = np.zeros(cells, np.int64)  # up to which store none counts
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all stores."""
+        self._stores: list[Array] = []  # keys of a cell and a thread, times, numbers
+        self._number = 0
+        self._dropped.fill(0)
+
+    def add(self, cells: Array, threads: Array, time: int) -> None:
+        """Remember that threads stored to cells in an interval."""
+        self._number += 1
+        rest = (np.full(cells.size, each, np.int64) for each in (time, self._number))
+        self._stores.append(np.stack([cells.astype(np.int64) << _BITS | threads, *rest]))
+
+    def drop(self, cells: Array) -> None:
+        """Forget which threads stored to these cells: another value is there now."""
+        self._dropped[cells] = self._number
+
+    def has(self, cells: Array, threads: Array, since: Array, per_block: int) -> Array:
+        """Which of these threads have stored to these cells, or another thread did before them.
+
+        That is a thread of the same thread block, so many of which are one, before the interval in
+        which it last passed a barrier, `since`.
+        """
+        if not self._stores:
+            return np.zeros(cells.shape, bool)
+        stores = np.concatenate(self._stores, axis=1)
+        stores = stores[:, stores[2] > self._dropped[stores[0] >> _BITS]]
+        keys, first = np.unique(stores[0], return_index=True)
+        self._stores = [stores[:, first]]
+        found = np.isin(cells.astype(np.int64) << _BITS | threads, keys)
+        if keys.size:
+            blocks = keys >> _BITS << _BITS | (keys & (1 << _BITS) - 1) // per_block
+            blocks, begin = np.unique(blocks, return_index=True)
+            earliest = np.minimum.reduceat(self._stores[0][1], begin)
+            wanted = cells.astype(np.int64) << _BITS | threads // per_block
+            at = np.minimum(np.searchsorted(blocks, wanted), blocks.size - 1)
+            found |= (blocks[at] == wanted) & (earliest[at] < since)
+        return found
 
 
 class Shadow:
@@ -67,12 +157,10 @@ class Shadow:
         self._pending: list[tuple[Array, Array]] = []
         self._copier: Array | None = None
         self._incoming: Array | None = None
-        self._co_writers = CoWriters(cells)
-        self._stored: Array | None = None
-        self._loaded: Array | None = None
         self.by_proxy: Array | None = None
         self.loader: Array | None = None
         self.opaque: Array | None = None
+        self._forget()
         if is_written:
             self.track()
 
@@ -81,20 +169,18 @@ class Shadow:
         self.is_tracked = True
         self.writer, self._write_time = self._no_threads(), self._no_threads()
         self.changer, self._change_time = self.writer, self._write_time
-        self._has_readers = False  # most outputs are never loaded
-        # Of global memory, since the launch began: a reader of each cell, one of another thread
-        # block, and a writer of the value that was there.
-        self._launch_reader: Array | None = None
-        self._other_block_reader: Array | None = None
-        self._launch_co_writer: Array | None = None
 
-    def begin_knowing(self) -> None:
-        """Threads know of one another through mbarriers from now on: keep when each loaded."""
-        if self.is_tracked:
-            self.apply_pending_reads()
-        if self.is_tracked and self._has_readers:
-            self._reader_time = self._read_time.copy()
-            self._second_reader_time = self._read_time.copy()
+    def _forget(self) -> None:
+        # Who has loaded each cell, and who has stored what is there beside its writer, by the order
+        # of threads and, of global memory, by thread blocks; most outputs have neither.
+        self._readers: list[Accessors] = []
+        self._silent: list[Accessors] = []
+        self._co_writers: CoWriters | None = None
+
+    def _make_accessors(self, *, loads: bool = False) -> list[Accessors]:
+        kinds = [partial(self._are_unordered, loads=loads)]
+        kinds += [self._are_other_blocks] if self.is_global else []
+        return [Accessors(self.cells, each) for each in kinds]
 
     def begin_lifetime(self) -> None:
         """Allocate the buffer again: its cells hold nothing, and may be in use by other threads."""
@@ -115,80 +201,52 @@ class Shadow:
         if self.is_tracked:
             self.writer.fill(NO_THREAD)
             self.changer, self._change_time = self.writer, self._write_time
-            if self._has_readers:
-                self.reader.fill(NO_THREAD)
-            self._launch_reader = self._other_block_reader = self._launch_co_writer = None
-        self._co_writers.clear()
+        self._forget()
         self._pending.clear()
-        self._copier = self.loader = self._loaded = self._stored = None
+        self._copier = self.loader = None
 
     def end_batch(self) -> None:
         """Other thread blocks follow: global accesses of these are in no order with theirs."""
         if self.is_global and self.is_tracked:
             self.apply_pending_reads()
-            if self._co_writers:
-                cells, threads = self._co_writers.take()
-                if self._launch_co_writer is None:
-                    self._launch_co_writer = self._no_threads()
-                self._launch_co_writer[cells] = threads
+            self._co_writers = None
 
     def pass_barrier(self, passed: Array | None) -> None:
         """End a barrier interval: of all thread blocks that run, or of those of a mask."""
-        if self.is_global or passed is not None or self.state.batch.cluster > 1:
+        if self.is_global or passed is not None:
             self.apply_pending_reads()
         self._pending.clear()
-        if self._co_writers and not self.is_global:
-            if passed is None:
-                self._co_writers.clear()
-            else:
-                batch = self.state.batch
-                self._co_writers.drop_blocks(passed, batch.threads, batch.first)
+        if self._co_writers is not None and not self.is_global and passed is None:
+            self._co_writers.clear()
 
     def record_read(self, cells: Array, threads: Array) -> None:
-        """Remember which threads load."""
+        """Remember which threads load; at once where they may learn of others at any time."""
         self._pending.append((cells, threads))
-        if len(self._pending) > _MAX_PENDING:
+        if len(self._pending) > _MAX_PENDING or self.state.known is not None:
             self.apply_pending_reads()
 
     def apply_pending_reads(self) -> None:
         """Bring the loads since the last barrier into the shadow; needed before a store only."""
-        if self._pending and not self._has_readers:  # room for two threads that loaded each cell
-            self._has_readers = True
-            self.reader, self._read_time = self._no_threads(), self._no_threads()
-            self._second_reader = self._no_threads()
-            if self.state.known is not None:
-                self._reader_time = self._no_threads()
-                self._second_reader_time = self._no_threads()
+        if self._pending and not self._readers:
+            self._readers = self._make_accessors(loads=True)
         for cells, threads in self._pending:
-            stale = self._read_time[cells] < self.state.get_last_meeting(threads)
-            if self.is_global:
-                self._record_launch_readers(cells, threads)
-            self.reader[cells[stale]] = threads[stale]
-            self._second_reader[cells[stale]] = NO_THREAD
-            self._read_time[cells] = self.state.interval
-            several = self.reader[cells] != threads
-            if self.state.known is not None:
-                self._reader_time[cells[~several]] = self.state.interval
-                self._second_reader_time[cells[several]] = self.state.interval
-            if is_any(several):
-                self._second_reader[cells[several]] = threads[several]
+            for readers in self._readers:
+                readers.add(cells, threads, self.state.interval)
         self._pending.clear()
 
-    def _record_launch_readers(self, cells: Array, threads: Array) -> None:
-        """Keep a reader of each cell until the launch ends, and one of another thread block."""
-        if self._launch_reader is None or self._other_block_reader is None:
-            self._launch_reader, self._other_block_reader = self._no_threads(), self._no_threads()
-        first = self._launch_reader[cells]
-        new = first == NO_THREAD
-        if is_any(new):
-            self._launch_reader[cells[new]] = threads[new]
-            first = self._launch_reader[cells]
-        other = first != threads
-        if is_any(other):
-            other[other] = self._are_other_blocks(first[other], threads[other])
-            self._other_block_reader[cells[other]] = threads[other]
+    def _are_unordered(
+        self, cells: Array, threads: Array, others: Array, times: Array, *, loads: bool
+    ) -> Array:
+        """Where threads do not know of what others did at a time."""
+        are_reads: Array | None = None
+        if loads and self.state.batch.cluster > 1:
+            # Tensor cores read for threads what these do not load themselves.
+            are_reads = np.ones(cells.shape, bool)
+            are_reads &= self.loader is None or self.loader[cells] == NO_THREAD
+        unordered: Array = times >= self.state.get_since(threads, others, are_reads)
+        return unordered
 
-    def _are_other_blocks(self, threads: Array, others: Array) -> Array:
+    def _are_other_blocks(self, cells: Array, threads: Array, others: Array, times: Array) -> Array:
         per_block = self.state.batch.threads
         apart: Array = threads // per_block != others // per_block
         return apart
@@ -199,20 +257,15 @@ class Shadow:
         Returns where another thread stored to the same cell in the same instruction and won; None
         for nowhere.
         """
-        if are_all(changes):
-            if self._co_writers:
-                self._co_writers.drop(cells)
-            self._set_changer(cells, threads)
-        else:
+        changed, by = cells, threads
+        if not are_all(changes):
             self._record_silent_writes(cells[~changes], threads[~changes])
-            if self._co_writers:
-                self._co_writers.drop(cells[changes])
-            self._set_changer(cells[changes], threads[changes])
+            changed, by = cells[changes], threads[changes]
+        if self._co_writers is not None:
+            self._co_writers.drop(changed)
+        if self.changer is not self.writer:
+            self.changer[changed], self._change_time[changed] = by, self.state.interval
         self.writer[cells], self._write_time[cells] = threads, self.state.interval
-        if self.state.has_proxies:
-            if self._stored is None:
-                self._stored = self._no_threads()
-            self._stored[cells] = self.state.get_fences(self._proxy).count
         if self.written.size:
             self.written[cells] = True
         if self.by_proxy is not None:
@@ -224,19 +277,11 @@ class Shadow:
         self._remember(cells[lost], threads[lost])
         return lost
 
-    @property
-    def _proxy(self) -> str:
-        return GLOBAL_PROXY if self.is_global else PROXY
-
     def mark_opaque(self, cells: slice, is_opaque: bool) -> None:
         """Note that an mbarrier lies in these cells from now on, or none any more."""
         if self.opaque is None:
             self.opaque = np.zeros(self.cells, bool)
         self.opaque[cells] = is_opaque
-
-    def _set_changer(self, cells: Array, threads: Array) -> None:
-        if self.changer is not self.writer:
-            self.changer[cells], self._change_time[cells] = threads, self.state.interval
 
     def _record_silent_writes(self, cells: Array, threads: Array) -> None:
         """Stores of what is there already: other threads' stores of it are remembered, too."""
@@ -249,7 +294,11 @@ class Shadow:
             self._remember(np.concatenate([cells, cells]), both)
 
     def _remember(self, cells: Array, threads: Array) -> None:
-        self._co_writers.add(cells, threads, self.state.interval)
+        if self._co_writers is None:
+            self._co_writers = CoWriters(self.cells)
+        self._silent = self._silent or self._make_accessors()
+        for each in (self._co_writers, *self._silent):
+            each.add(cells, threads, self.state.interval)
 
     def find_unfenced(self, cells: Array, lanes: Array, *, loads: bool = False) -> Array:
         """Where a thread stored to a cell, and no proxy fence makes that visible to lanes' copies.
@@ -257,70 +306,34 @@ class Shadow:
         Its own fence after it does, and so does one that a lane passed when it knew of the store.
         With `loads`, where a thread loaded a cell itself, and no fence orders the copies behind it.
         """
-        fenced_at = self._loaded if loads else self._stored
-        if fenced_at is None:
+        accessors = self.loader if loads else self.writer if self.is_tracked else None
+        if accessors is None:
             return np.zeros(cells.shape, bool)
-        accessors = self.loader if loads else self.writer
-        assert accessors is not None
-        threads = accessors[cells]
-        counts, times = fenced_at[cells], (self._load_time if loads else self._write_time)[cells]
-        fences, batch = self.state.get_fences(self._proxy), self.state.batch
+        threads, times = accessors[cells], (self._load_time if loads else self._write_time)[cells]
+        kind, batch = GLOBAL_PROXY if self.is_global else PROXY, self.state.batch
+        fences = self.state.get_fences(kind)
         inside = threads - batch.first * batch.threads  # blocks before are in no order at all
-        own = fences.last[np.maximum(inside, 0), 0] > counts
-        known = fences.get_known(lanes, threads % batch.group) > times
-        unfenced: Array = (counts != NO_THREAD) & (inside >= 0) & ~own & ~known
+        own = fences.last[np.maximum(inside, 0), 0] > times
+        known = fences.get_known(lanes, threads) > times
+        unfenced: Array = (threads != NO_THREAD) & (inside >= 0) & ~own & ~known
         return unfenced if loads or self.by_proxy is None else unfenced & ~self.by_proxy[cells]
 
     def mark_loaded(self, cells: Array, threads: Array) -> None:
         """Note that threads loaded these cells themselves, and not by a bulk copy or wgmma."""
-        if self.loader is None or self._loaded is None:
-            self.loader, self._loaded = self._no_threads(), self._no_threads()
-            self._load_time = self._no_threads()
+        if self.loader is None:
+            self.loader, self._load_time = self._no_threads(), self._no_threads()
         self.loader[cells], self._load_time[cells] = threads, self.state.interval
-        self._loaded[cells] = self.state.get_fences(PROXY).count
 
-    def find_readers(self, cells: Array, threads: Array) -> Array | None:
-        """Another thread that loaded a cell in no order with these threads; NO_THREAD elsewhere.
+    def find_rivals(self, cells: Array, threads: Array, *, loads: bool = False) -> Array | None:
+        """A thread that stored what is in a cell, beside its writer, in no order with these.
 
-        None where there is none at all.
+        With `loads`, one that loaded the cell. NO_THREAD elsewhere; None where there is none.
         """
-        if not self._has_readers:
-            return None
-        current = self._read_time[cells] >= self.state.get_last_meeting(threads)
-        rivals = None
-        if self.state.known is not None and is_any(current):
-            rivals = self._find_unknown_readers(cells, threads)
-        elif is_any(current):
-            rivals = np.where(current, self.reader[cells], NO_THREAD)
-            own = rivals == threads
-            if is_any(own):
-                rivals[own] = self._second_reader[cells[own]]
-        if self._launch_reader is None or self._other_block_reader is None:
-            return rivals
-        rivals = np.full(cells.shape, NO_THREAD) if rivals is None else rivals
-        for readers in (self._launch_reader[cells], self._other_block_reader[cells]):
-            other = (rivals == NO_THREAD) & (readers != threads) & (readers != NO_THREAD)
-            if is_any(other):
-                other &= self._are_other_blocks(readers, threads)
-                rivals = np.where(other, readers, rivals)
-        return rivals
-
-    def _find_unknown_readers(self, cells: Array, threads: Array) -> Array:
-        """One of two threads that loaded a cell, of which these do not know through mbarriers."""
-        rivals = np.full(cells.shape, NO_THREAD, np.int64)
-        for readers, times in (
-            (self.reader[cells], self._reader_time[cells]),
-            (self._second_reader[cells], self._second_reader_time[cells]),
-        ):
-            are_reads = None
-            if self.state.batch.cluster > 1:  # of cells that threads do not load themselves
-                loaders = self.loader
-                are_reads = np.ones(cells.shape, bool)
-                are_reads &= loaders is None or loaders[cells] == NO_THREAD
-            unknown = times >= self.state.get_since_pairs(threads, readers, are_reads)
-            unknown &= (readers != threads) & (readers != NO_THREAD)
-            rivals = np.where(unknown, readers, rivals)
-        return rivals
+        found = None
+        for accessors in self._readers if loads else self._silent:
+            rivals = accessors.find_rivals(cells, threads)
+            found = rivals if found is None else np.where(found == NO_THREAD, rivals, found)
+        return found
 
     def find_writers(self, cells: Array, threads: Array) -> Array | None:
         """Where another thread stored to a cell in no order with these; None for nowhere."""
@@ -336,22 +349,11 @@ class Shadow:
         if not self.is_global and self.last_write < self.state.oldest_interval:
             return None
         conflicts = self._find_conflicts(self.changer, self._change_time, cells, threads)
-        if self._co_writers and is_any(conflicts):
+        if self._co_writers is not None and is_any(conflicts):
             since = spread_to(self.state.get_last_barrier(threads), cells.shape)
             at = (cells[conflicts], threads[conflicts], since[conflicts])
             conflicts[conflicts] = ~self._co_writers.has(*at, self.state.batch.threads)
         return conflicts
-
-    def find_co_writers(self, cells: Array, threads: Array) -> Array | None:
-        """Another thread that stored what is in a cell, in no order with these; None for none."""
-        found = None
-        if self._co_writers:
-            since = spread_to(self.state.get_last_barrier(threads), cells.shape)
-            found = self._co_writers.find_rivals(cells, threads, since, self.state.batch.threads)
-        if self._launch_co_writer is not None:
-            earlier = self._launch_co_writer[cells]
-            found = earlier if found is None else np.where(found == NO_THREAD, earlier, found)
-        return found
 
     def _find_conflicts(
         self, accessors: Array, times: Array, cells: Array, threads: Array
@@ -361,9 +363,9 @@ class Shadow:
         other = (found != threads) & (found != NO_THREAD)
         if not is_any(other):
             return other
-        unordered = times[cells] >= self.state.get_since_pairs(threads, found)
+        unordered = times[cells] >= self.state.get_since(threads, found)
         if self.is_global:
-            unordered = unordered | self._are_other_blocks(found, threads)
+            unordered = unordered | self._are_other_blocks(cells, found, threads, times)
         return other & unordered
 
     def mark_by_proxy(self, cells: Array) -> None:

@@ -16,10 +16,9 @@ import numpy as np
 
 from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
-from .co_writers import NO_THREAD
 from .memory import LOAD, STORE, Arrive, Memory, differ
 from .run_state import UnsupportedError
-from .shadow import Shadow
+from .shadow import NO_THREAD, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
 BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
@@ -331,13 +330,13 @@ class SharedMemory(Memory):
             self._report_opaque(access)
         shadow.apply_pending_reads()
         changes = self._find_changes(access, values)
-        readers = shadow.find_readers(cells, threads)
+        readers = shadow.find_rivals(cells, threads, loads=True)
         if readers is not None:
             self._report_race(access, changes & (readers != NO_THREAD), readers, AND_LOAD)
         written = shadow.find_writers(cells, threads)
         if written is not None:
             self._report_race(access, changes & written, shadow.writer, AND_STORE)
-        co_writers = shadow.find_co_writers(cells, threads) if is_any(changes) else None
+        co_writers = shadow.find_rivals(cells, threads) if is_any(changes) else None
         if co_writers is not None:
             wrong = changes & (co_writers != NO_THREAD)
             wrong = wrong if written is None else wrong & ~written

@@ -43,7 +43,7 @@ from .memory import (
     get_numpy_dtype,
 )
 from .merged_memory import Origin, SharedLayout, get_shared_layout
-from .named_barriers import NamedBarriers
+from .named_barriers import NAMED_BARRIERS, NamedBarriers
 from .periodic_loops import Period, find_periods
 from .run_state import RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
@@ -54,6 +54,8 @@ from .warpgroups import PRODUCTS
 
 PROXIES = PRODUCTS | BULK_COPIES.keys()
 """What reaches shared memory on another way than loads and stores."""
+LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS}
+"""What makes barriers of which each thread learns by itself."""
 _LARGEST_SHARED = 2**26
 """Bytes of one buffer that are simulated: what exceeds a GPU's limit by less is a finding."""
 _SPAN_BYTES = 64
@@ -78,23 +80,25 @@ class TranslatedKernel(NamedTuple):
     Attributes
     ----------
     has_proxies, read_only : as of `RunState`
+    knows : whether its threads learn of one another in another way than by barriers of their block
     """
 
     run: Execute
     has_proxies: bool
+    knows: bool
     read_only: frozenset[str]
 
     @classmethod
     def of(cls, body: Any) -> TranslatedKernel:
         """A nest of thread extents."""
-        names = (get_op_name(call) for call in find_all(body, Call))
-        has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
+        names = {get_op_name(call).removeprefix("tirx.") for call in find_all(body, Call)}
+        has_proxies, knows = not names.isdisjoint(PROXIES), not names.isdisjoint(LEARNING)
         read_only: frozenset[str] = frozenset()
         if has_proxies:
             loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
             stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
             read_only = frozenset(loaded - stored)
-        return cls(translate_statement(set_apart(body)), has_proxies, read_only)
+        return cls(translate_statement(set_apart(body)), has_proxies, knows, read_only)
 
 
 class SimulatedGpu:
@@ -205,12 +209,10 @@ class SimulatedGpu:
         self._counted = {}
         outside, sectors = Memories(self.memories), counts.sectors  # what is there before
         for batch in split_grid(extents, first_only=self.first_only):
-            self.state.begin_batch(batch)
+            self.state.begin_batch(batch, knows=kernel.knows or batch.cluster > 1)
             self._queues, self._numbered = {}, []
             self.mbarriers, self.named_barriers = MBarriers(self), NamedBarriers(self)
             self.meetings = Meetings(self)
-            if batch.cluster > 1:
-                self.begin_knowing()
             kernel.run(self, None)
             self.mbarriers.report_left()
             self.named_barriers.report_left()
@@ -378,29 +380,6 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.pass_barrier(passed)
         self.state.begin_interval(passed)
-        self.state.share_known(passed)
-
-    def pass_meeting(self, passed: Array, times: Array) -> None:
-        """Blocks of a mask pass a barrier of their clusters, at which these arrived then."""
-        for shadow in self._shadows:
-            shadow.pass_barrier(passed)
-        self.state.pass_meeting(passed, times)
-
-    def begin_knowing(self) -> None:
-        """Keep account of what threads know of one another through mbarriers."""
-        if self.state.known is None:
-            batch = self.state.batch
-            for shadow in self._shadows:
-                shadow.begin_knowing()
-            kinds = 1 if batch.cluster == 1 else 2
-            self.state.known = np.zeros((kinds, batch.lanes, batch.group), np.int64)
-
-    def begin_step(self) -> None:
-        """Tell what threads do from now on from what they did, where no barrier orders it."""
-        for shadow in self._shadows:
-            if shadow.is_tracked:
-                shadow.apply_pending_reads()
-        self.state.interval += 1
 
     def pass_warp_barrier(self, mask: Array | None) -> None:
         """The active lanes of each warp know of what the others of them did and knew.
@@ -413,7 +392,7 @@ class SimulatedGpu:
         active = self.state.get_active(mask)[:, 0]
         warps = batch.lane[:, 0] // batch.threads * batch.threads  # of each block, its first lane
         number = warps + batch.lane[:, 0] % batch.threads // WARP
-        self.begin_step()
+        self.state.interval += 1
         for warp in np.unique(number[active]):
             lanes = np.flatnonzero(active & (number == warp))
             together = known[:, lanes].max(axis=1)
