@@ -27,7 +27,7 @@ from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS, MAPPED
 from .function_semantics import Pointer, Semantics, Threads, get_semantics
 from .mbarriers import MBARRIERS
-from .memory import BufferKey, Memory, VectorMemory, count_lanes, get_numpy_dtype
+from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
 from .operators import (
     ARITHMETIC,
@@ -210,7 +210,7 @@ def _variable(node: Any) -> Evaluate:
         except KeyError:
             memory = gpu.memories.get(BufferKey(node))
             if memory is not None:  # the variable of a buffer's data
-                return _begin(memory)
+                return Address(memory, 0)
             raise UnsupportedError(
                 f"the variable {node.name} is not defined where it is used"
             ) from None
@@ -225,16 +225,26 @@ def _ramp(node: Any) -> Evaluate:
 
 
 def _load(node: Any) -> Evaluate:
-    index, key, location = _translate_index(node), BufferKey(node.source), get_location(node)
+    index, key = translate_index(node.source, node.indices), BufferKey(node.source)
+    location = get_location(node)
     return lambda gpu, mask: gpu.memories[key].load(
         index(gpu, mask), mask, location or gpu.location
     )
 
 
-def _translate_index(load: Any) -> Evaluate:
-    if len(load.indices) != 1:
-        raise UnsupportedError(f"the simulator needs flat buffers, and has {load}")
-    return translate(load.indices[0])
+def translate_index(buffer: Any, indices: Any) -> Evaluate:
+    """Where an access lies, in scalars: element i of a buffer of vectors is a row of neighbours."""
+    if len(indices) != 1:
+        raise UnsupportedError(f"the simulator needs flat buffers, and has {buffer.name}{indices}")
+    index, lanes = translate(indices[0]), count_lanes(buffer.dtype)
+    if lanes == 1:
+        return index
+
+    def spread(gpu: SimulatedGpu, mask: Array | None) -> Array:
+        first: Array = np.atleast_2d(index(gpu, mask))
+        return (first[:, :, None] * lanes + np.arange(lanes)).reshape(len(first), -1)
+
+    return spread
 
 
 def _let(node: Any) -> Evaluate:
@@ -295,14 +305,7 @@ class Address:
 def _point_to(buffer: Any) -> Evaluate:
     key = BufferKey(buffer)
 
-    def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
-        return _begin(gpu.memories[key])
-
-    return point
-
-
-def _begin(memory: Memory) -> Address:
-    return Address(memory.scalars if isinstance(memory, VectorMemory) else memory, 0)
+    return lambda gpu, mask: Address(gpu.memories[key], 0)
 
 
 def _access_ptr(node: Any) -> Evaluate:
@@ -324,13 +327,11 @@ def _point_to_element(load: Any) -> Evaluate:
     """Where an element lies that is loaded; of one as other bits, where those lie."""
     while type(load).__name__ == "Call" and get_op_name(load).endswith("reinterpret"):
         load = load.args[0]
-    key, index = BufferKey(load.source), _translate_index(load)
+    key, index = BufferKey(load.source), translate_index(load.source, load.indices)
 
     def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
-        memory, place = gpu.memories[key], index(gpu, mask)
-        if isinstance(memory, VectorMemory):
-            place, memory = place * memory.lanes, memory.scalars
-        return Address(memory, place if isinstance(place, int) else place[:, :1])
+        place = index(gpu, mask)
+        return Address(gpu.memories[key], place if isinstance(place, int) else place[:, :1])
 
     return point
 
@@ -390,12 +391,6 @@ def _call_function(name: str, node: Any) -> Evaluate:
         )
 
     return run
-
-
-def is_tensor_map(statement: Any) -> bool:
-    """Whether a statement of the host describes a tensor for bulk copies."""
-    call = getattr(statement, "value", None)
-    return str(getattr(getattr(call, "op", None), "name", "")).endswith(_ENCODE)
 
 
 def _encode_tensor_map(node: Any) -> Evaluate:

@@ -131,30 +131,6 @@ class Memory:
         return places, active
 
 
-class VectorMemory(Memory):
-    """A buffer of vectors: element i is `lanes` neighbouring elements of another memory."""
-
-    def __init__(self, scalars: Memory, lanes: int) -> None:
-        super().__init__(scalars.name, scalars.size // lanes, scalars.dtype, scalars.state)
-        self.scalars, self.lanes = scalars, lanes
-
-    def load(
-        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
-    ) -> Any:
-        return self.scalars.load(self._spread(index), mask, location)
-
-    def store(
-        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
-    ) -> None:
-        self.scalars.store(self._spread(index), value, mask, location)
-
-    def _spread(self, index: Any) -> Array:
-        """The indices of the scalars, in a row for each thread."""
-        first: Array = np.atleast_2d(index)
-        places = first[:, :, None] * self.lanes + np.arange(self.lanes)
-        return places.reshape(len(first), -1)
-
-
 class LocalMemory(Memory):
     """Registers: every thread has cells of its own. Laid out with a cell's threads in a row.
 

@@ -482,3 +482,63 @@ class SharedMemory(Memory):
             return f"{access.kind} {self.name}[{element}] by {thread} {text}"
 
         self.state.log.add(kind, self.name, access.location, access.touched & wrong, describe)
+
+
+class GlobalMemory(SharedMemory):
+    """Global memory, which the host loads and stores element by element."""
+
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
+        if self.state.running is not None:
+            return super().load(index, mask, location, is_vector=is_vector)
+        cells = self._clip(index, mask, location, LOAD)
+        written = self.shadow.written
+        if written.size and not are_all(known := written[cells]):
+            wrong, kind = ~known, "uninitialized read"
+            self._report_host(kind, wrong, mask, cells, location, LOAD, "before any store to it")
+        return self.data[cells]
+
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
+        if self.state.running is not None:
+            super().store(index, value, mask, location, is_vector=is_vector)
+            return
+        cells = self._clip(index, mask, location, STORE)
+        if isinstance(cells, np.ndarray) and mask is not None:
+            kept = np.broadcast_to(mask, cells.shape)
+            cells, value = cells[kept], np.broadcast_to(value, kept.shape)[kept]
+        is_one = not isinstance(value, np.generic) and not np.ndim(cells)
+        self.data[cells] = np.ravel(value)[-1] if is_one else value
+        if self.shadow.written.size:
+            self.shadow.written[cells] = True
+
+    def _clip(self, index: Any, mask: Array | None, location: str, access: str) -> Any:
+        if not isinstance(index, np.ndarray):
+            if 0 <= index < self.size:
+                return index
+        elif mask is None and index.min() >= 0 and index.max() < self.size:
+            return index
+        wrong = (np.asarray(index) < 0) | (np.asarray(index) >= self.size)
+        text = f"({self.name} has {self.size} elements)"
+        self._report_host("out of bounds", wrong, mask, index, location, access, text)
+        return np.clip(index, 0, self.size - 1)
+
+    def _report_host(
+        self,
+        kind: str,
+        wrong: Any,
+        mask: Array | None,
+        cells: Any,
+        location: str,
+        access: str,
+        text: str,
+    ) -> None:
+        wrong = np.atleast_1d(wrong if mask is None else wrong & mask)
+        places = np.broadcast_to(np.atleast_1d(cells), wrong.shape)
+
+        def describe(at: tuple[int, ...]) -> str:
+            return f"{access} {self.name}[{int(places[at])}] on the host {text}"
+
+        self.state.log.add(kind, self.name, location, wrong, describe)

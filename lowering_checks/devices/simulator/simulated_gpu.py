@@ -13,7 +13,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.tirx import Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
-from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes
+from tirstep.transforms.tir import constant, find_all, find_axes
 from tirstep.tvm_compat import get_op_name
 
 from ...device import (
@@ -30,13 +30,12 @@ from .apart import set_apart
 from .async_copies import AsyncQueue
 from .bulk_copies import BULK, BULK_COPIES, WRITTEN
 from .clusters import Meetings
-from .expressions import Address, is_tensor_map, translate
+from .expressions import Address, translate
 from .mbarriers import MBarriers
 from .memory import (
     BufferKey,
     LocalMemory,
     Memory,
-    VectorMemory,
     WarpMemory,
     count_lanes,
     get_garbage,
@@ -47,7 +46,7 @@ from .named_barriers import NAMED_BARRIERS, NamedBarriers
 from .periodic_loops import Period, find_periods
 from .run_state import RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
-from .shared_memory import SharedMemory
+from .shared_memory import GlobalMemory, SharedMemory
 from .statements import Execute, translate_statement
 from .turns import Turns
 from .warpgroups import PRODUCTS
@@ -110,8 +109,6 @@ class SimulatedGpu:
     shared memory to the buffers that they were before.
     """
 
-    global_memory: type[SharedMemory] = SharedMemory
-
     def __init__(
         self,
         *,
@@ -170,28 +167,8 @@ class SimulatedGpu:
             is_kept = buffer in kept
             self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
         with np.errstate(all="ignore"):
-            self.run_function(body)
+            translate_statement(body)(self, None)  # on the host
         return [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
-
-    def run_function(self, body: Any) -> None:
-        """Run a function's body on the host: declarations, allocations, launches."""
-        kind = type(body).__name__
-        if kind == "SeqStmt":
-            for statement in body.seq:
-                self.run_function(statement)
-        elif kind == "AttrStmt" and body.attr_key == THREAD_EXTENT:
-            self.launch(body)
-        elif kind == "AttrStmt":
-            self.run_function(body.body)
-        elif kind == "For":  # a loop on the host: one launch after the other
-            first, count = self.evaluate(body.min), self.evaluate(body.extent)
-            for value in range(first, first + count):
-                self.values[hash(body.loop_var)] = value
-                self.run_function(body.body)
-        elif kind in ("DeclBuffer", "AllocBuffer", "Bind") or is_tensor_map(body):
-            translate_statement(body)(self, None)
-        elif kind != "Evaluate":
-            raise UnsupportedError(f"the simulator does not run {kind} outside of a GPU kernel")
 
     def launch(self, body: Any) -> None:
         """Run one GPU kernel: a nest of thread extents."""
@@ -229,7 +206,7 @@ class SimulatedGpu:
                 shadow.end_batch()
             self.memories, self._allocated = Memories(outside), {}
             self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
-        self.state.running = None
+        self.state.running = self.state.exited = None
         counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
 
     def _get_extents(self, body: Any) -> dict[str, int]:
@@ -412,11 +389,11 @@ class SimulatedGpu:
             is_written=not is_input,
             starts_written=is_input or is_kept,
         )
-        self._add(buffer, self.global_memory(str(buffer.name), data, shadow))
+        self._add(buffer, GlobalMemory(str(buffer.name), data, shadow))
 
     def allocate(self, buffer: Var) -> None:
         """Make a buffer: registers, shared memory of thread blocks, or global memory."""
-        lanes, size = count_lanes(buffer.dtype), self._count_scalars(buffer)
+        size = self._count_scalars(buffer)
         dtype, scope, name = get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name)
         if self.state.running is None:
             self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
@@ -435,19 +412,17 @@ class SimulatedGpu:
             self._count_bytes(buffer, scope, size * dtype.itemsize)
         else:
             raise UnsupportedError(f"the simulator does not support the scope '{scope}' of {name}")
-        if lanes > 1:
-            self.memories[BufferKey(buffer)] = VectorMemory(self.memories[BufferKey(buffer)], lanes)
 
     def declare(self, buffer: Var, address: Address) -> None:
         """Make a buffer that lies in another one, from its beginning."""
-        lanes, size = count_lanes(buffer.dtype), self._count_scalars(buffer)
+        size = self._count_scalars(buffer)
         memory, dtype = address.memory, get_numpy_dtype(buffer.dtype)
         low = self._layout.offsets.get(buffer)
         if low is None:  # then all that the other one has
             low, size = 0, memory.size * memory.dtype.itemsize // dtype.itemsize
         buffer_id = self._layout.buffer_ids.get(buffer, 0)
         view = memory.view(str(buffer.name), dtype, size, low, buffer_id)
-        self.memories[BufferKey(buffer)] = VectorMemory(view, lanes) if lanes > 1 else view
+        self.memories[BufferKey(buffer)] = view
 
     def _count_scalars(self, buffer: Var) -> int:
         extents = (self.evaluate(extent) for extent in buffer.shape)

@@ -17,7 +17,7 @@ from tirstep.tvm_compat import get_op_name
 from ...device import THREAD_AXES, Array
 from .apart import APART
 from .async_copies import CP_ASYNC
-from .expressions import Address, restrict, translate
+from .expressions import Address, restrict, translate, translate_index
 from .flatten import is_allreduce
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, get_numpy_dtype
@@ -63,20 +63,24 @@ def _sequence(node: Any) -> Execute:
 
 def _attribute(node: Any) -> Execute:
     inside = node.body
+    if node.attr_key == THREAD_EXTENT:
+        variable, axis = node.node.var, str(node.node.thread_tag)
+        key, dtype = hash(variable), get_numpy_dtype(variable.ty.dtype)
+        translated = functools.cache(lambda: translate_statement(inside))
+
+        def enter(gpu: SimulatedGpu, mask: Array | None) -> None:
+            if gpu.state.running is None:  # the host comes to the outermost one
+                gpu.launch(node)
+                return
+            places = gpu.state.batch.coordinates[axis]
+            gpu.values[key] = places.astype(dtype, copy=False)
+            translated()(gpu, mask)
+
+        return enter
     if is_allreduce(getattr(inside, "value", None)):
         body = _allreduce(inside.value, node.node)
     else:
         body = translate_statement(inside)
-    if node.attr_key == THREAD_EXTENT:
-        variable, axis = node.node.var, str(node.node.thread_tag)
-        key, dtype = hash(variable), get_numpy_dtype(variable.ty.dtype)
-
-        def enter(gpu: SimulatedGpu, mask: Array | None) -> None:
-            places = gpu.state.batch.coordinates[axis]
-            gpu.values[key] = places.astype(dtype, copy=False)
-            body(gpu, mask)
-
-        return enter
     if node.attr_key == APART:
         threads = int(node.value)
         return lambda gpu, mask: gpu.run_apart(mask, body, threads=threads)
@@ -233,9 +237,8 @@ def _waits(statement: Any) -> bool:
 
 
 def _store(node: Any) -> Execute:
-    index, value = translate(node.indices[0]), translate(node.value)
-    key = BufferKey(node.buffer)
-    location = get_location(node)
+    index, value = translate_index(node.buffer, node.indices), translate(node.value)
+    key, location = BufferKey(node.buffer), get_location(node)
     is_one_place = isinstance(node.indices[0], Broadcast)  # of all lanes, of which the last stays
     # TVM's code generator makes a vector of a ramp alone.
     is_vector = count_lanes(node.indices[0].ty.dtype) == 1 or isinstance(
