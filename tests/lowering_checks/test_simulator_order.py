@@ -90,17 +90,15 @@ def test_blocks_may_compute_the_same_twice(blocks: int) -> None:
 def test_accessors_and_co_writers_are_those_of_a_list_of_all_stores() -> None:
     """Any stores, drops and barriers of blocks of 4 threads: what is told of them is what asking
     every store tells."""
-    dice, begun = np.random.default_rng(5), np.zeros(6, int)
-    accessors = [
-        Accessors(32, lambda cells, threads, others, times: times >= begun[threads // 4]),
-        Accessors(32, lambda cells, threads, others, times: threads // 4 != others // 4),
-    ]
-    co_writers, stores, kept = CoWriters(32), [], []
+    dice, begun, stores, kept = np.random.default_rng(5), np.zeros(6, int), [], []
+    near = Accessors(32, lambda cells, threads, others, times: times >= begun[threads // 4])
+    far = Accessors(32, lambda cells, threads, others, times: threads // 4 != others // 4)
+    co_writers = CoWriters(32)
     for time in range(1, 400):
         kind, cells = dice.integers(10), dice.integers(0, 3, dice.integers(1, 12)) * 7
         threads = dice.integers(0, 4 + time // 20, cells.size)
         if kind < 6:
-            for each in (co_writers, *accessors):
+            for each in (co_writers, near, far):
                 each.add(cells, threads, time)
             new = list(zip(cells.tolist(), threads.tolist(), [time] * cells.size, strict=True))
             stores, kept = stores + new, kept + new
@@ -109,19 +107,20 @@ def test_accessors_and_co_writers_are_those_of_a_list_of_all_stores() -> None:
             kept = [store for store in kept if store[0] != cells[0]]
         elif kind == 7:
             begun[dice.integers(6)] = time + 1
-        rivals = [each.find_rivals(cells, threads) for each in accessors]
-        owns = co_writers.has(cells, threads, begun[threads // 4], 4)
-        for cell, thread, near, far, own in zip(cells, threads, *rivals, owns, strict=True):
-            of_cell = [(t, at, t // 4 == thread // 4) for c, t, at in stores if c == cell]
-            others = {t for t, _, is_same in of_cell if not is_same}
-            beside = {t for t, at, is_same in of_cell if is_same and at >= begun[thread // 4]}
-            assert far in (others or {-1})
-            assert near in others | beside | {-1}
-            if not others:
-                assert near in (beside - {thread} or {-1})
-            held = [(t, at, t // 4 == thread // 4) for c, t, at in kept if c == cell]
-            since = begun[thread // 4]
-            assert own == any(t == thread or (same and at < since) for t, at, same in held)
+        since = begun[threads // 4]
+        found = (near.find_rivals(cells, threads), far.find_rivals(cells, threads))
+        owns = co_writers.has(cells, threads, since, 4)
+        for at, (cell, thread, first) in enumerate(zip(cells, threads, since, strict=True)):
+            others = {t for c, t, _ in stores if c == cell and t // 4 != thread // 4}
+            beside = {
+                t for c, t, when in stores if c == cell and t // 4 == thread // 4 if when >= first
+            }
+            assert found[1][at] in (others or {-1})
+            assert found[0][at] in (
+                (beside - {thread} or {-1}) if not others else others | beside | {-1}
+            )
+            own = [(t, when) for c, t, when in kept if c == cell and t // 4 == thread // 4]
+            assert owns[at] == any(t == thread or when < first for t, when in own)
 
 
 # ---- Threads that return, and loops without a count.

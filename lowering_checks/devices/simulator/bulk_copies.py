@@ -9,7 +9,7 @@ threads stored themselves it sees behind ``fence.proxy.async`` of the thread tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,9 +19,9 @@ import numpy as np
 from ...device import Array
 from .clusters import has_block
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
-from .memory import Memory
+from .memory import Arrive, Memory
 from .run_state import UnsupportedError
-from .shared_memory import BULK_LOAD, Rows, SharedMemory
+from .shared_memory import BULK_LOAD, BULK_STORE, Rows, SharedMemory
 
 BULK = "cp.async.bulk"
 """The queue of bulk stores: of what they read in shared memory."""
@@ -161,9 +161,9 @@ def _begin_load(
     """
     (target, places), (barrier, masks), mbarriers = to, at, threads.gpu.mbarriers
     source = _require_shared(memory)
-    taken = Rows([lane], elements[None], inside[None], threads.location)
+    taken = Rows([lane], elements[None], inside[None])
     _require_fence(threads, source, taken, "asynchronous load of")
-    values = source.load_rows(taken, BULK_LOAD)
+    values = source.load(taken, None, threads.location, kind=BULK_LOAD)
     brought = np.where(inside, values, 0).astype(source.dtype, copy=False)
     if brought.dtype != target.dtype:
         brought = np.ascontiguousarray(brought).view(target.dtype)
@@ -182,14 +182,14 @@ def _begin_load(
         if not found.is_fenced:
             text = "that no fence after its initialization made visible to bulk copies"
             mbarriers.report(threads, pointer, lane, text)
-        stored = _take_row(threads, lane, places, None if rank is None else [rank])
+        stored = _take_row(lane, places, None if rank is None else [rank])
         shared = _require_shared(target.memory)
         for before in ("stored", "loaded"):
             _require_fence(threads, shared, stored, "asynchronous store to", before)
-        bring = shared.begin_store_rows(stored, brought)
+        bring = shared.begin_store(stored, brought, None, threads.location, BULK_STORE)
 
-        def arrive(bring: Callable[[], None] = bring) -> None:
-            source.check_rows(taken, values)
+        def arrive(bring: Arrive = bring) -> None:
+            source.check_unchanged(taken, values, None, threads.location)
             bring()
 
         found.arriving.append((lane, arrive))
@@ -210,11 +210,13 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
         _check_aligned(threads, pointer, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, pointer.dtype.itemsize)
         source, target = _require_shared(pointer.memory), _require_shared(memory)
-        taken, stored = (_take_row(threads, lane, it) for it in (places, elements[inside]))
+        taken, stored = (_take_row(lane, it) for it in (places, elements[inside]))
         _require_fence(threads, source, taken, "asynchronous load of")
-        values = source.load_rows(taken, BULK_LOAD)
-        bring = target.begin_store_rows(stored, values[:, inside].view(target.dtype))
-        ends: list[Callable[[], None]] = [partial(source.check_rows, taken, values), bring]
+        values = source.load(taken, None, threads.location, kind=BULK_LOAD)
+        brought = values[:, inside].view(target.dtype)
+        bring = target.begin_store(stored, brought, None, threads.location, BULK_STORE)
+        check = partial(source.check_unchanged, taken, values, None, threads.location)
+        ends: list[Arrive] = [check, bring]
         for queue, end in zip((BULK, WRITTEN), ends, strict=True):
             threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
         threads.count_once(lane, "bulk_copies")
@@ -222,12 +224,12 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
     threads.state.interval += 1
 
 
-def _end(end: Callable[[], None], lanes: Array) -> None:
+def _end(end: Arrive, lanes: Array) -> None:
     end()
 
 
-def _take_row(threads: Threads, lane: int, places: Array, ranks: list[int] | None = None) -> Rows:
-    return Rows([lane], places[None], np.ones((1, *places.shape), bool), threads.location, ranks)
+def _take_row(lane: int, places: Array, ranks: list[int] | None = None) -> Rows:
+    return Rows([lane], places[None], np.ones((1, *places.shape), bool), ranks)
 
 
 def _require_shared(memory: Memory) -> SharedMemory:

@@ -15,7 +15,6 @@ import numpy as np
 
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
-from .memory import LOAD
 from .run_state import UnsupportedError
 from .shared_memory import Rows, SharedMemory
 
@@ -226,14 +225,14 @@ def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows
         places = np.array([[pointer.get_place(lane)] for lane, pointer in pairs])
         ranks = [pointer.rank or 0 for _, pointer in pairs]
         lanes, active = [lane for lane, _ in pairs], np.ones(places.shape, bool)
-        yield memory, Rows(lanes, places, active, threads.location, ranks)
+        yield memory, Rows(lanes, places, active, ranks)
 
 
 def _load(threads: Threads, result: Pointer, address: Any, *modifiers: str) -> None:
     """ld.shared::cluster"""
     _require_of_cluster(threads, address, modifiers)
     for memory, rows in _locate(threads, address):
-        values = memory.load_rows(rows, LOAD)
+        values = memory.load(rows, None, threads.location)
         column, lanes = np.zeros((threads.lanes, 1), values.dtype), np.array(rows.lanes)
         column[lanes] = values
         result.store(0, column, threads.get_mask(lanes))
@@ -244,7 +243,7 @@ def _store(threads: Threads, address: Any, value: Any, *modifiers: str) -> None:
     _require_of_cluster(threads, address, modifiers)
     values = np.broadcast_to(value, (threads.lanes, 1))
     for memory, rows in _locate(threads, address):
-        memory.store_rows(rows, values[rows.lanes])
+        memory.store(rows, values[rows.lanes], None, threads.location, is_vector=False)
 
 
 def _require_of_cluster(threads: Threads, address: Any, modifiers: Sequence[str]) -> None:

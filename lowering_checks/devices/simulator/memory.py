@@ -15,7 +15,7 @@ from ...device import Array
 from .broadcasting import are_all, get_everywhere, is_within, spread_to
 from .run_state import RunState, UnsupportedError
 
-Arrive = Callable[[Array], None]
+Arrive = Callable[..., None]
 """Completes a store that hardware began, for some lanes: a mask of shape (lanes, 1)."""
 LOAD, STORE = "load of", "store to"
 REGISTERS = "registers"
@@ -135,13 +135,29 @@ class LocalMemory(Memory):
     """Registers: every thread has cells of its own. Laid out with a cell's threads in a row.
 
     What no thread stores to takes no memory: fragments of matrices are declared for a whole warp,
-    and each thread uses one row of them.
+    and each thread uses one row of them. Or every warp has (scope "warp", as TVM's own tensor
+    intrinsics use it): TVM distributes the elements later, each to one thread's registers, and lets
+    others load them with shuffles; lanes of a warp run in step, so that nothing can race.
     """
 
-    def __init__(self, name: str, size: int, dtype: np.dtype[Any], state: RunState) -> None:
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        dtype: np.dtype[Any],
+        state: RunState,
+        *,
+        is_of_warps: bool = False,
+    ) -> None:
         super().__init__(name, size, dtype, state)
-        self.data = np.zeros((size, state.batch.lanes), dtype)
-        self.written = np.zeros((size, state.batch.lanes), bool)
+        batch, self.is_of_warps = state.batch, is_of_warps
+        self._owner, owners = batch.lane, batch.lanes
+        if is_of_warps:
+            per_block = -(-batch.threads // WARP)
+            self._owner = batch.block * per_block + batch.lane % batch.threads // WARP
+            owners = batch.blocks * per_block
+        self.data = np.zeros((size, owners), dtype)
+        self.written = np.zeros((size, owners), bool)
         # Of instructions that change registers while threads go on: how many will, and in which
         # interval threads used them last.
         self._in_flight: Array | None = None
@@ -157,8 +173,8 @@ class LocalMemory(Memory):
             cells, values, written = rows[None, :], self.data[rows].T, self.written[rows].T
         else:
             cells, _ = self._locate(index, mask, location, LOAD)
-            lanes = self.state.batch.lane
-            values, written = self.data[cells, lanes], self.written[cells, lanes]
+            at = cells, self._owner
+            values, written = self.data[at], self.written[at]
         if are_all(written):
             return values
         wrong = ~written if mask is None else ~written & mask
@@ -175,8 +191,7 @@ class LocalMemory(Memory):
             self.written[rows] = True
             return
         cells, active = self._locate(index, mask, location, STORE)
-        lanes = spread_to(self.state.batch.lane, cells.shape)
-        place = cells[active], lanes[active]
+        place = cells[active], spread_to(self._owner, cells.shape)[active]
         self.data[place] = spread_to(value, cells.shape)[active]
         self.written[place] = True
 
@@ -261,6 +276,8 @@ class LocalMemory(Memory):
 
     def _find_rows(self, index: Any) -> Array | None:
         """The cells of an index in which all threads agree, if it is within bounds."""
+        if self.is_of_warps:
+            return None
         if isinstance(index, int):
             return np.array([index]) if 0 <= index < self.size else None
         places: Array = np.atleast_2d(index)
@@ -271,51 +288,14 @@ class LocalMemory(Memory):
     def _report_uninitialized(self, wrong: Array, cells: Array, location: str) -> None:
         def describe(at: tuple[int, ...]) -> str:
             cell, thread = int(cells[at]), self.state.describe_lane(at[0])
-            message = f"load of {self.name}[{cell}] by {thread}, which never stored to it"
+            who = "whose warp" if self.is_of_warps else "which"
+            message = f"load of {self.name}[{cell}] by {thread}, {who} never stored to it"
             others = np.flatnonzero(self.written[cell])
-            if others.size:
+            if others.size and not self.is_of_warps:
                 message += f": {self.state.describe_lane(others[0])} did, in a register of its own"
             return message
 
         self.state.log.add("uninitialized read", self.name, location, wrong, describe)
-
-
-class WarpMemory(Memory):
-    """Scope "warp", as TVM's own tensor intrinsics use it: one copy of the buffer for each warp.
-
-    TVM distributes the elements later, each to one thread's registers, and lets others load them
-    with shuffles; lanes of a warp run in step, so that nothing can race.
-    """
-
-    def __init__(self, name: str, size: int, dtype: np.dtype[Any], state: RunState) -> None:
-        super().__init__(name, size, dtype, state)
-        batch = state.batch
-        per_block = -(-batch.threads // WARP)
-        self._first = (batch.block * per_block + batch.lane % batch.threads // WARP) * size
-        self.data = np.full(batch.blocks * per_block * size, get_garbage(dtype), dtype)
-        self.written = np.zeros(self.data.size, bool)
-
-    def load(
-        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
-    ) -> Any:
-        places, active = self._locate(index, mask, location, LOAD)
-        cells = places + self._first
-
-        def describe(at: tuple[int, ...]) -> str:
-            thread = self.state.describe_lane(at[0])
-            return f"load of {self.name}[{places[at]}] by {thread}, whose warp never stored to it"
-
-        wrong = active & ~self.written[cells]
-        self.state.log.add("uninitialized read", self.name, location, wrong, describe)
-        return self.data[cells]
-
-    def store(
-        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
-    ) -> None:
-        places, active = self._locate(index, mask, location, STORE)
-        cells = (places + self._first)[active]
-        self.data[cells] = spread_to(value, active.shape)[active]
-        self.written[cells] = True
 
 
 def get_numpy_dtype(dtype: object) -> np.dtype[Any]:

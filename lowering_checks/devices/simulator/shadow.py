@@ -178,7 +178,7 @@ class Shadow:
         self._co_writers: CoWriters | None = None
 
     def _make_accessors(self, *, loads: bool = False) -> list[Accessors]:
-        kinds = [partial(self._are_unordered, loads=loads)]
+        kinds: list[Callable[..., Array]] = [partial(self._are_unordered, loads=loads)]
         kinds += [self._are_other_blocks] if self.is_global else []
         return [Accessors(self.cells, each) for each in kinds]
 
@@ -297,7 +297,8 @@ class Shadow:
         if self._co_writers is None:
             self._co_writers = CoWriters(self.cells)
         self._silent = self._silent or self._make_accessors()
-        for each in (self._co_writers, *self._silent):
+        self._co_writers.add(cells, threads, self.state.interval)
+        for each in self._silent:
             each.add(cells, threads, self.state.interval)
 
     def find_unfenced(self, cells: Array, lanes: Array, *, loads: bool = False) -> Array:

@@ -9,7 +9,7 @@ between races; it counts as a store at the wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,7 +78,6 @@ class Rows(NamedTuple):
     lanes: Sequence[int]
     elements: Array
     active: Array
-    location: str
     ranks: Sequence[int] | None = None
 
 
@@ -87,7 +86,8 @@ class SharedMemory(Memory):
 
     `data` holds the elements of all blocks that run, as one type; the shadow may be that of an
     allocation that other buffers lie in, too. A memory that no thread stores to keeps no account.
-    `buffer_id` is the buffer's own where another one lies in the same place, otherwise 0.
+    `buffer_id` is the buffer's own where another one lies in the same place, otherwise 0. An index
+    may be `Rows` of a few lanes, too, with a `kind` of access that says what accesses them.
     """
 
     def __init__(
@@ -128,15 +128,24 @@ class SharedMemory(Memory):
         return SharedMemory(name, view, self.shadow, low=low, size=size, buffer_id=buffer_id)
 
     def load(
-        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+        self,
+        index: Any,
+        mask: Array | None,
+        location: str,
+        *,
+        is_vector: bool = False,
+        kind: str = LOAD,
     ) -> Any:
-        access = self._locate_cells(LOAD, index, mask, location)
+        if self.state.running is None:
+            return self._load_on_host(index, mask, location)
+        access = self._locate_cells(kind, index, mask, location)
         if is_vector:
             self._check_aligned(access)
-        return self._load(access)
-
-    def _load(self, access: _CellAccess) -> Any:
         shadow, cells, threads = self.shadow, access.cells, access.threads
+        if kind == MATRIX:  # which reads on another way than loads do
+            lanes = spread_to(self.state.batch.lane, cells.shape)
+            unfenced = shadow.find_unfenced(cells, lanes)
+            self._report_race(access, unfenced, shadow.writer, UNFENCED, "missing fence")
         if shadow.opaque is not None:
             self._report_opaque(access)
         if self._stored_by_map is not None and access.kind == LOAD:
@@ -158,9 +167,10 @@ class SharedMemory(Memory):
     def store(
         self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
     ) -> None:
-        self._store(*self._prepare_store(index, value, mask, location, is_vector=is_vector))
-
-    def _store(self, access: _CellAccess, values: Array) -> None:
+        if self.state.running is None:
+            self._store_on_host(index, value, mask, location)
+            return
+        access, values = self._prepare_store(STORE, index, value, mask, location, is_vector)
         changes = self._check_store(access, values)
         at, new = access.pick_elements(values)
         self.data[at] = new
@@ -169,18 +179,10 @@ class SharedMemory(Memory):
         if self.shadow.record_write(*written) is not None:
             self._check_lost(access, differ(self.data[at], new), self.shadow.writer)
 
-    def begin_store(self, index: Any, value: Any, mask: Array | None, location: str) -> Arrive:
-        access, values = self._prepare_store(index, value, mask, location)
-        self._occupy(access, values)
-
-        def arrive(lanes: Array) -> None:
-            ready, touched = access.active & lanes, access.touched & lanes
-            self._complete(access._replace(mask=lanes, active=ready, touched=touched), values)
-
-        return arrive
-
-    def _occupy(self, access: _CellAccess, values: Array) -> None:
-        """A copy to these cells is in flight from now on."""
+    def begin_store(
+        self, index: Any, value: Any, mask: Array | None, location: str, kind: str = STORE
+    ) -> Arrive:
+        access, values = self._prepare_store(kind, index, value, mask, location, kind == STORE)
         shadow = self.shadow
         self._check_store(access, values)
         at, new = access.elements[access.active], values[access.active]
@@ -189,12 +191,19 @@ class SharedMemory(Memory):
         shadow.copier[access.cells[access.touched]] = access.threads[access.touched]
         self._check_lost(access, differ(incoming[at], new), shadow.copier)
 
-    def _complete(self, access: _CellAccess, values: Array) -> None:
-        """A copy arrives."""
-        changes = self._find_changes(access, values)
-        self.data[access.elements[access.active]] = values[access.active]
-        self._set_owner(access)
-        self.shadow.complete_copies(*access.pick_cells(access.cells, access.threads, changes))
+        def arrive(lanes: Array | None = None) -> None:
+            here = access
+            if lanes is not None:
+                ready, touched = access.active & lanes, access.touched & lanes
+                here = access._replace(mask=lanes, active=ready, touched=touched)
+            changes = self._find_changes(here, values)
+            self.data[here.elements[here.active]] = values[here.active]
+            self._set_owner(here)
+            shadow.complete_copies(*here.pick_cells(here.cells, here.threads, changes))
+            if kind == BULK_STORE:
+                shadow.mark_by_proxy(here.cells[here.touched])
+
+        return arrive
 
     def check_unchanged(
         self, index: Any, value: Any, mask: Array | None, location: str, kind: str = COPY
@@ -207,19 +216,8 @@ class SharedMemory(Memory):
         self._report_race(access, changed, shadow.writer, DURING_STORE)
         self._check_in_flight(access, value)
 
-    def load_matrix(self, index: Any, mask: Array, location: str) -> Array:
-        """The elements that an instruction of a warpgroup begins to read, a share for each lane.
-
-        It reads them on another way than loads do, so that stores need a fence, too.
-        """
-        access = self._locate_cells(MATRIX, index, mask, location, is_counted=False)
-        lanes = spread_to(self.state.batch.lane, access.cells.shape)
-        unfenced = self.shadow.find_unfenced(access.cells, lanes)
-        self._report_race(access, unfenced, self.shadow.writer, UNFENCED, "missing fence")
-        return self._load(access)
-
     def end_matrix(self, index: Any, values: Array, mask: Array, location: str) -> None:
-        """The same instruction has read all: nothing may have changed, or be stored right now."""
+        """A warpgroup's instruction has read all: nothing may have changed, or be stored now."""
         index = np.clip(index, self.low, self.low + self.size - 1)  # as it was read
         self.check_unchanged(index, values, mask, location, MATRIX)
         access = self._locate_cells(MATRIX, index, mask, location, is_checked=True)
@@ -228,25 +226,6 @@ class SharedMemory(Memory):
 
     # ---- What a few lanes access, each a row of elements
 
-    def load_rows(self, rows: Rows, kind: str) -> Array:
-        """The elements of shape (lanes, n)."""
-        return np.asarray(self._load(self._locate_rows(kind, rows)))
-
-    def store_rows(self, rows: Rows, values: Array) -> None:
-        """Store to the shared memory of other blocks."""
-        self._store(self._locate_rows(STORE, rows), values.astype(self.dtype, copy=False))
-
-    def begin_store_rows(self, rows: Rows, values: Array) -> Callable[[], None]:
-        """Begin what a bulk copy stores; returns what makes it arrive."""
-        access, stored = self._locate_rows(BULK_STORE, rows), values.reshape(rows.elements.shape)
-        self._occupy(access, stored)
-
-        def arrive() -> None:
-            self._complete(access, stored)
-            self.shadow.mark_by_proxy(access.cells[access.touched])
-
-        return arrive
-
     def mark_stored_by_map(self, elements: Array) -> None:
         """A tensor map's store changes elements in the launch that runs, which no compiler sees."""
         if self._stored_by_map is None:
@@ -254,17 +233,10 @@ class SharedMemory(Memory):
         inside = np.clip(elements, self.low, self.low + self.size - 1)
         self._stored_by_map[inside] = self.state.launch
 
-    def check_rows(self, rows: Rows, values: Array) -> None:
-        """Record where the elements are no longer what a bulk copy began to load."""
-        if self.shadow.is_tracked:
-            access = self._locate_rows(COPY, rows)
-            changed = self._per_cell(differ(self.data[access.elements], values))
-            self._report_race(access, changed, self.shadow.writer, DURING_STORE)
-
     def find_unfenced(self, rows: Rows, *, loads: bool) -> tuple[int, int] | None:
         """A thread that stored to, or loaded, elements of a lane with no proxy fence since, and one
         of them; None for none."""
-        access, shadow = self._locate_rows("", rows), self.shadow
+        access, shadow = self._locate_cells("", rows, None, "", is_checked=True), self.shadow
         cells = access.cells[access.touched]
         wrong = shadow.find_unfenced(cells, np.full(cells.shape, rows.lanes[0]), loads=loads)
         if not is_any(wrong):
@@ -280,8 +252,9 @@ class SharedMemory(Memory):
         block = 0 if self.shadow.is_global else int(self._find_blocks([lane], ranks)[0, 0])
         return self.shadow, (element + block * self.span) * self.ratio
 
-    def _locate_rows(self, kind: str, rows: Rows) -> _CellAccess:
-        """Rows within bounds, and counted; without the name of an access, that comes later."""
+    def _locate_rows(
+        self, kind: str, rows: Rows, location: str, *, is_checked: bool
+    ) -> _CellAccess:
         batch, is_global, lanes = self.state.batch, self.shadow.is_global, rows.lanes
         elements, active, end = rows.elements, rows.active, self.low + self.size
         wrong = active & ((elements < self.low) | (elements >= end))
@@ -291,17 +264,17 @@ class SharedMemory(Memory):
             place = f"{self.name}[{elements[at] - self.low}]"
             return f"{kind} {place} by {thread} ({self.name} has {self.size} elements)"
 
-        if kind:
-            self.state.log.add("out of bounds", self.name, rows.location, wrong, describe)
+        if not is_checked:
+            self.state.log.add("out of bounds", self.name, location, wrong, describe)
         places = np.clip(elements, self.low, end - 1)
-        if batch.first == 0 and kind not in ("", COPY):
+        if batch.first == 0 and not is_checked:
             for row in range(len(lanes)):
                 if lanes[row] < batch.threads:
                     scope, picked = "global" if is_global else "shared", places[row][active[row]]
                     self.state.counts.add_bulk_access(scope, picked, self.dtype.itemsize)
         if not is_global:
             places = places + self._find_blocks(lanes, rows.ranks) * self.span
-        return self._access(kind, rows.location, active, places, active, batch.thread[lanes])
+        return self._access(kind, location, active, places, active, batch.thread[lanes])
 
     def _find_blocks(self, lanes: Sequence[int], ranks: Sequence[int] | None) -> Array:
         """The blocks whose copies of shared memory lanes access; of shape (lanes, 1)."""
@@ -311,9 +284,15 @@ class SharedMemory(Memory):
         return np.array([[batch.get_block(*pair)] for pair in zip(lanes, ranks, strict=True)])
 
     def _prepare_store(
-        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+        self,
+        kind: str,
+        index: Any,
+        value: Any,
+        mask: Array | None,
+        location: str,
+        is_vector: bool,
     ) -> tuple[_CellAccess, Array]:
-        access = self._locate_cells(STORE, index, mask, location)
+        access = self._locate_cells(kind, index, mask, location)
         if is_vector:
             self._check_aligned(access)
         return access, spread_to(value, access.elements.shape).astype(self.dtype, copy=False)
@@ -400,15 +379,16 @@ class SharedMemory(Memory):
         location: str,
         *,
         is_checked: bool = False,
-        is_counted: bool = True,
     ) -> _CellAccess:
         """An access, within bounds and counted, unless both `is_checked` already.
 
-        What is not `is_counted` costs no request of threads.
+        What matrices read costs no request of threads.
         """
+        if isinstance(index, Rows):
+            return self._locate_rows(kind, index, location, is_checked=is_checked)
         batch, is_global = self.state.batch, self.shadow.is_global
         elements, active = self._locate(index, mask, location, "" if is_checked else kind)
-        if batch.first == 0 and is_counted and not is_checked:
+        if batch.first == 0 and kind != MATRIX and not is_checked:
             first, scope = slice(0, batch.threads), "global" if is_global else "shared"
             counts = self.state.counts
             counts.add_access(scope, elements[first], active[first], self.dtype.itemsize)
@@ -483,15 +463,9 @@ class SharedMemory(Memory):
 
         self.state.log.add(kind, self.name, access.location, access.touched & wrong, describe)
 
+    # ---- What the host accesses, element by element
 
-class GlobalMemory(SharedMemory):
-    """Global memory, which the host loads and stores element by element."""
-
-    def load(
-        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
-    ) -> Any:
-        if self.state.running is not None:
-            return super().load(index, mask, location, is_vector=is_vector)
+    def _load_on_host(self, index: Any, mask: Array | None, location: str) -> Any:
         cells = self._clip(index, mask, location, LOAD)
         written = self.shadow.written
         if written.size and not are_all(known := written[cells]):
@@ -499,12 +473,7 @@ class GlobalMemory(SharedMemory):
             self._report_host(kind, wrong, mask, cells, location, LOAD, "before any store to it")
         return self.data[cells]
 
-    def store(
-        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
-    ) -> None:
-        if self.state.running is not None:
-            super().store(index, value, mask, location, is_vector=is_vector)
-            return
+    def _store_on_host(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
         cells = self._clip(index, mask, location, STORE)
         if isinstance(cells, np.ndarray) and mask is not None:
             kept = np.broadcast_to(mask, cells.shape)

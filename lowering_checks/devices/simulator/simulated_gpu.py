@@ -36,7 +36,6 @@ from .memory import (
     BufferKey,
     LocalMemory,
     Memory,
-    WarpMemory,
     count_lanes,
     get_garbage,
     get_numpy_dtype,
@@ -46,7 +45,7 @@ from .named_barriers import NAMED_BARRIERS, NamedBarriers
 from .periodic_loops import Period, find_periods
 from .run_state import RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
-from .shared_memory import GlobalMemory, SharedMemory
+from .shared_memory import SharedMemory
 from .statements import Execute, translate_statement
 from .turns import Turns
 from .warpgroups import PRODUCTS
@@ -389,7 +388,7 @@ class SimulatedGpu:
             is_written=not is_input,
             starts_written=is_input or is_kept,
         )
-        self._add(buffer, GlobalMemory(str(buffer.name), data, shadow))
+        self._add(buffer, SharedMemory(str(buffer.name), data, shadow))
 
     def allocate(self, buffer: Var) -> None:
         """Make a buffer: registers, shared memory of thread blocks, or global memory."""
@@ -397,11 +396,11 @@ class SimulatedGpu:
         dtype, scope, name = get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name)
         if self.state.running is None:
             self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
-        elif scope == "local":
-            self._count_bytes(buffer, scope, size * dtype.itemsize)
-            self.memories[BufferKey(buffer)] = LocalMemory(name, size, dtype, self.state)
-        elif scope == "warp":
-            self.memories[BufferKey(buffer)] = WarpMemory(name, size, dtype, self.state)
+        elif scope in ("local", "warp"):
+            if scope == "local":
+                self._count_bytes(buffer, scope, size * dtype.itemsize)
+            memory = LocalMemory(name, size, dtype, self.state, is_of_warps=scope == "warp")
+            self.memories[BufferKey(buffer)] = memory
         elif scope in ("shared", "shared.dyn"):
             if size * dtype.itemsize > _LARGEST_SHARED:
                 raise UnsupportedError(

@@ -26,7 +26,7 @@ from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
-from .memory import WarpMemory, get_numpy_dtype
+from .memory import LocalMemory, get_numpy_dtype
 from .run_state import UnsupportedError
 
 _TYPES = {
@@ -223,7 +223,9 @@ def _fill(threads: Threads, count: int, target: Pointer, offset: Any) -> None:
 
 def _get_share(threads: Threads, pointer: Pointer, count: int) -> Any:
     """What TVM adds to the offset later, where a buffer is of scope "warp"."""
-    return threads.numbers % WARP * count if isinstance(pointer.memory, WarpMemory) else 0
+    memory = pointer.memory
+    is_of_warps = isinstance(memory, LocalMemory) and memory.is_of_warps
+    return threads.numbers % WARP * count if is_of_warps else 0
 
 
 def _store_matrix(

@@ -35,7 +35,7 @@ from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import REGISTERS, LocalMemory
 from .run_state import UnsupportedError
-from .shared_memory import SharedMemory
+from .shared_memory import MATRIX, SharedMemory
 from .tensor_cores import widen
 
 WARPGROUP = 128
@@ -106,7 +106,8 @@ class _Matrix(NamedTuple):
 
     def load(self, location: str) -> Array:
         """The values as the instruction begins."""
-        return self.memory.load_matrix(self.elements, self.mask, location)
+        values: Array = self.memory.load(self.elements, self.mask, location, kind=MATRIX)
+        return values
 
     def end(self, values: Array, ready: Array, location: str) -> None:
         """The instruction has ended, for the lanes of a mask; the values must be the same."""
