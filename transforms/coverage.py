@@ -9,9 +9,7 @@ from tvm.ir import Range
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import (
-    Analyzer,
     detect_iter_map,
-    detect_linear_equation,
     estimate_region_lower_bound,
     estimate_region_upper_bound,
 )
@@ -190,11 +188,8 @@ def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None
         ]
         left = [loop for loop in left if not is_among(loop, feeding)]
         domains = {it.loop_var: Range.from_min_extent(it.min, it.extent) for it in feeding}
-        is_shown = (  # that each iteration has values of its own
-            not feeding
-            or len(detect_iter_map(values, domains, True, "bijective").indices)
-            or (len(values) == 1 and _is_mixed_radix(values[0], feeding))
-        )
+        # Whether each iteration is shown to have values of its own.
+        is_shown = not feeding or detect_iter_map(values, domains, True, "bijective").indices
         if not is_shown and meets_again(values, realize.predicate, feeding):
             repeating += feeding
     repeating += [loop for loop in left if meets_again([], realize.predicate, [loop])]
@@ -217,20 +212,3 @@ def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
         merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
         groups.append(([*merged[0], value], [*merged[1], *used]))
     return [group[0] for group in groups]
-
-
-def _is_mixed_radix(value: Any, loops: list[For]) -> bool:
-    """Whether a sum of strides is one of digits: each stride beyond what the smaller ones reach."""
-    factors = detect_linear_equation(value, [loop.loop_var for loop in loops])
-    if not len(factors):
-        return False
-    strides = [constant(Analyzer().simplify(factor)) for factor in list(factors)[:-1]]
-    extents = [constant(loop.extent) for loop in loops]
-    reach = 0
-    for stride, extent in sorted(
-        zip(strides, extents, strict=True), key=lambda digit: abs(digit[0] or 0)
-    ):
-        if stride is None or extent is None or abs(stride) <= reach:
-            return False
-        reach += abs(stride) * (extent - 1)
-    return True

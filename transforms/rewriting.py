@@ -6,7 +6,7 @@ It leaves two things to us: what TVM's analysis knows of the new blocks, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm.ir import Range, TensorLoad
@@ -14,6 +14,7 @@ from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.s_tir.schedule.instruction import Instruction, InstructionKind
 from tvm.tirx import (
+    BufferLoad,
     BufferRegion,
     BufferStore,
     Evaluate,
@@ -168,6 +169,22 @@ def replace_blocks(
 def exchange(statement: Any, old: Any, new: Any) -> Any:
     """A statement with another one in the place of one in it."""
     return structural_map(statement, (type(old), lambda it: new if it.same_as(old) else it))
+
+
+def map_elements(statement: Any, change: Callable[[Any, Any], tuple[Any, Any] | None]) -> Any:
+    """A statement that loads and stores other elements: what `change` makes of the buffer and the
+    indices of each; None for itself.
+    """
+
+    def load(node: TensorLoad) -> Any:
+        made = change(node.source, node.indices)
+        return node if made is None else BufferLoad(*made)
+
+    def store(node: BufferStore) -> Any:
+        made = change(node.buffer, node.indices)
+        return node if made is None else BufferStore(made[0], node.value, made[1])
+
+    return structural_map(statement, [(TensorLoad, load), (BufferStore, store)])
 
 
 def cover_all(buffer: Any) -> BufferRegion:

@@ -9,8 +9,8 @@ from part to part: `stream_steps` marks the loop, and the pass `StreamSteps` mov
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tvm.ir import Range, TensorLoad
@@ -42,10 +42,9 @@ from .enumeration import count_values
 from .hopper.tma_tiles import TMA_PREFIX
 from .pass_options import set_pipeline
 from .queries import get_loop_name, get_root
-from .rewriting import edit_loop
+from .rewriting import edit_loop, exchange, map_elements
 from .schedule import TransformError, transform
 from .tir import (
-    Place,
     constant,
     find_all,
     get_axis,
@@ -114,12 +113,46 @@ def find_other_use(body: Any, kernel: For, buffer: Any, at: int) -> str | None:
 
     `at` is the dimension of parts, `kernel` what writes them, in a function's body.
     """
+
+    def uses(block: SBlock, buffer: Any) -> bool:  # by what it declares or by what it does
+        used = [region.source for region in get_regions(block)]
+        used += [matched.source.source for matched in block.match_buffers]
+        return is_among(buffer, [*used, *(it for it, _ in get_elements(block))])
+
     inside = find_all(kernel, SBlock)
     places = [it for it in get_places(body) if it.is_innermost and not is_among(it.block, inside)]
-    using = [place for place in places if _uses(place.block, buffer)]
+    using = [place for place in places if uses(place.block, buffer)]
     for place in using:
-        if not _adds_up_all(place, buffer, at, [it for it in places if it is not place]):
-            return f"block '{place.name}'"
+        # It is to add up all parts, each as often, and to use them for nothing else, while no other
+        # block uses a sum to which not all of them have been added.
+        block, store, other = place.block, place.block.body, f"block '{place.name}'"
+        if not isinstance(store, BufferStore) or not is_sum(store) or block.match_buffers:
+            return other
+        load, loads = store.value.b, find_all(block, TensorLoad)
+        if [it for it in loads if it.source.same_as(buffer)] != [load]:
+            return other
+        index = load.indices[at]
+        reduced = [it.var for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
+        beside = any(is_used(index, it) for n, it in enumerate(load.indices) if n != at)
+        if beside or not is_among(index, reduced):
+            return other
+        # The iterator has each value as often, whatever the others have.
+        loops = [it for it in place.loops if is_used(it.loop_var, place.values[index])]
+        variables = [loop.loop_var for loop in loops]
+        rest = [place.values[it.var] for it in block.iter_vars if not it.var.same_as(index)]
+        guards = [it for it in place.guards if any(is_used(each, it) for each in variables)]
+        free = [var for it in guards for var in undefined_vars(it) if not is_among(var, variables)]
+        if free or any(is_used(it, value) for value in rest for it in variables):
+            return other
+        times = count_values(place.values[index], guards, loops)
+        takes_all = set(times) == set(range(constant(buffer.shape[at]) or 0))
+        halfway = any(
+            uses(it.block, store.buffer) and any(is_among(loop, loops) for loop in it.loops)
+            for it in places
+            if it is not place
+        )
+        if not takes_all or len(set(times.values())) != 1 or halfway:
+            return other
     own = [*(place.block.body.value.b for place in using), *find_all(kernel, TensorLoad)]
     loads = [it for it in find_all(body, TensorLoad) if it.source.same_as(buffer)]
     return None if all(is_among(it, own) for it in loads) else "a condition, or a bound,"
@@ -132,49 +165,6 @@ def is_sum(store: BufferStore) -> bool:
     if not isinstance(value, Add) or not structural_equal(value.a, before):
         return False
     return not any(it.source.same_as(store.buffer) for it in find_all(value.b, TensorLoad))
-
-
-def _uses(block: SBlock, buffer: Any) -> bool:
-    """Whether a block reads or writes a buffer, by what it declares or by what it does."""
-    used = [region.source for region in get_regions(block)]
-    used += [matched.source.source for matched in block.match_buffers]
-    return is_among(buffer, [*used, *(it for it, _ in get_elements(block))])
-
-
-def _adds_up_all(place: Place, buffer: Any, at: int, others: list[Place]) -> bool:
-    """Whether a block adds up all parts, each as often, and uses them for nothing else, while no
-    other block uses a sum to which not all of them have been added.
-    """
-    block, store = place.block, place.block.body
-    if not isinstance(store, BufferStore) or not is_sum(store) or block.match_buffers:
-        return False
-    load, loads = store.value.b, find_all(block, TensorLoad)
-    if [it for it in loads if it.source.same_as(buffer)] != [load]:
-        return False
-    index = load.indices[at]
-    reduced = [it.var for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
-    beside = any(is_used(index, it) for n, it in enumerate(load.indices) if n != at)
-    if beside or not is_among(index, reduced):
-        return False
-    # The iterator has each value as often, whatever the others have.
-    loops = [it for it in place.loops if is_used(it.loop_var, place.values[index])]
-    variables = [loop.loop_var for loop in loops]
-    rest = [place.values[it.var] for it in block.iter_vars if not it.var.same_as(index)]
-    guards = [it for it in place.guards if any(is_used(each, it) for each in variables)]
-    if any(is_used(it, value) for value in rest for it in variables):
-        return False
-    if not all(is_among(var, variables) for it in guards for var in undefined_vars(it)):
-        return False
-    times = count_values(place.values[index], guards, loops)
-    takes_all = set(times) == set(range(constant(buffer.shape[at]) or 0))
-    return (
-        takes_all
-        and len(set(times.values())) == 1
-        and not any(
-            _uses(other.block, store.buffer) and any(is_among(it, loops) for it in other.loops)
-            for other in others
-        )
-    )
 
 
 STREAMS = "tirstep_streams"
@@ -433,22 +423,14 @@ class _Stream:
     def rewrite_statement(self, statement: Any) -> Any:
         if not self.is_loose(statement):
             return statement
-        bare = _replace_indices(statement, lambda _index, _buffer, _at: const(0))
+        bare = map_elements(statement, lambda buffer, at: (buffer, [const(0)] * len(at)))
         if self.is_loose(bare):
             raise self.refuse(bare)
-        return _replace_indices(statement, self.place)
 
+        def move(buffer: Any, indices: Any) -> tuple[Any, list[Any]]:
+            return buffer, [self.place(it, buffer, at) for at, it in enumerate(indices)]
 
-def _replace_indices(statement: Any, replace: Callable[[Any, Any, int], Any]) -> Any:
-    def load(node: TensorLoad) -> Any:
-        indices = [replace(it, node.source, at) for at, it in enumerate(node.indices)]
-        return BufferLoad(node.source, indices)
-
-    def store(node: BufferStore) -> Any:
-        indices = [replace(it, node.buffer, at) for at, it in enumerate(node.indices)]
-        return BufferStore(node.buffer, node.value, indices)
-
-    return structural_map(statement, [(TensorLoad, load), (BufferStore, store)])
+        return map_elements(statement, move)
 
 
 def _require_terms(body: Any, stream: _Stream) -> None:
@@ -554,26 +536,15 @@ def StreamSteps(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
         + s]`` for 4 workers -> ``for w in blockIdx.x of 4: for t in tiles of w: for s in its steps
         there: C[w - t * 8 // 6, t] += A[t, max(w * 6 - t * 8, 0) + s]``
     """
-    kept: list[Any] = []
     for loop in find_all(function.body, For):
-        if STREAMS not in loop.annotations:
-            continue
-        try:
-            workers = constant(loop.annotations[STREAMS]) or 1
-            nest, kernel = plan_stream(function.body, loop, workers)
-        except TransformError:
-            kept.append(loop.loop_var)
-            continue
-
-        def replace(node: For, outer: Any = nest.loop_var, kernel: Any = kernel) -> For:
-            return kernel if node.loop_var.same_as(outer) else node
-
-        function = function.with_body(structural_map(function.body, (For, replace)))
+        if STREAMS in loop.annotations:
+            with contextlib.suppress(TransformError):
+                workers = constant(loop.annotations[STREAMS]) or 1
+                nest, kernel = plan_stream(function.body, loop, workers)
+                function = function.with_body(exchange(function.body, nest, kernel))
 
     def forget(loop: For) -> For:
-        if STREAMS not in loop.annotations:
-            return loop
         rest = {key: it for key, it in loop.annotations.items() if str(key) != STREAMS}
-        return edit_loop(loop, annotations=rest)
+        return loop if len(rest) == len(loop.annotations) else edit_loop(loop, annotations=rest)
 
-    return function.with_body(structural_map(function.body, (For, forget))) if kept else function
+    return function.with_body(structural_map(function.body, (For, forget)))

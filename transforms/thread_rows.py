@@ -10,7 +10,6 @@ lets all lanes of a group reduce together instead.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections import Counter
 from typing import Any, NamedTuple
@@ -259,82 +258,72 @@ def ExchangeByButterflies(function: Any, *_: Any) -> Any:  # noqa: N802 - named 
         return function
     axes = find_axes(function.body)
     inner = {each.node.var for axis in axes for each in find_axes(axis.body)}
-    outermost = [axis.node.var for axis in axes if axis.node.var not in inner]
 
     def rewrite(node: AttrStmt) -> Any:
-        if node.attr_key != THREAD_EXTENT or not is_among(node.node.var, outermost):
-            return node
-        return structural_map(node, (SeqStmt, functools.partial(_exchange, _Lanes(node))))
+        is_kernel = node.attr_key == THREAD_EXTENT and node.node.var not in inner
+        return _exchange(node) if is_kernel else node
 
     body = structural_map(function.body, (AttrStmt, rewrite))
     return function if body.same_as(function.body) else function.with_body(body)
 
 
-class _Lanes:
-    """The numbers of a kernel's threads, and what shuffles bring there.
+def _exchange(kernel: AttrStmt) -> Any:
+    """A kernel with butterflies, without the last shuffle, where a sequence has all of a group."""
+    axes = {str(axis.node.thread_tag): axis for axis in find_axes(kernel)}
+    names = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+    threads = [(axes[name].node.var, axes[name].value) for name in names if name in axes]
+    number, analyzer = number_threads(threads)
+    named = {bind.var: bind.value for bind in find_all(kernel, Bind)}
+    # How often each buffer is loaded, and how often with what a shuffle has brought directly
+    # before, to be combined with a lane's own value.
+    loads = Counter(load.source for load in find_all(kernel, TensorLoad))
+    pairs = (it for each in find_all(kernel, SeqStmt) for it in itertools.pairwise(each.seq))
+    combined = Counter(
+        down.buffer
+        for part, following in pairs
+        if (down := _read_shuffle(part, DOWN)) is not None
+        if isinstance(following, BufferStore) and isinstance(following.value, COMMUTATIVE)
+        if _is_at(following.value.b, down)
+    )
 
-    Attributes
-    ----------
-    loads, combined : how often each buffer is loaded, and how often with what a shuffle has brought
-        directly before, to be combined with a lane's own value
-    """
+    def is_first(lane: Any, size: int) -> bool:  # of a thread's group of so many lanes
+        while bound := {it: named[it] for it in find_all(lane, Var) if it in named}:
+            lane = substitute(lane, bound)
+        return bool(analyzer.can_prove((lane - (number - number % size)) % WARP == 0))
 
-    def __init__(self, kernel: AttrStmt) -> None:
-        axes = {str(axis.node.thread_tag): axis for axis in find_axes(kernel)}
-        names = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
-        threads = [(axes[name].node.var, axes[name].value) for name in names if name in axes]
-        self.number, self.analyzer = number_threads(threads)
-        self.named = {bind.var: bind.value for bind in find_all(kernel, Bind)}
-        self.loads = Counter(load.source for load in find_all(kernel, TensorLoad))
-        pairs = (it for each in find_all(kernel, SeqStmt) for it in itertools.pairwise(each.seq))
-        self.combined = Counter(
-            down.buffer
-            for part, following in pairs
-            if (down := _read_shuffle(part, DOWN)) is not None
-            if isinstance(following, BufferStore) and isinstance(following.value, COMMUTATIVE)
-            if _is_at(following.value.b, down)
-        )
-
-    def is_first(self, lane: Any, size: int) -> bool:
-        """Whether a lane is the first one of a thread's group of so many lanes."""
-        while named := {it: self.named[it] for it in find_all(lane, Var) if it in self.named}:
-            lane = substitute(lane, named)
-        first = self.number - self.number % size
-        return bool(self.analyzer.can_prove((lane - first) % WARP == 0))
-
-
-def _exchange(lanes: _Lanes, sequence: SeqStmt) -> Any:
-    """A sequence with butterflies, and without the last shuffle, where it has all of a group."""
-    parts = list(sequence.seq)
-    for place, part in enumerate(parts):
-        if (last := _read_shuffle(part, SHUFFLE)) is None:
-            continue
-        size = 1
-        for at in range(place - 2, -1, -2):
-            down, update = _read_shuffle(parts[at], DOWN), parts[at + 1]
-            if down is None:
-                break
-            combines = (  # a lane's own value with the one that was brought
-                isinstance(update, BufferStore)
-                and isinstance(update.value, COMMUTATIVE)
-                and _is_at(update.value.a, last)
-                and _is_at(update.value.b, down)
-                and _is_at(update, last)
-            )
-            # What was brought may be used elsewhere, too.
-            if not combines or lanes.loads[down.buffer] != lanes.combined[down.buffer]:
-                break
-            mask, value, distance, *rest = down.value.args
-            is_same = tvm_ffi.structural_equal(value, last.value.args[1])
-            if constant(distance) != size or not is_same:
-                break
-            exchanged = T.tvm_warp_shuffle_xor(mask, value, distance, *rest)
-            parts[at] = BufferStore(down.buffer, exchanged, down.indices)
-            size *= 2
-        if 1 < size <= MOST and lanes.is_first(last.value.args[2], size):
-            return SeqStmt([*parts[:place], *parts[place + 1 :]])
+    def exchange(sequence: SeqStmt) -> Any:
         parts = list(sequence.seq)
-    return sequence
+        for place, part in enumerate(parts):
+            if (last := _read_shuffle(part, SHUFFLE)) is None:
+                continue
+            size = 1
+            for at in range(place - 2, -1, -2):
+                down, update = _read_shuffle(parts[at], DOWN), parts[at + 1]
+                if down is None:
+                    break
+                combines = (  # a lane's own value with the one that was brought
+                    isinstance(update, BufferStore)
+                    and isinstance(update.value, COMMUTATIVE)
+                    and _is_at(update.value.a, last)
+                    and _is_at(update.value.b, down)
+                    and _is_at(update, last)
+                )
+                # What was brought may be used elsewhere, too.
+                if not combines or loads[down.buffer] != combined[down.buffer]:
+                    break
+                mask, value, distance, *rest = down.value.args
+                is_same = tvm_ffi.structural_equal(value, last.value.args[1])
+                if constant(distance) != size or not is_same:
+                    break
+                exchanged = T.tvm_warp_shuffle_xor(mask, value, distance, *rest)
+                parts[at] = BufferStore(down.buffer, exchanged, down.indices)
+                size *= 2
+            if 1 < size <= MOST and is_first(last.value.args[2], size):
+                return SeqStmt([*parts[:place], *parts[place + 1 :]])
+            parts = list(sequence.seq)
+        return sequence
+
+    return structural_map(kernel, (SeqStmt, exchange))
 
 
 def _read_shuffle(statement: Any, name: str) -> BufferStore | None:

@@ -31,12 +31,12 @@ from tvm.tirx import (
     Max,
     Min,
     Mul,
-    SeqStmt,
     Var,
     const,
     decl_buffer,
 )
 from tvm.tirx import all as all_of
+from tvm.tirx.stmt import stmt_list
 from tvm_ffi import structural_map
 
 from ..queries import get_loop_name, get_outer_loops, get_realize, get_sblock_name
@@ -187,16 +187,6 @@ def read_chain(statement: Any) -> Chain | None:
     """The chain that a statement is; None where it holds several blocks, or none."""
     loops, inner = open_loops(statement)
     return Chain(tuple(loops), inner) if isinstance(inner, SBlockRealize) else None
-
-
-def list_statements(body: Any) -> list[Any]:
-    """The statements of a body, one after the other."""
-    return list(body.seq) if isinstance(body, SeqStmt) else [body]
-
-
-def join_statements(statements: Sequence[Any]) -> Any:
-    """Statements as one."""
-    return statements[0] if len(statements) == 1 else SeqStmt(list(statements))
 
 
 @dataclass
@@ -422,7 +412,7 @@ class Consumer(NamedTuple):
 def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     """The producer at a loop; raises `TransformError` where it cannot run there."""
     node, own, name = sch.get(loop), sch.get(block), get_sblock_name(sch, block)
-    statements, scope = list_statements(node.body), get_scope(sch, loop).stmt
+    statements, scope = stmt_list(node.body), get_scope(sch, loop).stmt
     places = [at for at, it in enumerate(statements) if is_among(own, find_all(it, SBlock))]
     chain = tile = read_chain(statements[places[0]]) if places else None
     if chain is None or tile is None:
@@ -430,11 +420,11 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
             f"block '{name}' does not stand alone under loop '{get_loop_name(sch, loop)}'",
             "choose one of its reduction loops, and place other blocks there after the fusion",
         )
-    ahead = [find_all(statement, SBlock) for statement in list_statements(scope.body)]
+    ahead = [find_all(statement, SBlock) for statement in stmt_list(scope.body)]
     before = list(
         itertools.chain(*itertools.takewhile(lambda blocks: not is_among(own, blocks), ahead))
     )
-    own, previous, stores = chain.block, None, list_statements(chain.block.body)
+    own, previous, stores = chain.block, None, stmt_list(chain.block.body)
     if len(stores) == 2 and all(isinstance(store, BufferStore) for store in stores):
         kept, update = stores
         if isinstance(kept.value, TensorLoad) and kept.value.source.same_as(update.buffer):

@@ -16,8 +16,19 @@ import tvm_ffi
 from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferLoad, BufferStore, For, IterVar, SeqStmt, Var, const, if_then_else
+from tvm.tirx import (
+    BufferLoad,
+    BufferStore,
+    For,
+    IterVar,
+    SeqStmt,
+    Var,
+    const,
+    if_then_else,
+    stmt_seq,
+)
 from tvm.tirx import all as all_of
+from tvm.tirx.stmt import stmt_list
 from tvm_ffi import structural_map
 
 from ..loops import require_constant
@@ -34,8 +45,6 @@ from .blocks import (
     find_kept,
     goes_over_each_once,
     is_any_of,
-    join_statements,
-    list_statements,
     read_chain,
     read_consumer,
     read_producer,
@@ -112,7 +121,7 @@ def fuse_reductions(
         )
     repair, matched = plan_repair(running, user, "leave them two passes")
     fusion = _Fusion(running, user, repair, matched)
-    statements = list_statements(running.loop.body)
+    statements = stmt_list(running.loop.body)
     if running.previous is None:
         fusion.add_producer()
         statements[running.place : running.place + 1] = fusion.nests
@@ -314,7 +323,7 @@ class _Fusion(Builder):
 def _rebuild(node: Any, loop: For, statements: list[Any], moved: list[SBlock]) -> Any:
     """A scope's body with other statements in a loop, and without some blocks; None for nothing."""
     if node.same_as(loop):
-        return edit_loop(node, body=join_statements(statements))
+        return edit_loop(node, body=stmt_seq(*statements))
     if isinstance(node, SBlockRealize):
         return None if is_among(node.block, moved) else node
     if isinstance(node, For):
@@ -325,7 +334,7 @@ def _rebuild(node: Any, loop: For, statements: list[Any], moved: list[SBlock]) -
     if isinstance(node, SeqStmt):
         parts = (_rebuild(each, loop, statements, moved) for each in node.seq)
         left = [part for part in parts if part is not None]
-        return join_statements(left) if left else None
+        return stmt_seq(*left) if left else None
     return node
 
 
@@ -572,7 +581,7 @@ class _Split(Builder):
         Refuses blocks whose loops have been worked on, which they would lose.
         """
         left, made = dict(self.nests), []
-        for statement in list_statements(self.scope.body):
+        for statement in stmt_list(self.scope.body):
             chain = read_chain(statement)
             if chain is None or chain.block not in left:
                 made.append(statement)
@@ -590,4 +599,4 @@ class _Split(Builder):
                 f"the loops of block '{block.name_hint}' are not as they were written",
                 "split the reductions before other steps",
             )
-        return join_statements(made)
+        return stmt_seq(*made)

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from tvm.ir import Call, PointerType, TensorLoad, TensorRegion
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
-from tvm.tirx import LT, And, BufferLoad, BufferRegion, BufferStore, FloorDiv, FloorMod, const
+from tvm.tirx import LT, And, BufferRegion, FloorDiv, FloorMod, const
 from tvm_ffi import structural_equal, structural_map
 
 from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import MAX_SHARED_BYTES
+from ..rewriting import map_elements
 from ..schedule import TransformError
 from ..tensor_cores.fragments import SCOPE
 from ..tir import constant, find_all, get_operands, is_choice, substitute
@@ -74,20 +75,18 @@ class TmaTile(NamedTuple):
     ----------
     source, target : the tensor in global memory, and the tile's buffer in shared memory
     start : the tile's first element in the tensor, an expression for each dimension
-    box : the extents of one copy, for each dimension of the tensor
     swizzle : bytes of the pattern, of `SWIZZLES`; 0 for none
     panels : how many copies the tile takes, side by side in its rows and one behind the other in
         shared memory, since a row of a copy is no longer than the pattern
-    panel_dimension : of the tensor, along which they lie side by side
+    box : the extents of one copy, for each dimension of the tensor
     """
 
     source: Any
     target: Any
     start: tuple[Any, ...]
-    box: tuple[int, ...]
     swizzle: int
-    panels: int = 1
-    panel_dimension: int = 0
+    panels: int
+    box: tuple[int, ...]
 
     @property
     def bytes(self) -> int:
@@ -97,11 +96,8 @@ class TmaTile(NamedTuple):
 
     def get_start(self, panel: int) -> list[Any]:
         """The first element of a panel."""
-        start = list(self.start)
-        if panel:
-            at = self.panel_dimension
-            start[at] = start[at] + panel * self.box[at]
-        return start
+        *front, last = self.start
+        return [*front, last + panel * self.box[-1] if panel else last]
 
 
 class CopyShape(NamedTuple):
@@ -172,9 +168,8 @@ def measure_copy(
     box[-1] //= panels
     swizzle = box[-1] * size if is_swizzled or slab > PITCH else 0
     shape = CopyShape(swizzle, panels, tuple(box))
-    _require_addressable(load.source, name)
+    _require_addressable(load.source, shape, name)
     row = shape.box[-1] * size
-    _require_extents(shape, name)
     if row % PITCH:
         raise TransformError(
             f"the tile of block '{name}' has rows of {row} bytes, and the TMA copies multiples of "
@@ -230,8 +225,7 @@ def measure_store(
     panels = -(-box[-1] * size // slab)
     box[-1] = slab // size
     shape = CopyShape(slab if slab > PITCH else 0, panels, tuple(box))
-    _require_addressable(target, name)
-    _require_extents(shape, name)
+    _require_addressable(target, shape, name)
     return shape, {index: extents[index] for index in rows}
 
 
@@ -282,11 +276,11 @@ def find_tile(
     first = {variable: const(0, variable.ty.dtype) for variable in inner}
     analyzer = Analyzer()
     start = tuple(analyzer.simplify(substitute(index, first)) for index in indices)
-    last = len(shape.box) - 1
-    return TmaTile(source, target, start, shape.box, shape.swizzle, shape.panels, last)
+    return TmaTile(source, target, start, *shape)
 
 
-def _require_addressable(source: Any, name: str) -> None:
+def _require_addressable(source: Any, copied: CopyShape, name: str) -> None:
+    """Refuse a tensor that no tensor map describes, and a copy that is larger than it may be."""
     dtype = str(source.dtype)
     if dtype not in _TYPES:
         raise TransformError(f"the TMA has no elements of {dtype}", f"use {', '.join(_TYPES)}")
@@ -307,11 +301,9 @@ def _require_addressable(source: Any, name: str) -> None:
                 "pad its rows by a copy first, or let threads copy it",
             )
 
-
-def _require_extents(shape: CopyShape, name: str) -> None:
-    if max(shape.box) > MAX_BOX:
+    if max(copied.box) > MAX_BOX:
         raise TransformError(
-            f"the tile of block '{name}' is {shape.box}, and the TMA copies {MAX_BOX} elements "
+            f"the tile of block '{name}' is {copied.box}, and the TMA copies {MAX_BOX} elements "
             "along a dimension at most",
             "use a smaller tile",
         )
@@ -374,20 +366,14 @@ def redirect(
         args = [call.args[0], made.data, call.args[2] + offset, *call.args[3:]]
         return Call(call.op, args, ret_ty=PointerType(call.ty.element_type, str(made.scope())))
 
-    def of(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def change(node: Any) -> Any:
-            own = node.buffer if isinstance(node, BufferStore) else node.source
-            return make(node) if own.same_as(buffer) else node
+    def move(own: Any, indices: Any) -> Any:
+        return (made, index(indices)) if own.same_as(buffer) else None
 
-        return change
+    def move_region(node: Any) -> Any:
+        return BufferRegion(made, cover(node.region)) if node.source.same_as(buffer) else node
 
-    callbacks: list[tuple[type, Callable[[Any], Any]]] = [
-        (TensorLoad, of(lambda node: BufferLoad(made, index(node.indices)))),
-        (BufferStore, of(lambda node: BufferStore(made, node.value, index(node.indices)))),
-        (TensorRegion, of(lambda node: BufferRegion(made, cover(node.region)))),
-        (Call, point),
-    ]
-    return structural_map(statement, callbacks)
+    others = structural_map(statement, [(TensorRegion, move_region), (Call, point)])
+    return map_elements(others, move)
 
 
 def points_into(call: Any, buffer: Any) -> bool:

@@ -73,33 +73,27 @@ def LowerTmaPipelines(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
     if not maps:
         return function
     if has_roles:
-        # A statement whose arrays in registers have no dimension of which all threads use the first
-        # element alone, as those of the intrinsics of wgmma have.
-        # CUDA would otherwise keep arrays under the condition of a role in local memory, as long as
-        # they are.
+        # Arrays in registers have no dimension of which all threads use the first element alone, as
+        # those of the intrinsics of wgmma have: CUDA would otherwise keep arrays under the
+        # condition of a role in local memory, as long as they are.
         places: dict[Any, list[Any]] = {}
         for buffer, indices in get_elements(body):
             if str(buffer.scope()) == "local":
                 places.setdefault(buffer, []).append(indices)
-        calls = find_all(body, Call)
+        # Those whose address a call takes, from where it may reach any element, stay.
+        pointed = [arg for call in find_all(body, Call) for arg in call.args]
+        calls = [it for it in find_all(body, Call) if get_op_name(it).endswith("address_of")]
+        pointed += [load.source for call in calls for load in find_all(call, TensorLoad)]
         made = {}
         for buffer, all_indices in places.items():
             firsts = [
                 {constant(it) for it in each} == {0} for each in zip(*all_indices, strict=True)
             ]
             shape = [1 if first else size for first, size in zip(firsts, buffer.shape, strict=True)]
-            if any(firsts) and not any(_points_into(call, buffer) for call in calls):
+            if any(firsts) and not any(buffer.same_as(it) for it in pointed):
                 made[buffer] = decl_buffer(shape, buffer.dtype, buffer.name, scope="local")
         body = structural_map(body, (Var, lambda node: made.get(node, node)))
     return function.with_body(put_at_root(body, maps))
-
-
-def _points_into(call: Call, buffer: Any) -> bool:
-    """Whether a call takes a buffer's address, from where it may reach any element."""
-    whole = [arg for arg in call.args if isinstance(arg, Var) and arg.same_as(buffer)]
-    if not get_op_name(call).endswith("address_of"):
-        return bool(whole)
-    return any(load.source.same_as(buffer) for load in find_all(call, TensorLoad))
 
 
 def put_at_root(body: Any, statements: list[Any]) -> Any:

@@ -388,9 +388,7 @@ def get_wgmma_intrinsics(
     store = f"tirstep_wgmma_store_{tile.each}_{tile.acc}_as_{out}_{store_scope.replace('.', '_')}"
     return WgmmaIntrinsics(
         register_intrinsic(f"tirstep_wgmma_fill_{each}", lambda: _fill(tile)),
-        register_intrinsic(
-            f"tirstep_wgmma_{tile.name}", lambda: (_describe_multiply(tile), _issue_multiply(tile))
-        ),
+        register_intrinsic(f"tirstep_wgmma_{tile.name}", lambda: _multiply(tile)),
         register_intrinsic(store, lambda: _store(tile, out, store_scope)),
     )
 
@@ -413,10 +411,10 @@ def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
     return describe_fill(match, (tile.rows, tile.columns), tile.place_sum), fill
 
 
-def _describe_multiply(tile: WgmmaTile) -> Any:
-    dtype, sizes = tile.dtype, (tile.rows, tile.columns, tile.depth)
-    matched = [(tile.get_shape(operand), dtype, IN_SHARED) for operand in (0, 1)]
-    matched.append((tile.sums_shape, tile.register, IN_REGISTERS))
+def _multiply(tile: WgmmaTile) -> tuple[Any, Any]:
+    shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
+    dtype, acc, steps = tile.dtype, tile.register, tile.depth // tile.step
+    all_a, all_b, all_c = (all_of(shape) for shape in shapes)
 
     def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
         a, b = tile.place_operand(0, row, k), tile.place_operand(1, k, column)
@@ -428,13 +426,9 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
     def add(total: Any, a: Any, b: Any) -> Any:
         return tile.keep_sum(tile.read_sum(total) + widen(a) * widen(b))
 
-    return describe_product(matched, sizes, place, add)
-
-
-def _issue_multiply(tile: WgmmaTile) -> Any:
-    shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
-    dtype, acc, steps = tile.dtype, tile.register, tile.depth // tile.step
-    all_a, all_b, all_c = (all_of(shape) for shape in shapes)
+    matched = [*((shape, dtype, IN_SHARED) for shape in shapes[:2]), (shapes[2], acc, IN_REGISTERS)]
+    sizes = (tile.rows, tile.columns, tile.depth)
+    description = describe_product(matched, sizes, place, add)
     # Of a tile's dimensions but the slabs, which lie as far apart as the block's whole tile wants.
     rows_a, rows_b = ([chunks * size, size, 1] for _, _, chunks, size in shapes[:2])
     down, across, _, share = tile.sums_shape
@@ -470,7 +464,7 @@ def _issue_multiply(tile: WgmmaTile) -> Any:
                     T.ptx.wgmma.commit_group.sync.aligned()
                     T.ptx.wgmma.wait_group.sync.aligned(tile.in_flight)
 
-    return multiply
+    return description, multiply
 
 
 def emit_descriptor(tile: WgmmaTile, operand: int, target: Any, buffer: Any, slab: Any) -> Any:

@@ -166,21 +166,14 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
             f"a swizzle of {product.swizzle_b} bytes divides",
             f"use a multiple of {SIDE}, or a narrower swizzle of B",
         )
-    return register_intrinsic(product.name, lambda: (_describe(product), _issue(product)))
+    return register_intrinsic(product.name, lambda: _multiply(product))
 
 
-def _match_a(product: RowsProduct, slab: Any = None) -> dict[str, Any]:
-    """How A lies, with its slabs so far apart; compact without that."""
-    if product.swizzle_a is None:
-        return {"offset_factor": SHARE, "scope": "local"}
-    strides = [] if slab is None else [slab, *_strides(product.shapes[0])]
-    return {"strides": strides, **IN_SHARED}
-
-
-def _describe(product: RowsProduct) -> Any:
-    (shape_a, shape_b, shape_c), dtype = product.shapes, product.dtype
-    matched = [(shape_a, dtype, _match_a(product)), (shape_b, dtype, IN_SHARED)]
-    matched.append((shape_c, ACC, {"offset_factor": SHARE, "scope": "local"}))
+def _multiply(product: RowsProduct) -> tuple[Any, Any]:
+    tile, shapes, dtype = product.tile, product.shapes, product.dtype
+    (shape_a, shape_b, shape_c), begins = shapes, product.begins
+    across, steps, in_shared = tile.blocks[1], tile.depth // tile.step, bool(product.swizzle_a)
+    fragments: dict[str, Any] = {"offset_factor": SHARE, "scope": "local"}
 
     def add(total: Any, a: Any, b: Any) -> Any:
         return total + T.Cast(ACC, a) * T.Cast(ACC, b)
@@ -188,45 +181,53 @@ def _describe(product: RowsProduct) -> Any:
     def find_regions(*places: Any) -> list[Any]:
         """What TVM takes a block to read: any chunk of a row whose chunks change places."""
         found = []
-        for at, shape in zip(places, (shape_a, shape_b), strict=True):
+        for at, shape in zip(places, shapes, strict=False):
             is_swizzled = len(shape) > 3 and shape[2] > 1
             found.append((*at[:2], slice(0, shape[2]), at[3]) if is_swizzled else at)
         return found
 
-    regions = find_regions if product.begins else None
-    sizes = (SIDE, product.columns, product.depth)
-    return describe_product(matched, sizes, product.place, add, regions)
+    match_a = (shape_a, dtype, IN_SHARED if in_shared else fragments)
+    matched = [match_a, (shape_b, dtype, IN_SHARED), (shape_c, ACC, fragments)]
+    sizes, regions = (SIDE, product.columns, product.depth), find_regions if begins else None
+    description = describe_product(matched, sizes, product.place, add, regions)
 
+    def lie_in(shape: tuple[int, ...], slab: Any) -> dict[str, Any]:
+        """In shared memory, with slabs as far apart as the block's tile wants."""
+        return {"strides": [slab, shape[2] * shape[3], shape[3], 1], **IN_SHARED}
 
-def _reads(product: RowsProduct, a: Any, b: Any, c: Any) -> list[Any]:
-    (all_a, all_b, all_c), before = map(all_of, product.shapes), not product.begins
-    return [*([c[all_c]] if before else []), a[all_a], b[all_b]]
+    def list_read(*buffers: Any) -> list[Any]:
+        whole = [buffer[all_of(shape)] for buffer, shape in zip(buffers, shapes, strict=True)]
+        return whole[:2] if begins else [whole[2], *whole[:2]]
 
+    def find_a(buffer: Any, first: Any, warp: Any, slab: Any, step: Any) -> list[Any]:
+        """The operand A of a step of k: the four registers of it, pairs of neighbours in the order
+        of fragments, or the descriptor of a warpgroup's rows, of that of a warp's own rows.
+        """
+        if product.swizzle_a is None:
+            pairs = [Ramp(2 * register, 1, 2) for register in range(SHARE // 2)]
+            return [T.reinterpret("uint32", BufferLoad(buffer, [step, 0, it])) for it in pairs]
+        own = warp % WARPS * (SIDE * product.swizzle_a // CHUNK_BYTES)
+        return [find_operand(tile, 0, first - tvm.tirx.Cast("uint64", own), slab, step, 0)]
 
-def _strides(shape: tuple[int, ...]) -> list[int]:
-    """Of a tile's dimensions but the slabs, which lie as far apart as the block's tile wants."""
-    return [shape[2] * shape[3], shape[3], 1]
+    def list_sums(sums: Any, block: Any) -> list[Any]:  # of an instruction's block of columns
+        first = block * (tile.share // SHARE)
+        return [sums[first + at // SHARE, 0, at % SHARE] for at in range(tile.share)]
 
-
-def _issue(product: RowsProduct) -> Any:
-    """The instructions, in a block: TVM takes its statements for as many of a pipeline."""
-    tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
-    across, steps, in_shared = tile.blocks[1], tile.depth // tile.step, bool(product.swizzle_a)
-
+    # The instructions are in a block: TVM takes its statements for as many of a pipeline.
     @T.prim_func(s_tir=True)
     def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
         s, t = T.int32(), T.int32()
-        A = T.match_buffer(left, shape_a, dtype, **_match_a(product, s))
-        B = T.match_buffer(right, shape_b, dtype, strides=[t, *_strides(shape_b)], **IN_SHARED)
-        C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
+        A = T.match_buffer(left, shape_a, dtype, **(lie_in(shape_a, s) if in_shared else fragments))
+        B = T.match_buffer(right, shape_b, dtype, **lie_in(shape_b, t))
+        C = T.match_buffer(sums, shape_c, ACC, **fragments)
         with T.sblock("root"):
-            T.reads(_reads(product, A, B, C))
+            T.reads(list_read(A, B, C))
             T.writes(C[all_of(shape_c)])
             for warp in T.thread_binding(product.warps, "threadIdx.z"):
                 for _row in T.thread_binding(WARP // QUAD, "threadIdx.y"):
                     for _column in T.thread_binding(QUAD, "threadIdx.x"):
                         with T.sblock("group"):
-                            T.reads(_reads(product, A, B, C))
+                            T.reads(list_read(A, B, C))
                             T.writes(C[all_of(shape_c)])
                             d = T.sblock_alloc_buffer((1 + in_shared,), "uint64", scope="local")
                             of_b = T.meta_var(d[int(in_shared)])
@@ -235,42 +236,22 @@ def _issue(product: RowsProduct) -> Any:
                             if in_shared:
                                 T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
                             T.evaluate(emit_descriptor(tile, 1, T.address_of(of_b), B, t))
-                            if product.begins:
+                            if begins:
                                 for at in T.unroll(shape_c[0]):
                                     for element in T.unroll(SHARE):
                                         C[at, 0, element] = T.float32(0)
                             T.ptx.wgmma.fence.sync.aligned()
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):
-                                    a = T.meta_var(_find_a(product, A, d[0], warp, s, step))
+                                    a = T.meta_var(find_a(A, d[0], warp, s, step))
                                     b = T.meta_var(find_operand(tile, 1, of_b, t, step, j))
-                                    sums_of = T.meta_var(_list_sums(C, tile.share, j))
-                                    adds = T.meta_var(step > 0 if product.begins else True)
-                                    T.evaluate(emit_instruction(tile, sums_of, a, b, adds))
+                                    adds = T.meta_var(step > 0 if begins else True)
+                                    own = T.meta_var(list_sums(C, j))
+                                    T.evaluate(emit_instruction(tile, own, a, b, adds))
                             T.ptx.wgmma.commit_group.sync.aligned()
                             T.ptx.wgmma.wait_group.sync.aligned(0)
 
-    return multiply
-
-
-def _find_a(
-    product: RowsProduct, tile: Any, descriptor: Any, warp: Any, slab: Any, step: Any
-) -> list[Any]:
-    """The operand A of a step of k: the four registers of it, pairs of neighbours in the order of
-    fragments, or the descriptor of a warpgroup's rows, of that of a warp's own rows.
-    """
-    if product.swizzle_a is None:
-        pairs = [Ramp(2 * register, 1, 2) for register in range(SHARE // 2)]
-        return [T.reinterpret("uint32", BufferLoad(tile, [step, 0, pair])) for pair in pairs]
-    own = warp % WARPS * (SIDE * product.swizzle_a // CHUNK_BYTES)
-    first = descriptor - tvm.tirx.Cast("uint64", own)
-    return [find_operand(product.tile, 0, first, slab, step, 0)]
-
-
-def _list_sums(sums: Any, share: int, block: Any) -> list[Any]:
-    """The registers of an instruction's block of columns."""
-    first = block * (share // SHARE)
-    return [sums[first + at // SHARE, 0, at % SHARE] for at in range(share)]
+    return description, multiply
 
 
 class ProductLoops(NamedTuple):

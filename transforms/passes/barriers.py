@@ -38,8 +38,10 @@ from tvm.tirx import (
     Return,
     SeqStmt,
     Var,
+    stmt_seq,
 )
 from tvm.tirx.analysis import undefined_vars
+from tvm.tirx.stmt import stmt_list
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
@@ -52,6 +54,7 @@ from ..tir import (
     find_all,
     find_axes,
     get_operands,
+    is_among,
     is_choice,
     is_used,
     substitute,
@@ -60,19 +63,12 @@ from ..tir import (
 SHARED = ("shared", "shared.dyn")
 
 
-@dataclass(frozen=True)
-class Slot:
-    """Cells ``((k + shift) % count) * size`` up to the next slot, with k the loop's variable."""
+class Slot(NamedTuple):
+    """Cells ``((k + shift) % slots) * size`` up to the next slot, with k the loop's variable."""
 
     shift: int
-    count: int
+    slots: int
     size: int
-
-    def never_meets(self, other: Slot) -> bool:
-        """Whether two accesses of one buffer are in different slots at every iteration."""
-        if (self.count, self.size) != (other.count, other.size):
-            return False
-        return (self.shift - other.shift) % self.count != 0
 
 
 @dataclass(frozen=True)
@@ -128,41 +124,38 @@ def find_slot(indices: Any, loop: For, variables: Variables, *, ahead: int = 0) 
 
     None where the access may be anywhere. `ahead` is the number of iterations by which it is later.
     """
-    ends = _find_ends(variables.expand(indices[0])) if len(indices) == 1 else []
-    if not ends:
+    if len(indices) != 1:
         return None
-    terms = [node for node in find_all(ends[0], FloorMod) if is_used(loop.loop_var, node)]
-    if not terms or not all(tvm_ffi.structural_equal(node, terms[0]) for node in terms):
+    index = variables.expand(indices[0])
+    ends = [index]
+    if isinstance(index, Ramp):  # the first and the last index of a vector
+        last = index.stride * ((constant(index.lanes) or 0) - 1)
+        ends = [index.base, index.base + last] if constant(index.lanes) is not None else []
+    elif index.ty.dtype.lanes != 1:
+        ends = []
+    modulos = find_all(ends[0], FloorMod) if ends else []
+    terms = [node for node in modulos if is_used(loop.loop_var, node)]
+    if not terms or not all(tvm_ffi.structural_equal(it, terms[0]) for it in terms):
         return None
-    count = constant(terms[0].b)
-    steps = detect_linear_equation(terms[0].a, [loop.loop_var])
+    term = terms[0]
+    count, steps = constant(term.b), detect_linear_equation(term.a, [loop.loop_var])
     shift = constant(steps[1]) if len(steps) == 2 and constant(steps[0]) == 1 else None
     if count is None or count < 1 or shift is None:
         return None
-    sizes = {_find_size(end, terms[0], loop, variables) for end in ends}
-    size = sizes.pop()
-    return Slot(shift + ahead, count, size) if size is not None and not sizes else None
-
-
-def _find_ends(index: Any) -> list[Any]:
-    """The first and the last index of an access; nothing for vectors of another form."""
-    if isinstance(index, Ramp):
-        lanes = constant(index.lanes)
-        return [] if lanes is None else [index.base, index.base + index.stride * (lanes - 1)]
-    return [index] if index.ty.dtype.lanes == 1 else []
-
-
-def _find_size(index: Any, term: FloorMod, loop: For, variables: Variables) -> int | None:
-    """The size of a slot, where an index is ``term * size`` and a rest that is less than that."""
-    place = Var("slot", str(term.ty.dtype))
-    named = structural_map(
-        index, (FloorMod, lambda node: place if tvm_ffi.structural_equal(node, term) else node)
-    )
-    linear = detect_linear_equation(named, [place])
-    size = constant(linear[0]) if len(linear) == 2 else None
-    if size is None or size < 1 or is_used(loop.loop_var, linear[1]):
-        return None
-    return size if variables.is_within(linear[1], size) else None
+    # Each end is ``term * size`` and a rest that is less than the size.
+    place, sizes = Var("slot", str(term.ty.dtype)), set[int]()
+    for end in ends:
+        named = structural_map(
+            end, (FloorMod, lambda node: place if tvm_ffi.structural_equal(node, term) else node)
+        )
+        linear = detect_linear_equation(named, [place])
+        size = constant(linear[0]) if len(linear) == 2 else None
+        if size is None or size < 1 or is_used(loop.loop_var, linear[1]):
+            return None
+        if not variables.is_within(linear[1], size):
+            return None
+        sizes.add(size)
+    return Slot(shift + ahead, count, size) if size is not None and len(sizes) == 1 else None
 
 
 def _keep_unanimous(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -236,93 +229,66 @@ class Uses:
 
 def find_uses(function: Any) -> Uses:
     """The loads and stores of a function without blocks."""
-    walk = _Walk(Variables.of(function))
-    walk.visit(function.body, (), ())
-    return walk.found
+    variables, found = Variables.of(function), Uses()
+    place = launch = 0
 
+    def note(node: Any, statement: Any, loops: tuple[For, ...], guards: tuple[Any, ...]) -> None:
+        is_write, expand = isinstance(node, BufferStore), variables.expand
+        buffer, value = (node.buffer, expand(node.value)) if is_write else (node.source, None)
+        indices = tuple(map(expand, node.indices))
+        found.uses.append(Use(buffer, indices, value, loops, guards, place, launch, statement))
 
-class _Walk:
-    def __init__(self, variables: Variables) -> None:
-        self.found = Uses()
-        self._variables = variables
-        self._place = 0
-        self._launch = 0
-        self._is_inside = False
-
-    def visit(self, node: Any, loops: tuple[For, ...], guards: tuple[Any, ...]) -> None:
-        """Note what a statement does."""
-        if isinstance(node, For):
-            begin = self._place
-            self.visit(node.body, (*loops, node), guards)
-            self.found.spans[node] = (begin, self._place)
-        elif isinstance(node, IfThenElse):
-            self._note_loads(node.condition, node, loops, guards)
-            condition = self._variables.expand(node.condition)
-            self.visit(node.then_case, loops, (*guards, *get_operands(condition, And)))
-            if node.else_case is not None:
-                self.visit(node.else_case, loops, (*guards, Not(condition)))
-        elif isinstance(node, AttrStmt):
-            self._visit_attribute(node, loops, guards)
-        elif getattr(node, "seq", None) is not None:
-            for part in node.seq:
-                self.visit(part, loops, guards)
-        else:
-            if is_barrier(node):
-                self.found.barriers.append(self._place)
-            else:
-                self._note_loads(node, node, loops, guards)
-                if isinstance(node, BufferStore):
-                    self._note(node, node, loops, guards)
-            self._place += 1
-
-    def _visit_attribute(
-        self, node: AttrStmt, loops: tuple[For, ...], guards: tuple[Any, ...]
+    def note_loads(
+        node: Any, statement: Any, loops: tuple[For, ...], guards: tuple[Any, ...]
     ) -> None:
-        is_thread = node.attr_key == THREAD_EXTENT
-        is_launch = is_thread and not self._is_inside
-        if is_launch:
-            self._is_inside = True
-            self._launch += 1
-            self.found.threads[self._launch] = {}
-            self.found.outer[self._launch] = len(loops)
-        if is_thread and str(node.node.thread_tag).startswith("threadIdx"):
-            self.found.threads[self._launch][node.node.var] = constant(node.value) or 1
-        self.visit(node.body, loops, guards)
-        if is_launch:
-            self._is_inside = False
-
-    def _note_loads(
-        self, node: Any, statement: Any, loops: tuple[For, ...], guards: tuple[Any, ...]
-    ) -> None:
+        nonlocal place
         loads = find_all(node, TensorLoad)
         choices = [call for call in find_all(node, Call) if is_choice(call)] if loads else []
         for load in loads:
             conditions = []
             for call in choices:
                 for case, holds in ((call.args[1], True), (call.args[2], False)):
-                    if any(load.same_as(item) for item in find_all(case, TensorLoad)):
-                        condition = self._variables.expand(call.args[0])
+                    if is_among(load, find_all(case, TensorLoad)):
+                        condition = variables.expand(call.args[0])
                         conditions.append(condition if holds else Not(condition))
-            self._note(load, statement, loops, (*guards, *conditions))
-        self._place += 1
+            note(load, statement, loops, (*guards, *conditions))
+        place += 1
 
-    def _note(
-        self, node: Any, statement: Any, loops: tuple[For, ...], guards: tuple[Any, ...]
-    ) -> None:
-        is_write = isinstance(node, BufferStore)
-        expanded = tuple(self._variables.expand(index) for index in node.indices)
-        self.found.uses.append(
-            Use(
-                node.buffer if is_write else node.source,
-                expanded,
-                self._variables.expand(node.value) if is_write else None,
-                loops,
-                guards,
-                self._place,
-                self._launch if self._is_inside else 0,
-                statement,
-            )
-        )
+    def visit(node: Any, loops: tuple[For, ...], guards: tuple[Any, ...]) -> None:
+        nonlocal place, launch
+        if isinstance(node, For):
+            begin = place
+            visit(node.body, (*loops, node), guards)
+            found.spans[node] = (begin, place)
+        elif isinstance(node, IfThenElse):
+            note_loads(node.condition, node, loops, guards)
+            condition = variables.expand(node.condition)
+            visit(node.then_case, loops, (*guards, *get_operands(condition, And)))
+            if node.else_case is not None:
+                visit(node.else_case, loops, (*guards, Not(condition)))
+        elif isinstance(node, AttrStmt):
+            outer, is_thread = launch, node.attr_key == THREAD_EXTENT
+            if is_thread and not launch:
+                launch = len(found.threads) + 1
+                found.threads[launch], found.outer[launch] = {}, len(loops)
+            if is_thread and str(node.node.thread_tag).startswith("threadIdx"):
+                found.threads[launch][node.node.var] = constant(node.value) or 1
+            visit(node.body, loops, guards)
+            launch = outer
+        elif getattr(node, "seq", None) is not None:
+            for part in node.seq:
+                visit(part, loops, guards)
+        else:
+            if is_barrier(node):
+                found.barriers.append(place)
+            else:
+                note_loads(node, node, loops, guards)
+                if isinstance(node, BufferStore):
+                    note(node, node, loops, guards)
+            place += 1
+
+    visit(function.body, (), ())
+    return found
 
 
 _PROXY_FENCE = "tirx.ptx.fence_proxy"
@@ -348,15 +314,26 @@ def DropRedundantBarriers(function: Any, *_: Any) -> Any:  # noqa: N802 - named 
         return function
     variables = Variables.of(function)
 
+    def is_quiet(statement: Any) -> bool:  # which touches no memory
+        if isinstance(statement, Bind):
+            return is_transparent(statement) and not find_all(statement, TensorLoad)
+        return isinstance(statement, AllocBuffer)
+
     def rewrite(sequence: Any) -> Any:
         parts = list(sequence.seq)
         changed = False
         for place, part in enumerate(parts):
-            following = next((each for each in parts[place + 1 :] if not _is_quiet(each)), None)
-            if _is_counted(part) and is_barrier(following):
-                kept = _drop_in_loop(part, variables)
-                changed = changed or not kept.same_as(part)
-                parts[place] = kept
+            following = next((each for each in parts[place + 1 :] if not is_quiet(each)), None)
+            if not isinstance(part, For) or not is_barrier(following):
+                continue
+            step = 1 if part.step is None else constant(part.step)
+            if part.kind not in (ForKind.SERIAL, ForKind.UNROLLED) or step != 1:
+                continue  # iterations that do not run one after the other, in steps of one
+            old = stmt_list(part.body)
+            kept = [*old] if all(is_barrier(it) or is_transparent(it) for it in old) else []
+            while (at := _find_redundant(kept, part, variables)) is not None:
+                del kept[at]  # none where a barrier stands deeper inside, among others
+                changed, parts[place] = True, edit_loop(part, body=stmt_seq(*kept))
         return SeqStmt(parts) if changed else sequence
 
     body = structural_map(function.body, (SeqStmt, rewrite))
@@ -383,7 +360,7 @@ def DropDoubledBarriers(function: Any, *_: Any) -> Any:  # noqa: N802 - named li
             following = following if is_proxy_fence(part) else part
         if len(kept) == len(parts):
             return sequence
-        return SeqStmt(kept) if len(kept) > 1 else kept[0]
+        return stmt_seq(*kept)
 
     body = structural_map(function.body, (SeqStmt, rewrite))
     return function if body.same_as(function.body) else function.with_body(body)
@@ -393,33 +370,6 @@ def is_proxy_fence(statement: Any) -> bool:
     """Whether a statement is ``fence.proxy.async``, which touches no memory."""
     call = getattr(statement, "value", None)
     return isinstance(call, Call) and get_op_name(call) == _PROXY_FENCE
-
-
-def _is_quiet(statement: Any) -> bool:
-    """Whether a statement touches no memory."""
-    if isinstance(statement, Bind):
-        return is_transparent(statement) and not find_all(statement, TensorLoad)
-    return isinstance(statement, AllocBuffer)
-
-
-def _is_counted(statement: Any) -> bool:
-    """Whether a statement is a loop whose iterations run one after the other, in steps of one."""
-    if not isinstance(statement, For):
-        return False
-    step = 1 if statement.step is None else constant(statement.step)
-    return statement.kind in (ForKind.SERIAL, ForKind.UNROLLED) and step == 1
-
-
-def _drop_in_loop(loop: For, variables: Variables) -> For:
-    old = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
-    parts = list(old)
-    if not all(is_barrier(part) or is_transparent(part) for part in parts):
-        return loop  # among others, where a barrier stands deeper inside
-    while (place := _find_redundant(parts, loop, variables)) is not None:
-        del parts[place]
-    if len(parts) == len(old):
-        return loop
-    return edit_loop(loop, body=SeqStmt(parts) if len(parts) > 1 else parts[0])
 
 
 def _find_redundant(parts: list[Any], loop: For, variables: Variables) -> int | None:
@@ -440,8 +390,7 @@ def _find_redundant(parts: list[Any], loop: For, variables: Variables) -> int | 
     return None
 
 
-@dataclass(frozen=True)
-class SharedAccess:
+class SharedAccess(NamedTuple):
     """One access of a buffer in a loop.
 
     Attributes
@@ -465,9 +414,9 @@ class SharedAccess:
             return mine != others  # arguments in global memory may be one and the same
         if not self.buffer.same_as(other.buffer):
             return self.is_lasting and other.is_lasting
-        return (
-            self.slot is not None and other.slot is not None and self.slot.never_meets(other.slot)
-        )
+        if self.slot is None or other.slot is None or self.slot[1:] != other.slot[1:]:
+            return False
+        return (self.slot.shift - other.slot.shift) % self.slot.slots != 0
 
 
 def find_shared_accesses(
@@ -506,15 +455,12 @@ def is_transparent(statement: Any) -> bool:
     if any(find_all(statement, kind) for kind in (Break, Continue, Return)):
         return False
     keys = [str(node.attr_key) for node in find_all(statement, AttrStmt)]
-    return not any(key.startswith("async_") for key in keys) and not any(
-        _is_opaque(call) for call in find_all(statement, Call)
-    )
-
-
-def _is_opaque(call: Any) -> bool:
-    is_pointer = isinstance(call.ty, PointerType) or find_buffer_arguments(call)
-    if is_pointer or not isinstance(call.op, Op):
-        return True
-    if not call.op.has_attr("TCallEffectKind"):
-        return True
-    return int(call.op.get_attr("TCallEffectKind")) not in HARMLESS
+    if any(key.startswith("async_") for key in keys):
+        return False
+    for call in find_all(statement, Call):
+        is_known = isinstance(call.op, Op) and call.op.has_attr("TCallEffectKind")
+        if isinstance(call.ty, PointerType) or find_buffer_arguments(call) or not is_known:
+            return False
+        if int(call.op.get_attr("TCallEffectKind")) not in HARMLESS:
+            return False
+    return True

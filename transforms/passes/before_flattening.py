@@ -16,8 +16,6 @@ from tvm.tirx import (
     LT,
     AllocBuffer,
     And,
-    BufferLoad,
-    BufferStore,
     For,
     ForKind,
     IfThenElse,
@@ -30,7 +28,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from ..rewriting import edit_loop
+from ..rewriting import edit_loop, map_elements
 from ..tir import (
     constant,
     find_all,
@@ -80,32 +78,19 @@ def DropThreadDimensions(function: Any, *_: Any) -> Any:  # noqa: N802 - named l
             shape = [1 if at in dimensions else size for at, size in enumerate(buffer.shape)]
             made = decl_buffer(shape, buffer.dtype, str(buffer.name), scope="local")
             smaller[buffer] = (made, dimensions)
-    return function.with_body(_replace(function.body, smaller)) if smaller else function
-
-
-def _replace(body: Any, smaller: dict[Any, tuple[Any, list[int]]]) -> Any:
-    def at(indices: Any, dimensions: list[int]) -> list[Any]:
-        return [0 if place in dimensions else index for place, index in enumerate(indices)]
 
     def allocate(node: Any) -> Any:
-        if node.buffer not in smaller:
-            return node
-        return AllocBuffer(smaller[node.buffer][0], node.annotations)
+        made = smaller.get(node.buffer)
+        return node if made is None else AllocBuffer(made[0], node.annotations)
 
-    def load(node: Any) -> Any:
-        if node.source not in smaller:
-            return node
-        made, dimensions = smaller[node.source]
-        return BufferLoad(made, at(node.indices, dimensions))
+    def move(buffer: Any, indices: Any) -> Any:
+        if buffer not in smaller:
+            return None
+        made, dropped = smaller[buffer]
+        return made, [0 if at in dropped else index for at, index in enumerate(indices)]
 
-    def store(node: Any) -> Any:
-        if node.buffer not in smaller:
-            return node
-        made, dimensions = smaller[node.buffer]
-        return BufferStore(made, node.value, at(node.indices, dimensions))
-
-    callbacks = [(AllocBuffer, allocate), (TensorLoad, load), (BufferStore, store)]
-    return structural_map(body, callbacks)
+    body = structural_map(function.body, (AllocBuffer, allocate))
+    return function.with_body(map_elements(body, move))
 
 
 @prim_func_pass(opt_level=0, name="tirstep.DropImpliedConditions")
@@ -122,27 +107,23 @@ def DropImpliedConditions(function: Any, *_: Any) -> Any:  # noqa: N802 - named 
     for variable, span in Variables.of(function).ranges.items():
         analyzer.bind(variable, span)
 
+    def exclude(one: Any, other: Any) -> bool:  # are provably never true together
+        for case in get_operands(one, Or):
+            with analyzer.constraint_scope(case):
+                if not any(analyzer.can_prove(Not(part)) for part in get_operands(other, And)):
+                    return False
+        return True
+
     def simplify(node: Any) -> Any:
         if not (is_choice(node) and is_choice(node.args[2])):
             return node
         outer, same, (inner, _, other) = node.args[0], node.args[1], node.args[2].args
         if find_all(inner, TensorLoad) or find_all(inner, Call):
             return node
-        if tvm_ffi.structural_equal(same, other) and _exclude(outer, inner, analyzer):
-            return node.args[2]
-        return node
+        is_same = tvm_ffi.structural_equal(same, other) and exclude(outer, inner)
+        return node.args[2] if is_same else node
 
     return function.with_body(structural_map(function.body, (Call, simplify)))
-
-
-def _exclude(one: Any, other: Any, analyzer: Analyzer) -> bool:
-    """Whether two conditions are provably never true together."""
-    for case in get_operands(one, Or):
-        with analyzer.constraint_scope(case):
-            parts = get_operands(other, And)
-            if not any(analyzer.can_prove(Not(part)) for part in parts):
-                return False
-    return True
 
 
 @prim_func_pass(opt_level=0, name="tirstep.SplitGuardedVectors")
@@ -157,42 +138,42 @@ def SplitGuardedVectors(function: Any, *_: Any) -> Any:  # noqa: N802 - named li
         ``if i * 4 + 3 < n: for v in T.vectorized(4): body``
         ``else: for v in range(4): if i * 4 + v < n: body``
     """
-    return function.with_body(structural_map(function.body, (For, _split)))
 
+    def is_end(part: Any, variable: Var) -> bool:  # which holds for all smaller values, too
+        if not isinstance(part, LT) or is_used(variable, part.b):
+            return False
+        linear = detect_linear_equation(part.a, [variable])
+        step = constant(linear[0]) if len(linear) == 2 else None
+        return step is not None and step > 0
 
-def _split(loop: Any) -> Any:
-    guarded = loop.body
-    if loop.kind != ForKind.VECTORIZED or constant(loop.extent) is None or loop.step is not None:
-        return loop
-    if not isinstance(guarded, IfThenElse) or guarded.else_case is not None:
-        return loop
-    parts = get_operands(guarded.condition, And)
-    about = [part for part in parts if is_used(loop.loop_var, part)]
-    if not about or not all(_is_end(part, loop.loop_var) for part in about):
-        return loop
-    analyzer = Analyzer()
-    if not (
-        all(
+    def split(loop: Any) -> Any:
+        guarded = loop.body
+        if (
+            loop.kind != ForKind.VECTORIZED
+            or constant(loop.extent) is None
+            or loop.step is not None
+        ):
+            return loop
+        if not isinstance(guarded, IfThenElse) or guarded.else_case is not None:
+            return loop
+        parts = get_operands(guarded.condition, And)
+        about = [part for part in parts if is_used(loop.loop_var, part)]
+        if not about or not all(is_end(part, loop.loop_var) for part in about):
+            return loop
+        analyzer = Analyzer()
+        if not all(
             begin_aligned(buffer, indices, loop, analyzer)
             for buffer, indices in get_elements(guarded.then_case)
             if any(is_used(loop.loop_var, index) for index in indices)
+        ):
+            return loop
+        last = substitute(guarded.condition, {loop.loop_var: loop.min + loop.extent - 1})
+        variable = Var(loop.loop_var.name, loop.loop_var.ty)
+        alone = substitute(guarded, {loop.loop_var: variable})
+        return IfThenElse(
+            last,
+            edit_loop(loop, body=guarded.then_case),
+            edit_loop(loop, loop_var=variable, kind=ForKind.SERIAL, body=alone),
         )
-    ):
-        return loop
-    last = substitute(guarded.condition, {loop.loop_var: loop.min + loop.extent - 1})
-    variable = Var(loop.loop_var.name, loop.loop_var.ty)
-    alone = substitute(guarded, {loop.loop_var: variable})
-    return IfThenElse(
-        last,
-        edit_loop(loop, body=guarded.then_case),
-        edit_loop(loop, loop_var=variable, kind=ForKind.SERIAL, body=alone),
-    )
 
-
-def _is_end(part: Any, variable: Var) -> bool:
-    """Whether what holds for one value of a variable holds for all smaller ones."""
-    if not isinstance(part, LT) or is_used(variable, part.b):
-        return False
-    linear = detect_linear_equation(part.a, [variable])
-    step = constant(linear[0]) if len(linear) == 2 else None
-    return step is not None and step > 0
+    return function.with_body(structural_map(function.body, (For, split)))

@@ -63,6 +63,14 @@ def get_share(role: Role, bits: int) -> int:
     return SIDE * (SIDE if role == "C" else get_depth(bits)) // WARP
 
 
+def get_fragment_shape(role: Role, bits: int, is_transposed: bool) -> tuple[int, int]:
+    """Rows and columns of a fragment's tile as it lies in memory."""
+    if role == "C":
+        return SIDE, SIDE
+    depth = get_depth(bits)
+    return (depth, SIDE) if role == "B" and not is_transposed else (SIDE, depth)
+
+
 def place_in_fragment(role: Role, row: Any, column: Any, *, bits: int) -> FragmentPlace:
     """The place of an element of a tile; numbers or expressions of TIR.
 
@@ -340,8 +348,7 @@ def describe_product(
 def _describe_load(dtype: str, role: Role, transposed: bool) -> Any:
     """A tile in shared memory, element by element to its places."""
     bits = tvm.DataType(dtype).bits
-    depth = get_depth(bits)
-    shape = (depth, SIDE) if role == "B" and not transposed else (SIDE, depth)
+    shape = get_fragment_shape(role, bits, transposed)
 
     def place(row: Any, column: Any) -> tuple[Any, Any]:
         at = (column, row) if transposed else (row, column)
@@ -356,9 +363,8 @@ def _describe_load(dtype: str, role: Role, transposed: bool) -> Any:
 def _load_matrices(dtype: str, role: Role, transposed: bool) -> tuple[Any, Any]:
     """ldmatrix.x4; with .trans for B as (k, columns)."""
     bits = tvm.DataType(dtype).bits
-    depth, share, width = get_depth(bits), get_share(role, bits), 128 // bits
-    flips = role == "B" and not transposed
-    rows, columns = (depth, SIDE) if flips else (SIDE, depth)
+    share, width, flips = get_share(role, bits), 128 // bits, role == "B" and not transposed
+    rows, columns = get_fragment_shape(role, bits, transposed)
 
     def find_row(lane: Any, stride: Any) -> Any:
         row, column = get_matrix_row(role, lane, bits=bits, is_transposed=transposed)

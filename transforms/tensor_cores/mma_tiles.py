@@ -42,7 +42,7 @@ from .fragments import (
     SCOPE,
     SIDE,
     MmaIntrinsics,
-    get_depth,
+    get_fragment_shape,
     get_mma_intrinsics,
     place_in_fragment,
 )
@@ -335,8 +335,22 @@ def tensorize_copy(
     sch: Schedule, handle: SBlockRV, role: Any, bits: int, is_transposed: bool, name: str
 ) -> None:
     """Have an intrinsic of a name copy fragments, whose registers get their layout."""
-    shape = get_tile_shape(role, get_depth(bits), is_transposed)
-    require_whole_fragments(sch, handle, shape)
+    shape = get_fragment_shape(role, bits, is_transposed)
+    # Refuse a copy whose tile has a predicate, or is no multiple of a fragment.
+    extents = [get_extent(sch, loop) for loop in sch.get_loops(handle)[-2:]]
+    block = get_sblock_name(sch, handle)
+    if constant(get_realize(sch, handle).predicate) != 1:
+        raise TransformError(
+            f"block '{block}' does not copy all of its tile, and instructions of a warp do",
+            "pad the problem first, or store through shared memory",
+        )
+    if len(extents) != 2 or any(
+        (size or 1) % part for size, part in zip(extents, shape, strict=True)
+    ):
+        raise TransformError(
+            f"block '{block}' copies {extents}, which fragments of {shape} do not divide",
+            "place it with its whole tile, of fragments",
+        )
     # Give the registers of a copy the layout (rows // 16, columns // 16, lane, element).
     # What it reads gets the panels that were wanted.
     flips = role == "B" and is_transposed
@@ -537,31 +551,6 @@ def is_along_k(block: SBlock, operand: int) -> bool:
     reduced = [item.var for item in block.iter_vars if item.iter_type == item.CommReduce]
     last = block.reads[operand].region[-1].min
     return any(is_used(variable, last) for variable in reduced)
-
-
-def get_tile_shape(role: str, depth: int, is_transposed: bool) -> tuple[int, int]:
-    if role == "C":
-        return SIDE, SIDE
-    return (depth, SIDE) if role == "B" and not is_transposed else (SIDE, depth)
-
-
-def require_whole_fragments(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> None:
-    """Refuse a copy whose tile has a predicate, or is no multiple of a fragment."""
-    loops = sch.get_loops(handle)[-2:]
-    extents = [get_extent(sch, loop) for loop in loops]
-    name = get_sblock_name(sch, handle)
-    if constant(get_realize(sch, handle).predicate) != 1:
-        raise TransformError(
-            f"block '{name}' does not copy all of its tile, and instructions of a warp do",
-            "pad the problem first, or store through shared memory",
-        )
-    if len(extents) != 2 or any(
-        (size or 1) % part for size, part in zip(extents, shape, strict=True)
-    ):
-        raise TransformError(
-            f"block '{name}' copies {extents}, which fragments of {shape} do not divide",
-            "place it with its whole tile, of fragments",
-        )
 
 
 def tile_copy(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> LoopRV:

@@ -29,7 +29,7 @@ from ..loops import require_serial
 from ..own_lanes import OWN_LANES, has_lane_rows, number_lane
 from ..pass_options import require_root, set_pipeline
 from ..queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
-from ..rewriting import edit_block, replace_blocks
+from ..rewriting import edit_block, map_elements, replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tir import bind_ranges, constant, find_all, get_elements
 from .fragments import QUAD, SCOPE, SIDE, MmaIntrinsics, Role, get_mma_intrinsics, place_in_fragment
@@ -358,17 +358,7 @@ def UseOwnLanes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
 
     own = {buffer for buffer, rows in uses.items() if all(map(is_own, rows))}
 
-    def at(indices: Any) -> list[Any]:
-        return [*indices[:-2], 0, indices[-1]]
+    def take_first(buffer: Any, indices: Any) -> Any:
+        return (buffer, [*indices[:-2], 0, indices[-1]]) if buffer in own else None
 
-    def load(node: Any) -> Any:
-        return BufferLoad(node.source, at(node.indices)) if node.source in own else node
-
-    def store(node: Any) -> Any:
-        if node.buffer not in own:
-            return node
-        return BufferStore(node.buffer, node.value, at(node.indices))
-
-    return function.with_body(
-        structural_map(function.body, [(TensorLoad, load), (BufferStore, store)])
-    )
+    return function.with_body(map_elements(function.body, take_first))
