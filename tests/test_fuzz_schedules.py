@@ -16,10 +16,10 @@ from tvm.script import from_source
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks.steps import run_golden
-from tirstep.modules import matmul, softmax, vector_add
+from tirstep.modules import matmul, row_sum, softmax, vector_add
 from tirstep.strategies.players import PRIMITIVES, WITH_PRIMITIVES, Player
-from tirstep.strategies.plays import Block as At
 from tirstep.strategies.plays import (
+    PREFIX,
     Call,
     Judgement,
     Loop,
@@ -32,6 +32,7 @@ from tirstep.strategies.plays import (
     require_structure,
     shorten,
 )
+from tirstep.strategies.plays import Block as At
 from tirstep.strategies.problems import Dice, draw_problem
 from tirstep.transforms import Split, TransformError
 from tirstep.transforms.recipes import RECIPES
@@ -118,6 +119,16 @@ def test_what_a_primitive_breaks_by_itself_is_no_fault_of_ours():
     assert judge(problem, replay(problem, MISPLACED).module, ["cpu"]).findings
     assert find_own_fault(problem, MISPLACED) == MISPLACED[1]
     assert find_own_fault(problem, MISPLACED[:1]) is None
+
+
+def test_a_copy_beyond_its_buffer_is_the_primitive_s_own_fault_where_nothing_can_be_run():
+    """TVM copies for the 16 threads on an axis what the 13 that a guard lets in have."""
+    problem = row_sum.problem(13, 16)
+    rows = Call(PREFIX, ("row_sum_rows", 10), {"vector": 4, "rows": 16, "tail": "guard"})
+    copy = Call("sch.cache_read", (At("B"), 0, "shared.dyn"))
+    bind = Call("bind_loop", (Loop(At("A_local_shared.dyn"), 4),), {"axis": "threadIdx.x"})
+    assert find_own_fault(problem, [rows, copy, bind]) == copy
+    assert find_own_fault(problem, [rows]) is None
 
 
 def test_primitives_are_drawn_between_transforms():

@@ -225,7 +225,6 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
-    shown = f"{name}={show(value)}"
     if origin in (Union, types.UnionType):
         refusals: list[_UnfitError] = []
         for part in parts:
@@ -241,7 +240,7 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
         if near or len(refusals) == 1:
             raise (near or refusals)[0]
         words = [_describe(part) for part in parts if part is not types.NoneType]
-        problem = f"{shown} is neither {' nor '.join(words)}"
+        problem = f"{name}={show(value)} is neither {' nor '.join(words)}"
         raise _UnfitError(problem, f"pass {' or '.join(words)}")
     if origin is Literal:
         for choice in parts:
@@ -251,7 +250,7 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
         close = difflib.get_close_matches(value, known, n=1) if isinstance(value, str) else []
         listed = " or ".join(f"{name}={show(choice, code=True)}" for choice in parts)
         hint = f"did you mean {name}={show(close[0], code=True)}?" if close else f"use {listed}"
-        raise _UnfitError(f"{shown} is unknown", hint)
+        raise _UnfitError(f"{name}={show(value)} is unknown", hint)
     if origin is Sequence:
         (each,) = parts
         if isinstance(value, str) and each is str:
@@ -261,7 +260,9 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
                 problem = f"{name} is no list of {_HANDLES[each][0]} handles"
                 raise _UnfitError(problem, "pass a list")
             sample, what = ('("y", "x")', "letters") if each is str else ("(16, 16)", "integers")
-            raise _UnfitError(f"{shown} is no tuple of {what}", f"pass a tuple, as {name}={sample}")
+            raise _UnfitError(
+                f"{name}={show(value)} is no tuple of {what}", f"pass a tuple, as {name}={sample}"
+            )
         is_named = each not in _HANDLES  # by their place; a handle's kind tells which one it is
         names = [f"{name}[{place}]" if is_named else name for place in range(len(value))]
         entries = [_fit(each, *pair, sch) for pair in zip(names, value, strict=True)]
@@ -289,10 +290,10 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
     if kind is int or origin is Annotated:
         bits = next((part for part in parts if isinstance(part, Bits)), Bits(32)).count
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _UnfitError(f"{shown} is not an integer", "pass an integer")
+            raise _UnfitError(f"{name}={show(value)} is not an integer", "pass an integer")
         largest = 2 ** (bits - 1) - 1
         if not -largest - 1 <= value <= largest:
-            problem = f"{shown} does not fit into {bits} bits"
+            problem = f"{name}={show(value)} does not fit into {bits} bits"
             raise _UnfitError(problem, f"use an integer up to {largest}", "near")
         return value
     if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
@@ -301,7 +302,7 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
     if not isinstance(value, taken) or (kind is float and isinstance(value, bool)):
         what = _describe(kind)
         advice = f"pass one {what}" if what.startswith("of ") else f"pass {what}"
-        raise _UnfitError(f"{shown} is not {what}", advice)
+        raise _UnfitError(f"{name}={show(value)} is not {what}", advice)
     return value
 
 

@@ -29,6 +29,7 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.expectations import ARCHITECTURE
 from tirstep.lowering_checks.facts.compiled import find_source_error
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
+from tirstep.lowering_checks.legality.bounds import find_outside
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
@@ -384,6 +385,8 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
         device = get_device(name)
         if device.find_obstacle(module) or (name != "cpu" and not finished):
             continue
+        if any("out of bounds" in text for text in said.by_device.get("simulator", ())):
+            continue  # of a GPU an illegal address ends the process
         if name == "simulator" and (steps := count_steps(module)) > LONGEST:
             said.refusals.append(f"{name}: {TOO_LONG} ({steps} steps)")
             continue
@@ -454,15 +457,16 @@ def require_structure(module: tvm.IRModule) -> None:
 def find_own_fault(problem: Problem, calls: Iterable[Call]) -> Call | None:
     """The first primitive that makes a right module wrong by itself, which is TVM's own fault.
 
-    Both run as they stand, interpreted or on the CPU; what cannot be run blames nobody.
+    Both run as they stand, interpreted or on the CPU; of what cannot be run it is asked whether it
+    uses elements that a buffer does not have.
     """
 
-    def ask(module: tvm.IRModule) -> Iterator[bool | None]:
+    def ask(module: tvm.IRModule) -> Iterator[bool]:
         for judge in (Interpreter(), get_device("cpu")):
             try:
                 yield bool(check_numbers(problem, module, judge, where="as it stands"))
             except Exception:  # of a module that may be anything
-                yield None
+                yield bool(find_outside(module))
 
     play = Play(problem)
     for call in calls:
