@@ -63,11 +63,10 @@ test-gpu: $(STAMP) ## the tests that need a CUDA device, one after the other
 test-deep: export TIRSTEP_HYPOTHESIS = thorough
 test-deep: export OPENBLAS_NUM_THREADS = 1
 test-deep: export TVM_NUM_THREADS = 1
-test-deep: $(STAMP) ## what `make test` has a share of: long tests, 300 examples each, random schedules
+test-deep: $(STAMP) ## all of what `make test` has a share of, 300 examples each, and random schedules
 	$(PY) tests/fuzz_schedules.py $(SEED) $(SECONDS) --jobs 0 $(FUZZ)
-	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 -o faulthandler_timeout=3600 \
-	  tests/conformance tests/foreign tests/recipes $(addprefix tests/lowering_checks/test_, \
-	    expectations.py bad_passes.py first_bad.py) $(ARGS)
+	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup \
+	  -o faulthandler_timeout=3600 $(ARGS)
 
 size: ## lines by folder, and what is tangled, against the budgets in tests/support/size.py
 	@$(PYTHON) tests/support/size.py

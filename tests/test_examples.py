@@ -55,6 +55,7 @@ TUNED = (
 )
 
 
+@pytest.mark.share(5)
 @pytest.mark.usefixtures("report_in_this_process")
 @pytest.mark.parametrize(("folder", "line", "shown"), RUN)
 def test_a_command_of_an_example(

@@ -74,6 +74,7 @@ def test_every_option_of_a_kernel_is_drawn():
             assert len({option.get("out") for option in drawn}) > 2
 
 
+@pytest.mark.share(2)
 @ALL
 def test_every_tail_and_most_sizes_of_a_recipe_are_drawn(recipe: Recipe):
     few = {name: min(len(set(choices)), 2) for name, choices in recipe.choices.items()}

@@ -25,6 +25,7 @@ def test_what_alters_no_result_is_killed_by_nothing(bug: Bug) -> None:
     assert not any(said.values()), f"a check has become better, or the argument is wrong: {said}"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", sorted({bug.original for bug in BUGS}))
 def test_an_original_is_killed_by_nothing(name: str) -> None:
     said = judge(name, read_original(name).text)

@@ -29,6 +29,7 @@ def test_a_pass_of_ours_keeps_its_promises(name: str):
     assert (report.tried, report.changed) == (len(subjects), len(subjects))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_pass_of_ours_does_what_its_golden_says(name: str):
     assert (GOLDENS / f"{name}.diff").read_text("utf-8") == make_golden(name)

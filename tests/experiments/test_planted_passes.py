@@ -31,7 +31,7 @@ def draw(trial: int) -> Subject:
     return Corpus(0, ("program",)).draw(trial)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_wrong_pass_is_caught_and_made_small(name: str, tmp_path: Path):
     with load_experiment("", "", f"{WRONG}:{name}") as experiment:

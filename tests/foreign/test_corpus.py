@@ -35,7 +35,7 @@ def test_every_transform_is_called_somewhere() -> None:
     assert called == {*list_transforms()}
 
 
-@pytest.mark.share(384)
+@pytest.mark.share(768)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", CORPUS)
 def test_every_call_is_right_or_refused_with_advice(name: str, state: str) -> None:

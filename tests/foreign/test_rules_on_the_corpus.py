@@ -110,6 +110,7 @@ PLANNED = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("plan", PLANNED)
 def test_a_plan_schedules_a_block_or_refuses_it_by_a_sentence(plan: str) -> None:
     """Also one that it would not find by itself: raw errors came of 81 blocks."""

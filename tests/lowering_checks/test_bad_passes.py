@@ -497,6 +497,7 @@ def test_a_wrong_pass_for_tensor_cores_is_named(
     assert shown.text.startswith("planted is no pass of TVM's own, so this script cannot run it")
 
 
+@pytest.mark.share(3)
 def test_nothing_is_wrong_with_tensor_cores_in_any_stage() -> None:
     """A wait for products reads shared memory to its end, before threads store there again."""
     run = at_last_step("matmul_wgmma")
@@ -510,6 +511,7 @@ def test_nothing_is_wrong_with_tensor_cores_in_any_stage() -> None:
             assert not found, stage.label
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("behind", "change"),
     [

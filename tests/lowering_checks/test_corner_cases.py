@@ -37,6 +37,7 @@ def find(wrong: Wrong, problem: Problem, seed: int = 0) -> list[str]:
     ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_a_wrong_kernel_is_seen(wrong: Wrong) -> None:
     """At every length and in every type, with so few rows that they are more inputs than one."""
@@ -58,6 +59,7 @@ def find_alone(wrong: Wrong, corner: Corner) -> bool:
     return False
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("kernel", "corner"), CORNERS, ids=lambda given: getattr(given, "name", given)
 )
@@ -93,6 +95,7 @@ def test_fast_arithmetic_at_its_worst_is_within_the_bounds(name: str, order: str
                 assert not found, f"{problem} {found}"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["cpu", "simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
     ("recipe", "shape", "options"),

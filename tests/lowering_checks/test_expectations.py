@@ -56,7 +56,7 @@ def find_breaches(run: Run) -> list[str]:
     return [str(outcome.finding) for outcome in outcomes if outcome.finding is not None]
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.usefixtures("no_compiler")
 def test_what_a_recipe_expects_of_the_lowering_holds(name: str):

@@ -95,6 +95,7 @@ def test_the_catalogue_means_what_numpy_says(name: str) -> None:
             assert theirs.answer(ours.integer_inputs(0)).is_exact
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", list(MODULES))
 def test_a_module_as_it_is_and_scheduled_is_right(name: str) -> None:
     problem = make_problem(name)

@@ -115,6 +115,7 @@ def test_it_ends_at_once_when_it_is_interrupted(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
+@pytest.mark.share(4)
 def test_a_vector_that_tvm_spoils_is_named_well_within_the_time() -> None:
     """Variables that are looked up by == made this five times as slow as it is."""
     found = bisect_run(run_default_example(vectors), target="llvm")

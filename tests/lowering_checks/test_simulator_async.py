@@ -47,6 +47,7 @@ def later(node: Any) -> Any:
     return AttrStmt(node.node, node.attr_key, node.value + 1, node.body)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("kind", PIPELINES)
 def test_every_wait_that_is_deleted_or_too_short_is_found(kind: str, stages: int) -> None:

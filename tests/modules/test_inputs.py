@@ -61,6 +61,7 @@ def test_whole_numbers_sum_exactly_in_any_order(dtype: str, acc: str, k: int) ->
         np.testing.assert_array_equal(in_double[..., -1], exact)
 
 
+@pytest.mark.share(2)
 def test_whole_numbers_fit_and_are_never_all_zeros(problem: Problem) -> None:
     inputs = problem.integer_inputs(6)
     for array, tensor in zip(inputs, problem.inputs, strict=True):

@@ -32,6 +32,7 @@ def test_whole_numbers_are_computed_exactly(run, problem: Problem) -> None:
         assert_within_bound(run, problem, problem.integer_inputs(1))
 
 
+@pytest.mark.share(3)
 def test_random_numbers_are_within_the_bound(run, problem: Problem) -> None:
     assert_within_bound(run, problem, problem.float_inputs(2))
 

@@ -57,6 +57,7 @@ def test_the_module_is_that_of_the_notes(ours: Problem, notes: tvm.IRModule) -> 
     assert ours.module.script() == notes.script()
 
 
+@pytest.mark.share(2)
 def test_scripts_parse_back(problem: Problem) -> None:
     text = problem.module.script()
     again = from_source(text)

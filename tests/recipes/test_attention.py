@@ -106,6 +106,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("name", "shape", "options", "config", "sentence"), REFUSED)
 def test_what_does_not_fit_is_refused(
     name: str, shape: dict, options: dict, config: dict, sentence: str

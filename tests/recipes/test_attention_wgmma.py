@@ -86,6 +86,7 @@ def judge(made: Run, seed: int = 0) -> list[str]:
     return [get_op_name(call) for call in calls if isinstance(call, Call)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["attention_wgmma_async", "attention_wgmma_roles", LAST, ENDED])
 def test_one_key_takes_all_and_nothing_is_tolerated(name: str) -> None:
     causal = "causal" in name

@@ -25,6 +25,7 @@ SHAPE = {"batch": 2, "heads": 2, "keys": 32, "dim": 8}
 WHOLE = {"lanes": 2, "keys": 4, "groups": 2, "ranges": 2}
 
 
+@pytest.mark.share(3)
 @BY_NAME
 @settings(max_examples=settings.default.max_examples // 2)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
@@ -52,6 +53,7 @@ def test_numbers_at_drawn_shapes(name: str, data: st.DataObject, seed: int) -> N
     require_right(made, data.draw(st.sampled_from(["simulator", "cpu"]), label="device"), seed)
 
 
+@pytest.mark.share(3)
 @DEVICES
 @BY_NAME
 def test_one_key_takes_all_at_lengths_on_the_edges_of_ranges(name: str, device: str) -> None:
@@ -75,6 +77,7 @@ def test_sequences_of_full_length(device: str) -> None:
     )
 
 
+@pytest.mark.share(2)
 @DEVICES
 @pytest.mark.parametrize("options", [{}, {"group": 2, "dtype": "bfloat16", "out": "bfloat16"}])
 def test_indices_beyond_32_bits(

@@ -105,7 +105,7 @@ def explain(findings, run: Run, seed: int) -> str:
     return "\n".join([*map(str, findings), str(run.problem), f"to find the culprit: {command}"])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(5)
 @ALL
 def test_every_step_lowers_that_can_be_run(recipe: Recipe) -> None:
     """The drawn tests run the last step of what takes long to simulate; people run each.
@@ -123,7 +123,7 @@ def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("recipe", [*recipes], ids=lambda recipe: recipe.name)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(8)
 @by_name(it for it in DRAWN if not it.arch and it not in RUNGS)
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject, seed: int) -> None:
@@ -131,7 +131,7 @@ def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject,
     check(recipe, ("simulator", "cpu"), data, seed)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @by_name(it for it in RUNGS if not it.arch)
 @FEWEST
 @given(data=st.data(), seed=SEEDS)
@@ -139,7 +139,7 @@ def test_numbers_and_faults_of_rungs(recipe: Recipe, data: st.DataObject, seed: 
     check(recipe, ("simulator", "cpu"), data, seed)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @by_name(it for it in DRAWN if it.arch)
 @FEWER
 @given(data=st.data(), seed=SEEDS)
@@ -165,6 +165,7 @@ def test_numbers_at_drawn_shapes_on_cuda(recipe: Recipe, data: st.DataObject, se
     check(recipe, ("cuda",), data, seed)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("device_name", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
     "recipe",
@@ -219,7 +220,7 @@ def test_numbers_of_the_three_steps_at_their_sizes_on_cuda(name: str, size: int)
     assert not check_numbers(run.problem, module, get_device("cuda"), where=name)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     "recipe", [recipe for recipe in DRAWN if recipe.tails], ids=lambda recipe: recipe.name
 )

@@ -18,6 +18,7 @@ def test_numbers_at_the_golden_example(name: str, device: str) -> None:
     require_right(run_golden(RECIPES[name]), device)
 
 
+@pytest.mark.share(2)
 @DEVICES
 @pytest.mark.parametrize(
     ("name", "options", "config"),

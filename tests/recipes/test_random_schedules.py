@@ -90,6 +90,7 @@ def test_a_random_schedule_is_refused_or_right_on_cuda(name: str, data: st.DataO
     play_drawn(name, data, "cuda")
 
 
+@pytest.mark.share(3)
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data())
 def test_nests_of_2_to_the_31_iterations_stay_whole(data: st.DataObject) -> None:
@@ -131,6 +132,7 @@ def test_sizes_of_one_and_odd_ones_are_drawn() -> None:
             assert any(size % 2 and size > 1 for sizes in drawn for size in sizes), name
 
 
+@pytest.mark.share(3)
 def test_most_random_schedules_can_be_launched() -> None:
     """Otherwise the simulator would see few of them; some are two kernels."""
     finished, several, done = 0, 0, {}

@@ -60,6 +60,7 @@ def test_a_long_row_is_cut_in_parts(kernel):
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="best") == []
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(
     ("kernel", "m", "n", "device"),
