@@ -59,7 +59,7 @@ def refuse_too_late(sch: Schedule, loop: LoopRV, *, inner, tail="refuse"):
     raise TransformError("split_loop", "no", "leave it")
 
 
-SEED = "planted-3"
+SEED = "planted-4"
 ONLY, HARMLESS = "vector_add", ("simulator",)
 """On a CPU a lost guard may store far beyond the guard zones, and end this process."""
 SHOWN = {
@@ -85,7 +85,7 @@ def test_what_is_planted_is_found_and_shown(kind, monkeypatch):
     assert f"again: fuzz_schedules.py {SEED} 0 --trial {trial} --only {ONLY}" in said
     calls = re.findall(r"^ *(tr\.\w+)\(sch", said, re.MULTILINE)
     assert "tr.split_loop" in calls
-    assert len(calls) <= 3
+    assert len(calls) <= 4  # of up to 40
     again = fuzz_schedules.Session(SEED, HARMLESS, only=ONLY)
     again.play(trial)
     assert again.wrong == session.wrong
@@ -133,7 +133,7 @@ def test_a_copy_beyond_its_buffer_is_the_primitive_s_own_fault_where_nothing_can
 
 def test_primitives_are_drawn_between_transforms():
     play = Play(matmul.problem(7, 13, 11))
-    Player(Dice("primitives:2"), play, WITH_PRIMITIVES).play_all(60)
+    Player(Dice("primitives:4"), play, WITH_PRIMITIVES).play_all(60)
     done = {call.name for call in play.calls}
     assert (len(done & set(PRIMITIVES)) > 3, bool(done - set(PRIMITIVES))) == (True, True)
 

@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -226,7 +227,7 @@ class Play:
         self.sch = Schedule(problem.module)
         self.calls: list[Call] = []
         self.modules: list[tvm.IRModule] = []
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.wrong: WrongError | None = None
 
     @property
@@ -272,7 +273,7 @@ class Play:
         try:
             call.run(self.sch, handles)
         except TransformError as error:
-            self._count(call, "refused")
+            self.counts[f"refused {call.name}"] += 1
             if len(self.sch.trace.insts) != steps or not tvm_ffi.structural_equal(
                 before, self.module
             ):
@@ -283,14 +284,10 @@ class Play:
                 return False
             text = f"{call}: {type(error).__name__}: {error}"
             raise WrongError("raised", text, call) from error
-        self._count(call, "done")
+        self.counts[f"done {call.name}"] += 1
         self.calls.append(call)
         self.modules.append(self.module)
         return True
-
-    def _count(self, call: Call, outcome: str) -> None:
-        key = f"{outcome} {call.name}"
-        self.counts[key] = self.counts.get(key, 0) + 1
 
 
 def replay(problem: Problem, calls: Iterable[Call]) -> Play:
@@ -383,9 +380,8 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
     finished = is_for_threads(module)
     for name in devices:
         device = get_device(name)
-        if device.find_obstacle(module) or (name != "cpu" and not finished):
-            continue
-        if any("out of bounds" in text for text in said.by_device.get("simulator", ())):
+        is_unsafe = any("out of bounds" in it for it in said.by_device.get("simulator", ()))
+        if is_unsafe or device.find_obstacle(module) or (name != "cpu" and not finished):
             continue  # of a GPU an illegal address ends the process
         if name == "simulator" and (steps := count_steps(module)) > LONGEST:
             said.refusals.append(f"{name}: {TOO_LONG} ({steps} steps)")
@@ -457,8 +453,7 @@ def require_structure(module: tvm.IRModule) -> None:
 def find_own_fault(problem: Problem, calls: Iterable[Call]) -> Call | None:
     """The first primitive that makes a right module wrong by itself, which is TVM's own fault.
 
-    Both run as they stand, interpreted or on the CPU; of what cannot be run it is asked whether it
-    uses elements that a buffer does not have.
+    Both run as they stand, on the CPU or interpreted, or else may use what a buffer does not have.
     """
 
     def ask(module: tvm.IRModule) -> Iterator[bool]:

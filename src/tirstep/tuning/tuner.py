@@ -147,12 +147,8 @@ def list_promising(plan: TunePlan, device: str) -> list[Config]:
             best = choose(Schedule(plan.problem.module), "matmul_best", forecast.gpu.name).config
             if isinstance(best, GemmConfig):  # few rows take no tiles
                 known.insert(0, vars(best))
-    promising: dict[str, Config] = {}
-    for found in filter(None, map(plan.find_config, known)):
-        promising.setdefault(spell_config(found), found)
-        if len(promising) == EXPECTED:
-            break
-    return [*promising.values()]
+    found = itertools.islice(filter(None, map(plan.find_config, known)), EXPECTED + OWN + 1)
+    return [*{spell_config(it): it for it in found}.values()][:EXPECTED]
 
 
 def schedule(
