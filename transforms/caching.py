@@ -83,10 +83,12 @@ def place_copy_at(
     operand: int,
     scope: str,
     comes_first: bool = False,
+    inlines: bool = False,
 ) -> SBlockRV:
     """`cache_read_at` of an operand that may lie in registers of threads which fetch it then.
 
-    With `comes_first` the copy stands in front of all else in the loop, as far as it can.
+    With `comes_first` the copy stands in front of all else in the loop, as far as it can; where it
+    `inlines`, producers that can be are inlined into it.
     """
     _require_scope(scope)
     require_operand(sch, block, operand)
@@ -120,6 +122,8 @@ def place_copy_at(
                     "cache the operand before the loops are split with a guard, or leave it in "
                     "global memory",
                 )
+    if inlines and can_inline_producers(sch, copy):
+        inline_producers(sch, copy)
     return copy
 
 
@@ -438,9 +442,7 @@ def stage_operand_at(
     requires: what `cache_read_at` and `fetch_cooperatively` require
     guarded: indices that TVM lowers as they stand, and a barrier where threads share elements
     """
-    copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
-    if can_inline_producers(sch, copy):
-        inline_producers(sch, copy)
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=scope, inlines=True)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail=tail)
     return copy
 

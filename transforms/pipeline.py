@@ -19,14 +19,13 @@ from .hopper.tma_stores import LowerTmaStores
 from .hopper.warp_roles import LowerTmaPipelines
 from .masked_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .pass_options import PIPELINE, get_pass_options
-from .passes.barriers import DropDoubledBarriers, DropRedundantBarriers
+from .passes.barriers import DropDoubledBarriers, DropRedundantBarriers, PointInOwnTypes
 from .passes.before_flattening import (
     DropImpliedConditions,
     DropThreadDimensions,
     SplitGuardedVectors,
 )
 from .passes.cp_async import CorrectAsyncWaits, LowerAsyncDMA
-from .passes.pointer_types import PointInOwnTypes
 from .stream_k import StreamSteps
 from .tensor_cores.quads import UseOwnLanes
 from .thread_rows import ExchangeByButterflies

@@ -88,8 +88,8 @@ PRODUCT = {
     "columns": 32,
     "depth": 32,
     "transpose_b": True,
-    "swizzle_a": None,
-    "swizzle_b": 64,
+    "swizzles": (16, 64),
+    "in_registers": True,
     "begins": True,
     "warps": 4,
 }
@@ -102,7 +102,7 @@ PRODUCT = {
         ({"warps": 6}, "6 warps are no whole warpgroups; use a multiple of 4"),
         ({"columns": 24}, "a tile of 24 columns has no whole fragments; use a multiple of 16"),
         ({"depth": 8}, "a tile of 8 steps of k has no whole fragments"),
-        ({"swizzle_b": 128}, "rows of 64 bytes are no multiple of a swizzle of 128"),
+        ({"swizzles": (16, 128)}, "rows of 64 bytes are no multiple of a swizzle of 128"),
     ],
 )
 def test_products_that_wgmma_does_not_make_of_a_warp_s_rows(change: dict, message: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from tvm.sym import Analyzer, detect_iter_map
 from tvm.sym.iter_affine_map import IterMapLevel
 from tvm.tirx import (
     Add,
-    And,
     BufferLoad,
     BufferStore,
     Evaluate,
@@ -43,12 +42,13 @@ from ..queries import get_loop_name, get_outer_loops, get_realize, get_sblock_na
 from ..rewriting import get_scope, open_loops
 from ..schedule import TransformError
 from ..tir import (
+    Place,
     bind_ranges,
     constant,
     find_all,
     get_axis,
     get_kind,
-    get_operands,
+    get_places,
     is_among,
     is_used,
     replace_fields,
@@ -154,39 +154,10 @@ def uses_any(expression: Any, variables: list[Any]) -> bool:
     return any(is_used(variable, expression) for variable in variables)
 
 
-class Chain(NamedTuple):
-    """A block under loops that hold nothing else.
-
-    Attributes
-    ----------
-    loops : outermost first
-    realize : the block with the values of its iterators
-    """
-
-    loops: tuple[For, ...]
-    realize: SBlockRealize
-
-    @property
-    def block(self) -> SBlock:
-        """The block."""
-        return self.realize.block
-
-    @property
-    def values(self) -> dict[Any, Any]:
-        """The values of all iterators, in loop variables."""
-        pairs = zip(self.block.iter_vars, self.realize.iter_values, strict=True)
-        return {item.var: value for item, value in pairs}
-
-    def get_conditions(self) -> list[Any]:
-        """What must hold where the block runs."""
-        operands = get_operands(self.realize.predicate, And)
-        return [operand for operand in operands if constant(operand) != 1]
-
-
-def read_chain(statement: Any) -> Chain | None:
-    """The chain that a statement is; None where it holds several blocks, or none."""
-    loops, inner = open_loops(statement)
-    return Chain(tuple(loops), inner) if isinstance(inner, SBlockRealize) else None
+def read_chain(statement: Any) -> Place | None:
+    """A block under loops that hold nothing else; None where a statement is another one."""
+    _, inner = open_loops(statement)
+    return get_places(statement)[0] if isinstance(inner, SBlockRealize) else None
 
 
 @dataclass
@@ -367,7 +338,7 @@ class Producer:
     reduction: Reduction
     buffer: Any
     previous: Any
-    chain: Chain
+    chain: Place
     scope: SBlock
     loop: For
     before: list[SBlock]
@@ -464,7 +435,7 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     analyzer, stepped = Analyzer(), [each.loop_var for each in producer.stepped]
     ends = [values[item.var] < item.dom.min + item.dom.extent for item in reduced]
     with analyzer.constraint_scope(all_of(*ends)):
-        for condition in tile.get_conditions():
+        for condition in tile.guards:
             if uses_any(condition, stepped) and not analyzer.can_prove(condition):
                 raise TransformError(
                     f"block '{name}' reduces only where {condition}",
@@ -481,7 +452,7 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consume
     if (
         constant(realize.predicate) != 1
         or any(get_axis(node) is not None for node in own)
-        or not goes_over_each_once(realize, loops)
+        or not goes_over_each_once(realize.block, realize.iter_values, loops)
     ):
         raise TransformError(
             f"the loops of block '{name}' are bound or guarded, or do not go over each of its "
@@ -590,12 +561,12 @@ def _refuse_row(reduction: Reduction, producer: Producer, where: str) -> Transfo
     )
 
 
-def goes_over_each_once(realize: Any, loops: Sequence[For]) -> bool:
+def goes_over_each_once(block: SBlock, values: Iterable[Any], loops: Sequence[For]) -> bool:
     """Whether loops give a block's iterators each point of their domains once.
 
     Of open extents nothing is asked.
     """
-    values, items = list(realize.iter_values), realize.block.iter_vars
+    values, items = list(values), block.iter_vars
     used = [loop for loop in loops if is_any_of(loop.loop_var, values)]
     extents = [constant(loop.extent) or 0 for loop in used]
     domains = [constant(item.dom.extent) or 0 for item in items]

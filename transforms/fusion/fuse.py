@@ -162,7 +162,7 @@ class _Fusion(Builder):
         """Add a block under copies of the loops that it needs, where `guards` hold."""
         chain = self.producer.chain
         stepped = [loop.loop_var for loop in self.producer.stepped]
-        rows = [it for it in chain.get_conditions() if not uses_any(it, stepped)]
+        rows = [it for it in chain.guards if not uses_any(it, stepped)]
         self.nests.append(point.build_nest(block, chain.loops, [*rows, *guards]))
 
     def find_inner(self, reduction: Reduction, values: dict[Any, Any]) -> list[For]:
@@ -586,10 +586,10 @@ class _Split(Builder):
             if chain is None or chain.block not in left:
                 made.append(statement)
             elif (
-                not chain.get_conditions()
+                not chain.guards
                 and len(chain.loops) == len(chain.block.iter_vars)
                 and all(get_kind(loop) == "serial" for loop in chain.loops)
-                and goes_over_each_once(chain.realize, chain.loops)
+                and goes_over_each_once(chain.block, chain.values.values(), chain.loops)
             ):
                 made += left.pop(chain.block)
             else:

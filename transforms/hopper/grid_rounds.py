@@ -22,7 +22,7 @@ from tvm.tirx import (
 )
 
 from ..schedule import TransformError
-from ..tir import constant, find_all, get_axis, get_loops_around, is_among, substitute
+from ..tir import constant, find_all, get_axis, get_loops_around, substitute
 from .tma_tiles import TMA_PERSISTENT, TMA_ROLES
 
 
@@ -83,46 +83,30 @@ class GridRounds:
         """Behind a tile's steps, in each role."""
         return [BufferStore(it, it[0] + self.steps, [0]) for it in self.counters]
 
-    def find_extent(self, loop: For) -> int | None:
-        """The extent of an axis of the grid; None of another loop."""
-        variables = [variable for variable, _ in self.axes]
-        if not is_among(loop.loop_var, variables):
-            return None
-        return self.blocks if loop.loop_var.same_as(variables[0]) else 1
-
-    def count_tiles(self) -> Any:
-        """The tiles that a block goes through: of some blocks one more than of the others."""
-        whole, rest = divmod(self.tiles, self.blocks)
-        if not rest:
-            return IntImm("int32", whole)
-        return FloorDiv(self.tiles - 1 - self._find_place(whole), self.blocks) + 1
-
     def loop_over(self, body: Any, name: str) -> Any:
         """The loop over a block's tiles, in which its own tile is the one of the round.
 
         Its extent says which block has a tile less: barriers may stand in a loop, and under no
-        condition. Where each block has one tile, there is no loop.
+        condition. Where each block has one tile, there is no loop. Where tiles take different
+        times, long and short ones lie in the order of the grid: every other round goes back, so
+        that no block has all of the long ones.
         """
         if not self.is_persistent:
             return body
-        variable = Var(name, self.round_.ty)
-        left, places = variable * self.blocks + self._find_place(variable), {}
+        variable, block = Var(name, self.round_.ty), self.axes[0][0]
+        whole, rest = divmod(self.tiles, self.blocks)
+        place, last = block, block  # among the tiles of a round, and of the last one
+        if self.counters:
+            back = self.blocks - 1 - block
+            place = Select(FloorMod(variable, 2).equal(1), back, block)
+            last = back if whole % 2 else block
+        extent = IntImm("int32", whole)
+        if rest:
+            extent = FloorDiv(self.tiles - 1 - last, self.blocks) + 1
+        left, places = variable * self.blocks + place, {}
         for axis, size in self.axes[:-1]:
             places[axis] = FloorMod(left, size)
             left = FloorDiv(left, size)
         places[self.axes[-1][0]] = left
-        made, extent = substitute(body, {self.round_: variable, **places}), self.count_tiles()
+        made = substitute(body, {self.round_: variable, **places})
         return For(variable, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
-
-    def _find_place(self, round_: Any) -> Any:
-        """The place of a block among those of a round.
-
-        Where tiles take different times, long and short ones lie in the order of the grid: every
-        other round goes back, so that no block has all of the long ones.
-        """
-        block, back = self.axes[0][0], self.blocks - 1 - self.axes[0][0]
-        if not self.counters:
-            return block
-        if isinstance(round_, int):
-            return back if round_ % 2 else block
-        return Select(FloorMod(round_, 2).equal(1), back, block)

@@ -102,10 +102,17 @@ def make_persistent(
                 "open number",
                 "give the sizes of the problem",
             )
-    around = lower_around(sch.mod, [_PASS]).get(_PASS)
-    used = measure_room(around.before, sch.get(loop).loop_var.name, wanted) if around else 0
+    # The stages of this pipeline, the mbarriers, and what the kernel keeps beside them.
+    around, used, most = lower_around(sch.mod, [_PASS]).get(_PASS), 0, MAX_SHARED_BYTES[SCOPE]
+    functions = around.before.functions_items() if around else ()
+    for kernel in (it for _, function in functions for it in find_all(function.body, For)):
+        loops = [it for it in find_all(kernel, For) if TMA_ROLES in it.annotations]
+        loops = [it for it in loops if it.loop_var.name == name]
+        if get_axis(kernel) == "blockIdx.x" and loops:
+            own = list_allocated(loops[0])
+            room = sum(count_bytes(it) for it in list_allocated(kernel) if not is_among(it, own))
+            used = max(used, room + wanted * sum(map(count_bytes, own)) + ROOM * 8)
     used -= count_saved(around.before, used) if around else 0
-    most = MAX_SHARED_BYTES[SCOPE]
     if 2 * wanted + 1 > ROOM:
         raise TransformError(
             f"stages={wanted} have {2 * wanted + 1} mbarriers, and there is room for {ROOM}",
@@ -166,24 +173,6 @@ def find_lasting(kernel: Any, pipeline: Pipeline) -> list[Any]:
     staging = list_allocated(pipeline.loop)
     lasting = [each for each in list_allocated(kernel) if not is_among(each, staging)]
     return [*lasting, *pipeline.rounds.counters]
-
-
-def measure_room(module: Any, name: str, stages: int) -> int:
-    """The bytes of shared memory of a kernel whose blocks stay, before `LowerTmaPipelines`.
-
-    So many stages of the pipeline of a name, the mbarriers, and what the kernel keeps beside them.
-    """
-    most = 0
-    for _, function in module.functions_items():
-        for kernel in find_all(function.body, For):
-            loops = [loop for loop in find_all(kernel, For) if TMA_ROLES in loop.annotations]
-            loops = [loop for loop in loops if loop.loop_var.name == name]
-            if get_axis(kernel) != "blockIdx.x" or not loops:
-                continue
-            own = list_allocated(loops[0])
-            used = sum(count_bytes(it) for it in list_allocated(kernel) if not is_among(it, own))
-            most = max(most, used + stages * sum(map(count_bytes, own)) + ROOM * 8)
-    return most
 
 
 @prim_func_pass(opt_level=0, name="tirstep.NameBarriersOfRoles")

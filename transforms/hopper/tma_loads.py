@@ -470,7 +470,7 @@ class Pipeline:
 
     def wait_for_groups(self) -> list[Any]:
         """Behind the loop, tiles become another buffer's memory, and no group may read them."""
-        return [Evaluate(T.ptx.wgmma.wait_group.sync.aligned(0))] if self.in_flight else []
+        return [wait_for_groups(0)] if self.in_flight else []
 
     def compute(self) -> list[Any]:
         """What an iteration computes, with its stage."""
@@ -554,6 +554,11 @@ def _find_copies(part: Any) -> list[SBlock]:
 def make_proxy_fence() -> Evaluate:
     """What threads did in shared memory is there for wgmma and bulk copies, and done before."""
     return Evaluate(T.ptx["fence.proxy.async.shared::cta"]())
+
+
+def wait_for_groups(in_flight: int) -> Evaluate:
+    """Wait until no more groups of wgmma run."""
+    return Evaluate(T.ptx.wgmma.wait_group.sync.aligned(in_flight))
 
 
 def make_barrier() -> Evaluate:

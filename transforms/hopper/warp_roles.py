@@ -147,8 +147,11 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
             loop = edit_loop(loop, body=pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
             return edit_loop(loop, extent=IntImm("int32", extent + pipeline.producers // inner))
-        blocks = pipeline.rounds.find_extent(loop)
-        return loop if blocks is None else edit_loop(loop, extent=IntImm("int32", blocks))
+        for at, (axis, _) in enumerate(pipeline.rounds.axes):
+            if loop.loop_var.same_as(axis):  # blocks that stay are on the first axis of the grid
+                blocks = 1 if at else pipeline.rounds.blocks
+                return edit_loop(loop, extent=IntImm("int32", blocks))
+        return loop
 
     return structural_map(body, (For, rewrite))
 

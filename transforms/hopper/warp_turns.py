@@ -45,8 +45,8 @@ from ..annotations import TMA_IN_FLIGHT
 from ..gpu_limits import WARP
 from ..queries import get_loop_name
 from ..schedule import TransformError, transform
-from ..tir import find_all, get_elements, is_among, number_threads, substitute
-from .tma_loads import Pipeline, get_thread_extents
+from ..tir import find_all, get_elements, get_regions, is_among, number_threads, substitute
+from .tma_loads import Pipeline, get_thread_extents, wait_for_groups
 from .tma_tiles import (
     TMA_COPY,
     TMA_OVERLAP,
@@ -133,14 +133,11 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
             "between",
             "tensorize both with tensorize_warp_rows first",
         )
-    require_independent(_find_registers(parts[0]), _find_registers(parts[-1]), name)
-
-
-def _find_registers(part: Any) -> list[Any]:
-    """The buffers in registers that the block of a statement reads and writes."""
-    block = find_all(part, SBlock)[0]
-    regions = (*block.reads, *block.writes)
-    return [each.source for each in regions if str(each.source.scope()) == "local"]
+    first, last = (
+        [it.source for it in get_regions(find_all(part, SBlock)[0]) if it.source.scope() == "local"]
+        for part in (parts[0], parts[-1])
+    )
+    require_independent(first, last, name)
 
 
 WAIT = "wgmma_wait_group"
@@ -170,9 +167,9 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
         *at(ahead, [wait, *turns.begin, _drop_wait(first)]),
         _drop_wait(last),
         *turns.end,
-        _wait_for_groups(1),
+        wait_for_groups(1),
         *at(ahead, between[:kept]),
-        _wait_for_groups(0),
+        wait_for_groups(0),
         *done(step),
         *at(ahead, between[kept:]),
     ]
@@ -194,7 +191,7 @@ def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[A
         pipeline.wait_for_tile(),
         _drop_wait(first),
         *turns.end,
-        _wait_for_groups(0),
+        wait_for_groups(0),
         *between,
         *turns.begin,
         last,
@@ -229,10 +226,6 @@ def _is_wait(statement: Any) -> bool:
     return get_op_name(statement.value).endswith(WAIT)
 
 
-def _wait_for_groups(in_flight: int) -> Evaluate:
-    return Evaluate(T.ptx.wgmma.wait_group.sync.aligned(in_flight))
-
-
 def find_registers(statement: Any) -> list[Any]:
     """The buffers in registers whose elements a statement loads or stores."""
     return [buffer for buffer, _ in get_elements(statement) if str(buffer.scope()) == "local"]
@@ -241,8 +234,6 @@ def find_registers(statement: Any) -> list[Any]:
 WARPGROUP = 4 * WARP
 FIRST = 1
 """The number of the first warpgroup's barrier."""
-BOTH = 2 * WARPGROUP
-"""Threads that complete a barrier: those that wait, and those that let them go on."""
 
 
 class PingPong(NamedTuple):
@@ -265,23 +256,14 @@ def take_turns(pipeline: Pipeline) -> PingPong:
         return PingPong([], [], [], [])
     number, analyzer = number_threads(pipeline.threads)
     number, first = analyzer.simplify(FloorDiv(number, WARPGROUP)), IntImm("int32", 0)
+
+    def at_barrier(instruction: Any, group: Any) -> Evaluate:  # a warpgroup's, completed by two
+        return Evaluate(instruction((group + FIRST).astype("uint32"), T.uint32(2 * WARPGROUP)))
+
+    wait, arrive = T.ptx.bar.sync, T.ptx.bar.arrive
     return PingPong(
-        [IfThenElse(number.equal(groups - 1), arrive_at(first), None)],
-        [wait_at(number)],
-        [arrive_at(FloorMod(number + 1, groups))],
-        [IfThenElse(number.equal(0), wait_at(first), None)],
+        [IfThenElse(number.equal(groups - 1), at_barrier(arrive, first), None)],
+        [at_barrier(wait, number)],
+        [at_barrier(arrive, FloorMod(number + 1, groups))],
+        [IfThenElse(number.equal(0), at_barrier(wait, first), None)],
     )
-
-
-def wait_at(group: Any) -> Evaluate:
-    """Wait at a warpgroup's barrier, until another one has arrived there."""
-    return Evaluate(T.ptx.bar.sync(_name(group), T.uint32(BOTH)))
-
-
-def arrive_at(group: Any) -> Evaluate:
-    """Let the warpgroup go on that waits at its barrier."""
-    return Evaluate(T.ptx.bar.arrive(_name(group), T.uint32(BOTH)))
-
-
-def _name(group: Any) -> Any:
-    return (group + FIRST).astype("uint32")

@@ -40,9 +40,8 @@ from tvm_ffi import structural_map
 
 from ..annotations import TMA_IN_FLIGHT, computes_first
 from ..binding import bind_loop
-from ..caching import can_inline_producers, fetch_by_threads, place_copy_at
+from ..caching import fetch_by_threads, place_copy_at
 from ..gpu_limits import WARP
-from ..inlining import inline_producers
 from ..loops import Tail, require_factors
 from ..queries import get_extent, get_outer_loops, get_own_loops, get_realize, get_sblock_name
 from ..rewriting import cover_all, open_loops, replace_blocks
@@ -296,9 +295,9 @@ def stage_swizzled_at(
     guarded: tiles that begin where their swizzle repeats
     """
     row, is_transposed = _find_row(sch, block, operand)
-    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first)
-    if can_inline_producers(sch, copy):
-        inline_producers(sch, copy)
+    copy = place_copy_at(
+        sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first, inlines=True
+    )
     target = sch.get(copy).writes[0].source
     bits = target.dtype.bits
     row_bytes = row * bits // 8

@@ -34,6 +34,7 @@ from ..tensor_cores.fragments import (
     ROW_BYTES,
     SCOPE,
     Element,
+    FragmentPlace,
     all_of,
     describe_fill,
     describe_product,
@@ -63,13 +64,6 @@ NARROW_COLUMNS = (*range(8, 33, 8), *range(48, 225, 16))
 """Those that an instruction of 8-bit integers takes, as its syntax has them."""
 
 
-class PlaceInAccumulator(NamedTuple):
-    """Where a sum lies: the thread of the warpgroup, and the place among its elements."""
-
-    thread: Any
-    element: Any
-
-
 class TilePlace(NamedTuple):
     """Where an element of a tile lies in shared memory.
 
@@ -94,14 +88,14 @@ class Strides(NamedTuple):
     stride: Any
 
 
-def place_in_accumulator(row: Any, column: Any) -> PlaceInAccumulator:
+def place_in_accumulator(row: Any, column: Any) -> FragmentPlace:
     """The place of a sum of a tile of 64 rows; numbers or expressions of TIR.
 
     Each warp has 16 rows, and of these thread ``4 * g + q`` has the rows ``g`` and ``g + 8`` and
     of each 8 columns the two from ``2 * q`` on: the layout of mma.sync, for any number of columns.
     """
     thread = row // 16 * 32 + row % 8 * 4 + column % 8 // 2
-    return PlaceInAccumulator(thread, column // 8 * 4 + row % 16 // 8 * 2 + column % 2)
+    return FragmentPlace(thread, column // 8 * 4 + row % 16 // 8 * 2 + column % 2)
 
 
 def get_accumulated(thread: Any, element: Any) -> Element:

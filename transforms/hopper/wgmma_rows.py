@@ -63,63 +63,41 @@ ACC = "float32"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowsProduct:
-    """The product of a warp's 16 rows by a tile of shared memory.
+class RowsProduct(WgmmaTile):
+    """The product of a warp's 16 rows by a tile of shared memory: of a tile that four warps share.
 
     Attributes
     ----------
-    dtype : of the operands, of 16 bits; sums are float32
-    columns, depth : of the sums, and the steps of k
-    transpose_b : whether B lies as (columns, k)
-    swizzle_a : bytes of a row of A's tile in shared memory; None where A is in registers
-    swizzle_b : the same of B's
+    in_registers : whether A is, as fragments; it has no swizzle then
     begins : whether sums begin with zeros, and not with what is in the registers
     warps : of a thread block, on threadIdx.z
     """
 
-    dtype: str
-    columns: int
-    depth: int
-    transpose_b: bool
-    swizzle_a: int | None
-    swizzle_b: int
+    acc: str = ACC
+    rows: int = ROWS
+    in_registers: bool
     begins: bool
     warps: int
 
     @property
-    def tile(self) -> WgmmaTile:
-        """The tile that four warps multiply together."""
-        return WgmmaTile(
-            dtype=self.dtype,
-            acc=ACC,
-            rows=ROWS,
-            columns=self.columns,
-            depth=self.depth,
-            transpose_b=self.transpose_b,
-            swizzles=(self.swizzle_a or CHUNK_BYTES, self.swizzle_b),
-        )
-
-    @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Of a warp's A, of B, and of a warp's sums."""
-        b = self.tile.get_shape(1)
-        sums = (self.columns // SIDE, WARP, SHARE)
-        if self.swizzle_a is None:
+        b, sums = self.get_shape(1), (self.columns // SIDE, WARP, SHARE)
+        if self.in_registers:
             return (self.depth // SIDE, WARP, SHARE), b, sums
-        a = get_tile_shape(SIDE, self.depth, bits=SIDE, swizzle=self.swizzle_a)
-        return a, b, sums
+        return get_tile_shape(SIDE, self.depth, bits=SIDE, swizzle=self.swizzles[0]), b, sums
 
     def place(self, row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
         """Where the elements of A and of B and the sum lie."""
-        in_registers = self.swizzle_a is None
-        a = place_in_row(row, k) if in_registers else self.tile.place_operand(0, row, k)
-        return a, self.tile.place_operand(1, k, column), place_in_row(row, column)
+        a = place_in_row(row, k) if self.in_registers else self.place_operand(0, row, k)
+        return a, self.place_operand(1, k, column), place_in_row(row, column)
 
     @property
     def name(self) -> str:
         """What tells it from others, for the name of its intrinsic."""
-        a = "registers" if self.swizzle_a is None else f"swizzled_{self.swizzle_a}"
-        b = f"{'columns_k' if self.transpose_b else 'k_columns'}_swizzled_{self.swizzle_b}"
+        swizzle_a, swizzle_b = self.swizzles
+        a = "registers" if self.in_registers else f"swizzled_{swizzle_a}"
+        b = f"{'columns_k' if self.transpose_b else 'k_columns'}_swizzled_{swizzle_b}"
         begins = "_from_zeros" if self.begins else ""
         sizes = f"{self.columns}x{self.depth}_of_{self.warps}_warps"
         return f"tirstep_wgmma_rows_{self.dtype}_{sizes}_{a}_{b}{begins}"
@@ -135,7 +113,7 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
 
     Raises `TransformError` for types and tiles that wgmma does not multiply so.
     """
-    who, tile = "get_rows_intrinsic", product.tile
+    who, (swizzle_a, swizzle_b) = "get_rows_intrinsic", product.swizzles
     if product.dtype not in TYPES:
         raise TransformError(
             who, f"{product.dtype} is no type of 16 bits that wgmma multiplies", "use float16"
@@ -149,9 +127,9 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
             raise TransformError(
                 who, f"a tile of {size} {what} has no whole fragments", f"use a multiple of {SIDE}"
             )
-    rows = [(product.depth if product.transpose_b else product.columns, product.swizzle_b)]
-    if product.swizzle_a is not None:
-        rows.append((product.depth, product.swizzle_a))
+    rows = [(product.depth if product.transpose_b else product.columns, swizzle_b)]
+    if not product.in_registers:
+        rows.append((product.depth, swizzle_a))
     for length, swizzle in rows:
         if length * SIDE // 8 % swizzle:
             raise TransformError(
@@ -159,20 +137,20 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
                 f"rows of {length * SIDE // 8} bytes are no multiple of a swizzle of {swizzle}",
                 "use a narrower swizzle",
             )
-    if not tile.each or tile.each % SIDE:
+    if not product.each or product.each % SIDE:
         raise TransformError(
             who,
             f"no instruction has whole fragments of columns that divide {product.columns} and that "
-            f"a swizzle of {product.swizzle_b} bytes divides",
+            f"a swizzle of {swizzle_b} bytes divides",
             f"use a multiple of {SIDE}, or a narrower swizzle of B",
         )
     return register_intrinsic(product.name, lambda: _multiply(product))
 
 
 def _multiply(product: RowsProduct) -> tuple[Any, Any]:
-    tile, shapes, dtype = product.tile, product.shapes, product.dtype
-    (shape_a, shape_b, shape_c), begins = shapes, product.begins
-    across, steps, in_shared = tile.blocks[1], tile.depth // tile.step, bool(product.swizzle_a)
+    shapes, dtype, begins = product.shapes, product.dtype, product.begins
+    (shape_a, shape_b, shape_c), in_shared = shapes, not product.in_registers
+    across, steps = product.blocks[1], product.depth // product.step
     fragments: dict[str, Any] = {"offset_factor": SHARE, "scope": "local"}
 
     def add(total: Any, a: Any, b: Any) -> Any:
@@ -203,15 +181,15 @@ def _multiply(product: RowsProduct) -> tuple[Any, Any]:
         """The operand A of a step of k: the four registers of it, pairs of neighbours in the order
         of fragments, or the descriptor of a warpgroup's rows, of that of a warp's own rows.
         """
-        if product.swizzle_a is None:
+        if product.in_registers:
             pairs = [Ramp(2 * register, 1, 2) for register in range(SHARE // 2)]
             return [T.reinterpret("uint32", BufferLoad(buffer, [step, 0, it])) for it in pairs]
-        own = warp % WARPS * (SIDE * product.swizzle_a // CHUNK_BYTES)
-        return [find_operand(tile, 0, first - tvm.tirx.Cast("uint64", own), slab, step, 0)]
+        own = warp % WARPS * (SIDE * product.swizzles[0] // CHUNK_BYTES)
+        return [find_operand(product, 0, first - tvm.tirx.Cast("uint64", own), slab, step, 0)]
 
     def list_sums(sums: Any, block: Any) -> list[Any]:  # of an instruction's block of columns
-        first = block * (tile.share // SHARE)
-        return [sums[first + at // SHARE, 0, at % SHARE] for at in range(tile.share)]
+        first = block * (product.share // SHARE)
+        return [sums[first + at // SHARE, 0, at % SHARE] for at in range(product.share)]
 
     # The instructions are in a block: TVM takes its statements for as many of a pipeline.
     @T.prim_func(s_tir=True)
@@ -234,8 +212,8 @@ def _multiply(product: RowsProduct) -> tuple[Any, Any]:
                             T.ptx.fence.proxy.async_.shared__cta()
                             T.evaluate(T.tvm_storage_sync(SCOPE))
                             if in_shared:
-                                T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
-                            T.evaluate(emit_descriptor(tile, 1, T.address_of(of_b), B, t))
+                                T.evaluate(emit_descriptor(product, 0, T.address_of(d[0]), A, s))
+                            T.evaluate(emit_descriptor(product, 1, T.address_of(of_b), B, t))
                             if begins:
                                 for at in T.unroll(shape_c[0]):
                                     for element in T.unroll(SHARE):
@@ -244,10 +222,10 @@ def _multiply(product: RowsProduct) -> tuple[Any, Any]:
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):
                                     a = T.meta_var(find_a(A, d[0], warp, s, step))
-                                    b = T.meta_var(find_operand(tile, 1, of_b, t, step, j))
+                                    b = T.meta_var(find_operand(product, 1, of_b, t, step, j))
                                     adds = T.meta_var(step > 0 if begins else True)
                                     own = T.meta_var(list_sums(C, j))
-                                    T.evaluate(emit_instruction(tile, own, a, b, adds))
+                                    T.evaluate(emit_instruction(product, own, a, b, adds))
                             T.ptx.wgmma.commit_group.sync.aligned()
                             T.ptx.wgmma.wait_group.sync.aligned(0)
 
@@ -336,7 +314,7 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
     if in_registers:
         _require_fragments(name, a, str(b.dtype))
     advice = "stage it with stage_swizzled_at"
-    swizzle_a = None if in_registers else read_swizzle(name, a, advice)
+    swizzle_a = CHUNK_BYTES if in_registers else read_swizzle(name, a, advice)
     swizzle_b = read_swizzle(name, b, advice)
     # The warps of a thread block, each on one place of threadIdx.z.
     loops = find_all(get_enclosing_kernel(sch, block), For)
@@ -353,8 +331,8 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
         columns=columns,
         depth=depth,
         transpose_b=is_along_k(node, -1),
-        swizzle_a=swizzle_a,
-        swizzle_b=swizzle_b,
+        swizzles=(swizzle_a, swizzle_b),
+        in_registers=in_registers,
         begins=node.init is not None,
         warps=by_axis.get("threadIdx.z", 1),
     )

@@ -6,7 +6,8 @@ times as large, ``(k % 2) * n + i`` and ``((k + 1) % 2) * n + j``, and one of th
 the loop is for nothing. The pass proves that the slots differ, and drops that one.
 
 `Uses` has the loads and stores of a lowered function, with the loops, threads and guards around
-each; which slot an access touches is read off its indices (`find_slot`).
+each; which slot an access touches is read off its indices (`find_slot`). `PointInOwnTypes` lets
+pointers into shared memory keep their types where memory changed hands.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import tvm_ffi
 from tvm.ir import Call, Op, PointerType, Range, TensorLoad
+from tvm.script import tirx as T
 from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import (
     AllocBuffer,
@@ -24,6 +26,7 @@ from tvm.tirx import (
     AttrStmt,
     Bind,
     Break,
+    BufferLoad,
     BufferStore,
     CallEffectKind,
     Continue,
@@ -38,6 +41,7 @@ from tvm.tirx import (
     Return,
     SeqStmt,
     Var,
+    decl_buffer,
     stmt_seq,
 )
 from tvm.tirx.analysis import undefined_vars
@@ -464,3 +468,49 @@ def is_transparent(statement: Any) -> bool:
         if int(call.op.get_attr("TCallEffectKind")) not in HARMLESS:
             return False
     return True
+
+
+@prim_func_pass(opt_level=0, name="tirstep.PointInOwnTypes")
+def PointInOwnTypes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
+    """Point into memory of another type by an element of a buffer of the pointer's own type.
+
+    TVM's StorageRewrite gives a buffer the memory of another one that is used no more, whatever its
+    type, and TVM then lowers no access pointer that has the type of the first. It runs behind the
+    passes that put barriers in, which ask what a pointer is for.
+
+    rewrite: ``call(pointer of bfloat16 to A[n])`` of A in int8 ->
+        ``A_as_bfloat16 = bfloat16 buffer at A; call(address of A_as_bfloat16[n])``
+    """
+    allocated = [node.buffer for node in find_all(function.body, AllocBuffer)]
+    shared = [buffer for buffer in allocated if str(buffer.scope()) in SHARED]
+
+    def rewrite(statement: Any) -> Any:
+        declared: list[Any] = []
+
+        def point(call: Any) -> Any:
+            if get_op_name(call) != "tirx.tvm_access_ptr":
+                return call
+            at = call.args[1]  # a buffer, or its data
+            owners = (
+                it for it in shared if at.same_as(it) or tvm_ffi.structural_equal(at, it.data)
+            )
+            owner = next(owners, None)
+            dtype = str(call.args[0].ty.dtype)
+            if owner is None or str(owner.dtype) == dtype:
+                return call
+            bits = (constant(owner.shape[0]) or 1) * owner.dtype.bits
+            alias = decl_buffer(
+                (bits // call.args[0].ty.dtype.bits,),
+                dtype,
+                f"{owner.name}_as_{dtype}",
+                data=owner.data,
+                scope=str(owner.scope()),
+            )
+            declared.append(DeclBuffer(alias, data=owner.data))
+            return T.address_of(BufferLoad(alias, [call.args[2]]))
+
+        made = structural_map(statement, (Call, point))
+        return SeqStmt([*declared, made]) if declared else statement
+
+    body = structural_map(function.body, (Evaluate, rewrite))
+    return function if body.same_as(function.body) else function.with_body(body)

@@ -13,7 +13,7 @@ copies it lets ``2 * (stages - 2)`` groups be in flight, where ``stages - 2`` is
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import tvm
 from tvm.s_tir.transform import LowerAsyncDMA as LowerInTvm
@@ -60,14 +60,6 @@ def LowerAsyncDMA(  # noqa: N802 - a pass is named like TVM's
 WAIT, COMMIT = "async_wait_inflight_count", "async_commit_queue_scope"
 
 
-class _Wait(NamedTuple):
-    """A wait, what it leaves in flight, and the groups committed between it and the next one."""
-
-    node: Any
-    in_flight: int
-    commits: int
-
-
 @prim_func_pass(opt_level=0, name="tirstep.CorrectAsyncWaits")
 def CorrectAsyncWaits(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Lower the number of copies in flight at a wait to that of the next wait, one group later.
@@ -83,23 +75,21 @@ def CorrectAsyncWaits(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
         ``for k: (wait 2; compute(k); copy(k + 3)); wait 2; compute(...)``
     """
     right: list[tuple[Any, int]] = []
-    following: int | None = None
+    following: int | None = None  # what the next wait leaves in flight
+    commits = 0  # groups until then
     analyzer = bind_ranges(find_all(function.body, For))
-    # The waits of a function in their order, those of a loop once.
-    found: list[_Wait] = []
-    for each in find_all(function.body, AttrStmt):  # each before those within it
-        if each.attr_key == WAIT:
-            found.append(_Wait(each, _find_least(each.value, analyzer), 0))
-        elif each.attr_key == COMMIT and found:
-            found[-1] = found[-1]._replace(commits=found[-1].commits + 1)
-    for wait in reversed(found):
-        count = wait.in_flight
-        if constant(wait.node.value) is None:
-            right.append((wait.node, count))
-        if following is not None and wait.commits == 1 and count > following:
-            count = following
-            right.append((wait.node, count))
-        following = count
+    # The waits of a function from the last one on, those of a loop once.
+    for node in reversed(find_all(function.body, AttrStmt)):  # each before those within it
+        if node.attr_key == COMMIT:
+            commits += 1
+        elif node.attr_key == WAIT:
+            count = _find_least(node.value, analyzer)
+            if constant(node.value) is None:
+                right.append((node, count))
+            if following is not None and commits == 1 and count > following:
+                count = following
+                right.append((node, count))
+            following, commits = count, 0
 
     def rewrite(node: Any) -> Any:
         counts = [count for wait, count in right if wait.same_as(node)]

@@ -40,7 +40,8 @@ ROW_BYTES = 32
 
 
 class FragmentPlace(NamedTuple):
-    """Where an element of a tile lies: its lane, and its place among the elements of that lane."""
+    """Where an element of a tile lies: its lane, or the thread of its warpgroup, and its place
+    among the elements of that."""
 
     lane: Any
     element: Any

@@ -17,10 +17,9 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..annotations import SWIZZLE
 from ..binding import bind_loop
-from ..caching import can_inline_producers, fetch_by_threads, place_copy_at
+from ..caching import fetch_by_threads, place_copy_at
 from ..coverage import require_computed
 from ..gpu_limits import MAX_THREADS, WARP
-from ..inlining import inline_producers
 from ..layout import lay_in_panels, pad_shared_rows
 from ..loops import Tail, require_factors, require_serial
 from ..placement import require_around, require_outside_reductions
@@ -218,9 +217,9 @@ def stage_fragments_at(
         rows of a multiple of 64 bytes, and vectors of 16 bytes at most
     guarded: indices that TVM lowers as they stand, and a barrier where threads share elements
     """
-    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first)
-    if can_inline_producers(sch, copy):
-        inline_producers(sch, copy)
+    copy = place_copy_at(
+        sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first, inlines=True
+    )
     if layout == "padded":
         size = sch.get(copy).writes[0].source.dtype.itemsize
         pad_shared_rows(sch, copy, elements=_CHUNK_BYTES // size)
