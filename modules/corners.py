@@ -86,76 +86,81 @@ def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], l
     Each kind has a row at least, and as many as there are where the input has more rows than there
     are kinds. The other inputs are random floats, or what the kernel has `beside` corner cases.
     """
-    kinds = problem.kernel.meaning.corners
-    drawn = []
-    for first in range(0, len(kinds), _count_rows(problem)):
+    kinds, drawn = problem.kernel.meaning.corners, []
+    *rows, _ = problem.inputs[0].shape
+    height = math.prod(rows) if _has_rows(problem) else next(iter(rows), 1)
+    for first in range(0, len(kinds), height):
         rng = np.random.default_rng([seed, first])
         constants = {**problem.shape, **problem.options}
         inputs = list(problem.kernel.ask("beside", *problem.float_inputs(seed), **constants))
-        count = min(len(kinds) - first, _count_rows(problem))
-        chosen = kinds[first : first + count]
-        facts, rows = _facts(problem), inputs[0].reshape(_count_rows(problem), -1)
-        for index, row in enumerate(rows):
-            slot = _make_slot(problem, row, rng)
-            rows[index] = _store(chosen[index % count].draw(slot), facts)
+        chosen, slots = kinds[first : first + height], inputs[0].reshape(height, -1)
+        for index, row in enumerate(slots):
+            slots[index] = _draw(problem, chosen[index % len(chosen)], row, rng)
         drawn.append((tuple(kind.name for kind in chosen), inputs))
     return drawn
 
 
 def plant_corners(problem: "Problem", inputs: Sequence[Array], seed: int) -> list[list[Array]]:
     """Random floats of a kernel that sums products, with corner cases in them, as one or more
-    inputs, so that none is without a place because rows are few (`_find_places`).
+    inputs, so that none is without a place because rows are few.
 
     What makes an output no number, or overflows, is left out.
     """
-    rng = np.random.default_rng([seed, 1])
-    kinds = list(problem.kernel.meaning.corners if _facts(problem).is_float else OF_INTEGERS)
-    drawn = []
-    for places in _find_places(problem, kinds):
+    rng, facts = np.random.default_rng([seed, 1]), dtype_facts(problem.inputs[0].dtype)
+    kinds, drawn = list(problem.kernel.meaning.corners if facts.is_float else OF_INTEGERS), []
+    # The rows of the first input that corner cases may take, for each input that is drawn. Of a
+    # matrix at most every second row, the last ones first, in as many inputs as it takes for every
+    # kind to have one. Of an only row nothing else would be left: it is none in the first input.
+    # Signals and images have one kind at a time, since a row is much of them, and at most another
+    # in the first row.
+    rows, shape = math.prod(problem.inputs[0].shape[:-1]), problem.inputs[0].shape
+    places: list[list[slice]] = [[]]
+    if not _has_rows(problem):
+        for kind in kinds:
+            if not kind.is_of_first and places[-1]:
+                places.append([])
+            places[-1].append(np.s_[:1] if kind.is_of_first else np.s_[:])
+    elif rows == 1:
+        places += [[np.s_[:]]] * len(kinds)
+    else:
+        alone = [np.s_[row : row + 1] for row in range(rows - 1, rows - 1 - rows // 2, -1)]
+        places = [alone] * max(-(-len(kinds) // len(alone)), 1)
+    is_flat = len(shape) > 2 and not _has_rows(problem)
+    length = math.prod(shape[-2:]) if is_flat else shape[-1]  # of images whole ones
+    for free in places:
         planted = [array.copy() for array in inputs]
-        for place, kind in zip(places, kinds, strict=False):
-            _plant(problem, planted, place, kind, rng)
-        kinds = kinds[len(places) :]
+        for place, kind in zip(free, kinds, strict=False):
+            before = planted[0].copy()
+            for row in planted[0].reshape(-1, length)[place]:
+                row[:] = _draw(problem, kind, row, rng)
+            if not facts.is_float:
+                is_right = problem.measure_sums(planted).overflow <= 1
+            else:
+                is_finite = bool(np.isfinite(planted[0].astype(np.float64)).all())
+                is_right = is_finite or not bool(np.isnan(problem.reference(planted)[0]).any())
+            if not is_right:
+                planted[0] = before
+        kinds = kinds[len(free) :]
         drawn.append(planted)
-    return drawn + _draw_far(problem, inputs)
-
-
-def _draw_far(problem: "Problem", inputs: Sequence[Array]) -> list[list[Array]]:
-    """The other inputs than the first, beyond the range of float16, of types that have no more bits
-    than that: what passes through it shows by nothing else. One list of inputs, or none.
-    """
+    # The other inputs than the first, beyond the range of float16, of types that have no more bits
+    # than that: what passes through it shows by nothing else.
     half = dtype_facts("float16")
     types = [dtype_facts(tensor.dtype) for tensor in problem.inputs]
     are_far = [
-        place > 0 and facts.mantissa_bits <= half.mantissa_bits and facts.largest > half.largest
-        for place, facts in enumerate(types)
+        place > 0
+        and each.is_float
+        and each.mantissa_bits <= half.mantissa_bits
+        and each.largest > half.largest
+        for place, each in enumerate(types)
     ]
-    are_far = [is_far and facts.is_float for is_far, facts in zip(are_far, types, strict=True)]
-    if not any(are_far) or _find_most(problem) < FAR:
-        return []
-    return [
-        [
-            (array.astype(np.float64) * FAR).astype(array.dtype) if is_far else array
-            for array, is_far in zip(inputs, are_far, strict=True)
-        ]
-    ]
-
-
-def _plant(
-    problem: "Problem", planted: list[Array], place: Any, kind: Corner, rng: np.random.Generator
-) -> None:
-    """Put a corner case into the rows of a place, or leave them where an output would be none."""
-    facts, before = _facts(problem), planted[0].copy()
-    for row in _as_rows(problem, planted[0])[place]:
-        row[:] = _store(kind.draw(_make_slot(problem, row, rng)), facts)
-    if not facts.is_float:
-        is_right = problem.measure_sums(planted).overflow <= 1
-    elif np.isfinite(planted[0].astype(np.float64)).all():
-        is_right = True
-    else:
-        is_right = not np.isnan(problem.reference(planted)[0]).any()
-    if not is_right:
-        planted[0] = before
+    if any(are_far) and _find_most(problem) >= FAR:
+        drawn.append(
+            [
+                (array.astype(np.float64) * FAR).astype(array.dtype) if is_far else array
+                for array, is_far in zip(inputs, are_far, strict=True)
+            ]
+        )
+    return drawn
 
 
 def draw_bits(problem: "Problem", seed: int) -> list[Array]:
@@ -181,52 +186,9 @@ def draw_bits(problem: "Problem", seed: int) -> list[Array]:
     return inputs
 
 
-def _find_places(problem: "Problem", kinds: Sequence[Corner]) -> list[list[slice]]:
-    """The rows of the first input that corner cases may take, for each input that is drawn.
-
-    Of a matrix at most every second row, the last ones first, in as many inputs as it takes for
-    every kind to have one. Of an only row nothing else would be left: it is none in the first
-    input. Signals and images have one kind at a time, since a row is much of them, and at most
-    another in the first row.
-    """
-    if not _has_rows(problem):
-        places: list[list[slice]] = [[]]
-        for kind in kinds:
-            if not kind.is_of_first and places[-1]:
-                places.append([])
-            places[-1].append(np.s_[:1] if kind.is_of_first else np.s_[:])
-        return places
-    rows = math.prod(problem.inputs[0].shape[:-1])
-    if rows == 1:
-        return [[], *([[np.s_[:]]] * len(kinds))]
-    alone = [np.s_[row : row + 1] for row in range(rows - 1, rows - 1 - rows // 2, -1)]
-    return [alone] * max(-(-len(kinds) // len(alone)), 1)
-
-
 def _has_rows(problem: "Problem") -> bool:
     """Whether the first input is a matrix, or several, whose rows are summed one by one."""
     return len(problem.inputs[0].shape) == 2 or problem.kernel.meaning.has_matrices
-
-
-def _as_rows(problem: "Problem", array: Array) -> Array:
-    """Rows of matrices, whole signals, images: a view."""
-    if array.ndim > 2 and not _has_rows(problem):
-        return array.reshape(-1, array.shape[-2] * array.shape[-1])
-    return array.reshape(-1, array.shape[-1])
-
-
-def _count_rows(problem: "Problem") -> int:
-    *rows, _ = problem.inputs[0].shape
-    return math.prod(rows) if _has_rows(problem) else next(iter(rows), 1)
-
-
-def _make_slot(problem: "Problem", row: Array, rng: np.random.Generator) -> CornerSlot:
-    summed_in = dtype_facts(problem.accumulator)
-    return CornerSlot(row.astype(np.float64), _facts(problem), summed_in, _find_most(problem), rng)
-
-
-def _facts(problem: "Problem") -> DType:
-    return dtype_facts(problem.inputs[0].dtype)
 
 
 def _find_most(problem: "Problem") -> float:
@@ -236,8 +198,13 @@ def _find_most(problem: "Problem") -> float:
     return largest / (2 * (problem.terms + 1))
 
 
-def _store(values: Array, facts: DType) -> Array:
-    """As the type has them; what is beyond its range, infinities apart, as its largest number."""
+def _draw(problem: "Problem", kind: Corner, row: Array, rng: np.random.Generator) -> Array:
+    """A row of a kind, as the type has it; what is beyond its range, infinities apart, as its
+    largest number.
+    """
+    facts, summed_in = (dtype_facts(it) for it in (problem.inputs[0].dtype, problem.accumulator))
+    slot = CornerSlot(row.astype(np.float64), facts, summed_in, _find_most(problem), rng)
+    values = kind.draw(slot)
     finite = np.clip(values, facts.smallest, facts.largest)
     return np.where(np.isinf(values), values, finite).astype(facts.numpy)
 

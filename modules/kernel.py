@@ -47,15 +47,10 @@ from tirstep.modules.corners import Corner
 from tirstep.modules.dtypes import dtype_facts, get_storage
 from tirstep.modules.error_bounds import bound_computing, bound_storing, round_end
 from tirstep.modules.inputs import Array, InputMaker, Measured, arrange
-from tirstep.modules.validation import (
-    KernelError,
-    check_elements,
-    check_symbolic,
-    needs_long_indices,
-    take_options,
-    take_sizes,
-)
+from tirstep.modules.validation import KernelError, check_symbolic, list_names, nearest
 
+MOST_ELEMENTS = 2**31
+"""Of a tensor: TVM computes indices in int32."""
 _T = TypeVar("_T")
 """An array, or what stands for one on a device."""
 
@@ -156,23 +151,73 @@ class Kernel:
         `symbolic` names the sizes that the module leaves open: it takes them from its arguments,
         as int64, and the given ones are those of the problem's inputs alone.
         """
-        check_symbolic(self.name, self.size_names, symbolic)
-        taken = take_sizes(self.name, self.size_names, sizes, options)
-        rules = self.meaning
-        chosen = take_options(
-            self.name,
-            self.options,
-            rules.accumulators,
-            rules.choices,
-            given=options,
-            storage_of=get_storage,
-        )
-        if sentence := self.ask("refuse", **taken, **chosen):
-            raise KernelError(f"{self.name}: {sentence}")
-        elements = self.count("elements", **taken, **chosen)
-        if not rules.may_be_large:
-            check_elements(self.name, taken, elements)
-        return Problem(self, MappingProxyType(taken), MappingProxyType(chosen), tuple(symbolic))
+        names, rules = self.size_names, self.meaning
+        check_symbolic(self.name, names, symbolic)
+
+        def refuse(reason: str) -> KernelError:
+            return KernelError(f"{self.name}: {reason}")
+
+        if len(sizes) > len(names):
+            raise refuse(
+                f"got {len(sizes)} sizes for {list_names(names)}; "
+                f"leave out the last {len(sizes) - len(names)}"
+            )
+        given = dict(zip(names, sizes, strict=False))
+        for name in names:
+            if name in given and name in options:
+                raise refuse(f"size {name} is given twice; give it by place or by name")
+            if name not in given and name not in options:
+                raise refuse(f"size {name} is missing; give {list_names(names)}")
+            size = given.setdefault(name, options.pop(name, None))
+            # bool is an int to Python; a size it is not.
+            if not isinstance(size, int) or isinstance(size, bool):
+                raise refuse(f"size {name}={size!r} is of type {type(size).__name__}; give an int")
+            if size < 1:
+                raise refuse(f"size {name}={size} is below 1; give 1 or more")
+        shape = {name: given[name] for name in names}
+        for name in options:
+            if name not in self.options:
+                raise refuse(f"there is no option {name!r}; {nearest(name, self.options)}")
+        chosen: dict[str, Any] = {**self.options, **options}
+
+        def check(name: str, allowed: Sequence[object], about: str = "") -> None:
+            # By type too: True equals 1, yet is no width.
+            value = chosen[name]
+            if any(type(value) is type(choice) and value == choice for choice in allowed):
+                return
+            advice = f"choose {list_names([repr(choice) for choice in allowed], 'or')}"
+            if isinstance(allowed, range):
+                advice = f"give an int from {allowed[0]} to {allowed[-1]}"
+            raise refuse(f"{name}={value!r} is not possible{about}; {advice}")
+
+        for name, allowed in rules.choices.items():
+            check(name, allowed)
+        if "dtype" in chosen:
+            check("dtype", list(rules.accumulators))
+            dtype, sums = chosen["dtype"], rules.accumulators[chosen["dtype"]]
+            # By default acc is the first accumulator of dtype, and out acc, as it lies in memory.
+            if "acc" in chosen:
+                chosen["acc"] = sums[0] if chosen["acc"] is None else chosen["acc"]
+                check("acc", sums, f" with dtype={dtype!r}")
+            if "out" in chosen:
+                acc, own, outs = chosen["acc"], get_storage(dtype), [get_storage(chosen["acc"])]
+                # Back into int8 a sum would wrap round: that takes a scale, and is another kernel.
+                if own not in outs and not own.startswith("int"):
+                    outs.append(own)
+                    # float8 has few results of a sum; networks go on in a half type.
+                    outs += ("bfloat16", "float16") if own.startswith("float8") else ()
+                chosen["out"] = outs[0] if chosen["out"] is None else chosen["out"]
+                check("out", outs, f" with dtype={dtype!r} and acc={acc!r}")
+        if sentence := self.ask("refuse", **shape, **chosen):
+            raise refuse(sentence)
+        elements = self.count("elements", **shape, **chosen)
+        if elements >= MOST_ELEMENTS and not rules.may_be_large:
+            listed = ", ".join(f"{name}={size}" for name, size in shape.items())
+            raise refuse(
+                f"{listed} make a tensor of {elements} elements, and indices of 32 bits end "
+                f"at {MOST_ELEMENTS - 1}; choose smaller sizes"
+            )
+        return Problem(self, MappingProxyType(shape), MappingProxyType(chosen), tuple(symbolic))
 
     def ask(self, rule: str, *arrays: Array, **constants: Any) -> Any:
         """What a function of the meaning says, by its name; raises `KernelError` for one that does
@@ -381,7 +426,7 @@ class Problem(AnyProblem):
     def is_large(self) -> bool:
         """Whether a tensor has more elements than indices of 32 bits reach."""
         counted = self.kernel.count("elements", **self.shape, **self.options)
-        return self.kernel.meaning.may_be_large and needs_long_indices(counted)
+        return self.kernel.meaning.may_be_large and counted >= MOST_ELEMENTS
 
     @functools.cached_property
     def module(self) -> tvm.IRModule:
