@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tirstep.transforms.recipes import Step
-from tirstep.transforms.recipes.expected_facts import Expectation, SourcePattern
+from tirstep.transforms.recipes.recipe import Expectation, SourcePattern
 
 from .compile.compiling import TARGET
 from .facts import Facts, compile_facts, get_facts

@@ -16,7 +16,7 @@ from tirstep.lowering_checks.expectations import (
 )
 from tirstep.lowering_checks.facts import compiled, cuda_compilers
 from tirstep.transforms.recipes import RECIPES, find_recipe
-from tirstep.transforms.recipes.expected_facts import (
+from tirstep.transforms.recipes.recipe import (
     Expect,
     SourcePattern,
     parse_expectation,

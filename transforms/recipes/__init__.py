@@ -21,7 +21,6 @@ from . import (
     matmul_tutorials,
     products,
     row_ladders,
-    transpose,
 )
 from .recipe import Example as Example
 from .recipe import Recipe as Recipe
@@ -35,7 +34,6 @@ LADDERS: Mapping[str, Ladder] = MappingProxyType(
         ladder.name: ladder
         for ladder in (
             *element_ladders.LADDERS,
-            transpose.LADDER,
             *row_ladders.LADDERS,
             conv1d.WINDOW_SUM_TUTORIAL,
             *matmul_tutorials.LADDERS,

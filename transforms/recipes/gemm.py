@@ -25,7 +25,7 @@ from ..inlining import inline_producers
 from ..layout import pad_longer_rows, transpose_tile
 from ..loops import suggest_unrolling
 from ..pass_options import set_pipeline
-from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
+from ..pipelining import prefetch_asynchronously, prefetch_through_registers
 from ..queries import find_row_length, get_extent
 from ..reduction import decompose_reduction_at, split_reduction
 from ..stream_k import stream_steps
@@ -78,9 +78,6 @@ class GemmConfig:
     )
     stages: int = knob(
         1, "tiles in flight: 1 no pipeline, 2 registers, more cp.async", choices=(2, 3, 4)
-    )
-    prefetch_fragments: bool = knob(
-        False, "whether fragments are loaded one step ahead, too", choices=(False, True)
     )
     inner: Inner = knob(
         "columns",
@@ -205,9 +202,6 @@ class GemmEngine(Engine):
         yield "fragments_in_registers"
         decompose_reduction_at(sch, self.block, steps)
         yield "decomposed"
-        if config.prefetch_fragments:
-            prefetch_fragments(sch, self.inner)
-            yield "fragments_ahead"
         if config.stages == 2:
             prefetch_through_registers(sch, steps, copies)
             yield "next_tiles_through_registers"
@@ -289,7 +283,7 @@ split = inner_rows.plus(
     why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up; slower "
     "where tiles are many, as here",
     golden={"split_k": 2},
-    searched=("prefetch_fragments", "inner_strips"),
+    searched=("inner_strips",),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
 )
 stream = split.plus(

@@ -18,8 +18,7 @@ from ..caching import accumulate_in_registers, stage_operand_at
 from ..layout import pad_block
 from ..loops import PaddedTail, Tail, reorder_loops, split_loop, unroll_loop
 from ..reduction import decompose_reduction_at, split_reduction
-from .expected_facts import SourcePattern, read_expectations
-from .recipe import Example, recipe
+from .recipe import Example, SourcePattern, read_expectations, recipe
 from .rungs import order
 
 GEMM = Example({"m": 1024, "n": 512, "k": 2048})

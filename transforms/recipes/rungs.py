@@ -20,8 +20,7 @@ from typing import Any, TypeVar, overload
 from tvm.s_tir import Schedule
 
 from ..schedule import TransformError
-from .expected_facts import Expectation, read_expectations
-from .recipe import Example, Recipe, is_pair, read_hints
+from .recipe import Example, Expectation, Recipe, is_pair, read_expectations, read_hints
 from .recipe import Pair as Pair
 
 Value = TypeVar("Value")

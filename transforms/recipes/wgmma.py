@@ -39,11 +39,11 @@ from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
 from ..tensor_cores.fragments import get_depth
 from ..tir import constant
+from .element_ladders import TransposeConfig, transpose_by_tiles
 from .mma import TYPES, Copies, Store, TensorCoreEngine
 from .recipe import Example
 from .rungs import Family, Pair, knob
 from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths, is_along_k
-from .transpose import TransposeConfig, transpose_by_tiles
 
 WgmmaStore = Literal["registers", "shared", "tma"]
 """From where a result is written: registers, shared memory, or that by the TMA."""
