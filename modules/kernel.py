@@ -309,9 +309,10 @@ class AnyProblem(ABC):
         """The operations."""
 
     @property
-    @abstractmethod
     def bytes(self) -> int:
         """The least bytes to move: every input read once, every output written once."""
+        moved = (*self.inputs, *self.outputs)
+        return sum(math.prod(each.shape) * dtype_facts(each.dtype).bytes for each in moved)
 
     @abstractmethod
     def integer_rounds(self, seed: int) -> list[list[Array]]:
@@ -442,11 +443,7 @@ class Problem(AnyProblem):
         if self.symbolic:
             return replace(self, symbolic=()).arguments
         function = self.module["main"]
-        self._require_outputs_last(function)
-        return tuple(_describe_parameter(parameter) for parameter in function.params)
-
-    def _require_outputs_last(self, function: Any) -> None:
-        """Raise `KernelError` where other arguments are stored to than those that are outputs."""
+        # Other arguments must not be stored to than those that are outputs.
         stored = []
         structural_walk(
             function.body, [(BufferStore, lambda node: stored.append(node.buffer))], order="pre"
@@ -469,6 +466,12 @@ class Problem(AnyProblem):
                 f"{self.kernel.name}: it stores to {', '.join(written)}, and its outputs are "
                 f"{', '.join(names[-count:])}; put outputs last, and say outputs={len(written)}"
             )
+        return tuple(
+            Tensor(str(it.name), tuple(map(int, it.shape)), str(it.dtype))
+            if isinstance(it.ty, BufferType)
+            else Tensor(str(it.name), (), str(it.ty), is_scalar=True)
+            for it in function.params
+        )
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -520,13 +523,6 @@ class Problem(AnyProblem):
     def flops(self) -> int:
         """The operations, as the kernel's docstring counts them."""
         return self.kernel.count("flops", **self.shape, **self.options)
-
-    @property
-    def bytes(self) -> int:
-        """The least bytes to move: every input read once, every output written once."""
-        return sum(
-            math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes for tensor in self.arguments
-        )
 
     @functools.cached_property
     def _maker(self) -> InputMaker:
@@ -681,14 +677,6 @@ def _finds_floats(problem: Problem, *kinds: Any) -> bool:
     body = problem.module["main"].body
     structural_walk(body, [(kind, look) for kind in kinds], order="pre")
     return bool(found)
-
-
-def _describe_parameter(parameter: Any) -> Tensor:
-    name = str(parameter.name)
-    if not isinstance(parameter.ty, BufferType):
-        return Tensor(name, (), str(parameter.ty), is_scalar=True)
-    shape = tuple(int(extent) for extent in parameter.shape)
-    return Tensor(name, shape, str(parameter.dtype))
 
 
 @functools.lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from tirstep.transforms.recipes import RECIPES, Rung
 from tirstep.transforms.recipes.attention import TileConfig
 from tirstep.transforms.recipes.attention_mma import AttentionMmaConfig
 from tirstep.transforms.recipes.attention_wgmma import AttentionWgmmaConfig
-from tirstep.transforms.recipes.conv2d import CONV2D
+from tirstep.transforms.recipes.conv2d import LADDERS as CONV2D
 from tirstep.transforms.recipes.decoding import RangesConfig
 from tirstep.transforms.recipes.products import PRODUCTS
 

@@ -370,6 +370,7 @@ coalesced = narrow.plus(
     expects={"decomposed": ("barriers == 3", "spills == 0 on sm_90a")},
 )
 LADDERS = (
+    WINDOW_SUM_TUTORIAL,
     TUTORIAL,
     order(
         "a window in shared memory, then in registers",

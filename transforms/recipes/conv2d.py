@@ -152,7 +152,7 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     yield from wgmma.WgmmaEngine(sch, config).schedule(block)
 
 
-CONV2D = (
+LADDERS = (
     order("implicit GEMM by mma.sync", of_mma, name="conv2d_mma"),
     order("implicit GEMM by Hopper's wgmma", of_wgmma, conv2d_wgmma_best, name="conv2d_wgmma"),
     order("one element for each thread", conv2d_naive),
