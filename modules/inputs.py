@@ -7,11 +7,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tirstep.modules.dtypes import DType, dtype_facts
+from tirstep.modules.dtypes import dtype_facts
 
 Array: TypeAlias = npt.NDArray[Any]
 LARGEST_POWER = 31
 SMALL = 4
+DRAWN_AT_ONCE = 1 << 16
+"""Numbers of a large tensor that are drawn together: their float64 stay in the cache."""
 TURNS = 64
 """At most so many inputs of ones in turns, where a sum of all would round."""
 
@@ -47,38 +49,31 @@ class InputMaker:
         ones are too many for a sum, as in float16, there are several rounds, of which each has some
         of the ones and all together have all.
         """
-        best = self._find_largest(lambda reach: self.draw_whole(seed, reach))
+        best, low, high = None, 0, LARGEST_POWER  # the largest power of two that is exact
+        while low <= high:
+            middle = (low + high) // 2
+            inputs = self.draw_whole(seed, 2**middle)
+            is_exact = self.measure(inputs).is_exact
+            best, low = (inputs, middle + 1) if is_exact else (best, low)
+            high = high if is_exact else middle - 1
         if best is not None:
             yield best
             return
         ones = self.draw_whole(seed, 1)
-        for halvings in range(1, TURNS.bit_length()):
-            rounds = list(self._draw_in_turns(ones, seed, 2**halvings))
+        first = next((place for place, each in enumerate(self.tensors) if self.is_data(each)), 0)
+        for count in (2**halvings for halvings in range(1, TURNS.bit_length())):
+            # Every input with one in so many of its numbers, another in each of as many rounds.
+            rng = np.random.default_rng([seed, count])
+            turns = rng.permutation(ones[first].size).reshape(ones[first].shape) % count
+            parts = [np.where(turns == turn, ones[first], 0) for turn in range(count)]
+            rounds = [
+                [*ones[:first], part.astype(ones[first].dtype), *ones[first + 1 :]]
+                for part in parts
+            ]
             if all(self.measure(inputs).is_exact for inputs in rounds):
                 yield from rounds
                 return
         yield self.draw_small(seed)
-
-    def _find_largest(self, draw: Callable[[int], list[Array]]) -> list[Array] | None:
-        """The inputs of the largest power of two that are exact."""
-        best, low, high = None, 0, LARGEST_POWER
-        while low <= high:
-            middle = (low + high) // 2
-            inputs = draw(2**middle)
-            if self.measure(inputs).is_exact:
-                best, low = inputs, middle + 1
-            else:
-                high = middle - 1
-        return best
-
-    def _draw_in_turns(self, ones: list[Array], seed: int, count: int) -> Iterator[list[Array]]:
-        """Every input with one in so many of its numbers, another in each of as many rounds."""
-        rng = np.random.default_rng([seed, count])
-        first = next((place for place, each in enumerate(self.tensors) if self.is_data(each)), 0)
-        turns = rng.permutation(ones[first].size).reshape(ones[first].shape) % count
-        for turn in range(count):
-            kept = np.where(turns == turn, ones[first], 0).astype(ones[first].dtype)
-            yield [*ones[:first], kept, *ones[first + 1 :]]
 
     def draw_small(self, seed: int) -> list[Array]:
         """Whole numbers from -4 to 4."""
@@ -96,7 +91,10 @@ class InputMaker:
             low, high = self.ranges.get(tensor.name, (0, 1))
             high = min(high, int(facts.largest))
             return np.asarray(rng.integers(low, high, tensor.shape, endpoint=True), facts.numpy)
-        values = draw_whole_numbers(rng, tensor.shape, reach, facts)
+        # From 1 to `reach`, their logarithms spread evenly, with random signs.
+        most = min(reach, facts.exact_integers)
+        sizes = np.minimum(np.floor(np.exp(rng.random(tensor.shape) * np.log(most + 1))), most)
+        values = np.asarray((sizes * rng.choice((-1.0, 1.0), tensor.shape)).astype(facts.numpy))
         return np.abs(values) if facts.smallest == 0 else values
 
     def is_data(self, tensor: Any) -> bool:
@@ -117,38 +115,20 @@ class InputMaker:
         return [self.draw_float(rng, tensor, 2**power) for tensor in self.tensors]
 
     def draw_float(self, rng: np.random.Generator, tensor: Any, reach: int) -> Array:
-        """Random floats for a tensor of floats, and whole numbers up to `reach` for another."""
+        """Random floats for a tensor, in [-1, 1), that lie between two numbers of narrower types;
+        whole numbers up to `reach` for one of another type.
+        """
         facts = dtype_facts(tensor.dtype)
-        if facts.is_float:
-            return np.asarray(draw_floats(rng, tensor.shape, facts))
-        return self.draw_one(rng, tensor, reach)
-
-
-def draw_whole_numbers(
-    rng: np.random.Generator, shape: tuple[int, ...], reach: int, facts: DType
-) -> Array:
-    """Numbers from 1 to `reach`, their logarithms spread evenly, with random signs."""
-    most = min(reach, facts.exact_integers)
-    sizes = np.minimum(np.floor(np.exp(rng.random(shape) * np.log(most + 1))), most)
-    values = sizes * rng.choice((-1.0, 1.0), shape)
-    return np.asarray(values.astype(facts.numpy))
-
-
-def draw_floats(rng: np.random.Generator, shape: tuple[int, ...], facts: DType) -> Array:
-    """Random floats in [-1, 1) of a type, that lie between two numbers of narrower ones."""
-    # The clip is for the types so narrow that 0.999 would round to 1.
-    below_one = 1.0 - facts.unit_roundoff
-    result = np.empty(shape, facts.numpy)
-    flat = result.reshape(-1)
-    for start in range(0, flat.size, DRAWN_AT_ONCE):
-        part = flat[start : start + DRAWN_AT_ONCE]
-        drawn = np.clip(rng.uniform(-1.0, 1.0, part.size), -below_one, below_one)
-        part[:] = lie_between(drawn)
-    return result
-
-
-DRAWN_AT_ONCE = 1 << 16
-"""Numbers of a large tensor that are drawn together: their float64 stay in the cache."""
+        if not facts.is_float:
+            return self.draw_one(rng, tensor, reach)
+        # The clip is for the types so narrow that 0.999 would round to 1.
+        below_one, result = 1.0 - facts.unit_roundoff, np.empty(tensor.shape, facts.numpy)
+        flat = result.reshape(-1)
+        for start in range(0, flat.size, DRAWN_AT_ONCE):
+            part = flat[start : start + DRAWN_AT_ONCE]
+            drawn = np.clip(rng.uniform(-1.0, 1.0, part.size), -below_one, below_one)
+            part[:] = lie_between(drawn)
+        return result
 
 
 # Of the 24 bits of a float32, the first of which has the weight 2^23: the 9th and 12th; the 10th,

@@ -21,17 +21,18 @@ from tirstep.transforms.recipes.row_ladders import (
     LONG,
     RowConfig,
     Rows,
-    choose_rows,
     rank_cuts,
+    rank_rows,
     schedule_rows,
 )
-from tirstep.transforms.recipes.time_model import read_gpu
+from tirstep.transforms.recipes.time_model import H200, read_gpu
 
 KERNELS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
 
 
 def choose(kernel: str, m: int, n: int, dtype: str = "float32", device: str = "NVIDIA H200"):
-    return choose_rows(Schedule(get_kernel(kernel)(m, n, dtype=dtype)), "x", device)
+    sch = Schedule(get_kernel(kernel)(m, n, dtype=dtype))
+    return rank_rows(sch, "x", read_gpu(device))[0][0]
 
 
 @settings(max_examples=6)
@@ -266,4 +267,4 @@ def test_open_sizes_and_an_unknown_gpu_are_refused():
 )
 def test_halves_that_do_not_share_out_have_more_threads(length, dtype, threads):
     sch = Schedule(get_kernel("rms_norm").problem(1450, length, dtype=dtype).module)
-    assert choose_rows(sch, "rms_norm_best", "NVIDIA H200").threads == threads
+    assert rank_rows(sch, "rms_norm_best", H200)[0][0].threads == threads

@@ -266,7 +266,7 @@ def choose_row_configs(
         return [PLAIN_ROWS]
     dtype, gpu = node.reads[0].source.dtype, read_gpu(device)
     chosen, whole = (
-        rank_configs(height or _MANY, length, dtype, is_single=is_single, gpu=gpu)[0].config
+        rank_configs(height or _MANY, length, dtype, is_single=is_single, gpu=gpu)[0][0]
         for is_single in (len(blocks) == 1, False)
     )
     if height is None:

@@ -92,15 +92,27 @@ def rank_cuts(rows: Rows, gpu: Gpu, threads: int) -> list[Cut]:
     First is the one by a rule that was measured, where the model expects no other one to be a tenth
     faster: as many parts as give each multiprocessor a block or two, and threads enough vectors.
     """
-    most = FEW_WAVES * gpu.multiprocessors
+    most, costs = FEW_WAVES * gpu.multiprocessors, read_table("rows")["costs"]
+    bytes_per_us = costs["dram_bytes_per_us"] * gpu.gigabytes / H200.gigabytes
+    memory = rows.height * rows.length * rows.size / bytes_per_us
     powers = [1 << power for power in range(1, MOST_PARTS.bit_length())]
     counts = [*powers, *(n * gpu.multiprocessors // rows.height for n in range(1, FEW_WAVES + 1))]
-    each = min(MOST_EACH, FLIGHT_BYTES // (rows.vector * rows.size))
-    cuts = {1: _estimate(rows, gpu, 1, threads, WHOLE_EACH)}
-    for parts in counts:
-        if 1 < parts <= most // rows.height:
-            cut = _estimate(rows, gpu, parts, MAX_THREADS // 2, each)
-            cuts.setdefault(cut.parts, cut)
+    several = min(MOST_EACH, FLIGHT_BYTES // (rows.vector * rows.size))
+    tried = [(it, MAX_THREADS // 2, several) for it in counts if 1 < it <= most // rows.height]
+    cuts = dict[int, Cut]()
+    for parts, count, each in [(1, threads, WHOLE_EACH), *tried]:
+        # About so many parts: fewer, where these would leave none for the last.
+        length, at_once = rows.length // parts, count * rows.vector * each
+        if not has_whole_parts(rows.length, parts, rows.vector, at_once):
+            length = -(-rows.length // (parts * at_once)) * at_once
+            parts = -(-rows.length // length)
+            length = -(-rows.length // (parts * at_once)) * at_once
+        waves = -(-rows.height * parts // (gpu.multiprocessors * max(1, RESIDENT // count)))
+        reading = waves * -(-length // at_once) * costs["step_us"]
+        sums = costs["sums_us"] + -(-parts // WARP) * costs["sums_step_us"] if parts > 1 else 0.0
+        hidden = costs["hidden"] * min(reading, memory)
+        us = costs["launch_us"] + max(reading, memory) + hidden + sums
+        cuts.setdefault(parts, Cut(parts, count, each, length, us, reading, memory, sums))
     ranked = sorted(cuts.values(), key=lambda cut: (cut.us, cut.parts))
     vectors = rows.length // rows.vector
     measured = [
@@ -125,25 +137,6 @@ def has_whole_parts(length: int, parts: int, vector: int, at_once: int) -> bool:
     are padded until all parts are whole rounds.
     """
     return length % (parts * vector) == 0 and length // parts >= at_once
-
-
-def _estimate(rows: Rows, gpu: Gpu, parts: int, threads: int, each: int) -> Cut:
-    """What is expected of about so many parts: fewer, where these would leave none for the last."""
-    costs, at_once = read_table("rows")["costs"], threads * rows.vector * each
-    length = rows.length // parts
-    if not has_whole_parts(rows.length, parts, rows.vector, at_once):
-        length = -(-rows.length // (parts * at_once)) * at_once
-        parts = -(-rows.length // length)
-        length = -(-rows.length // (parts * at_once)) * at_once
-    resident = gpu.multiprocessors * max(1, RESIDENT // threads)
-    waves = -(-rows.height * parts // resident)
-    reading = waves * -(-length // at_once) * costs["step_us"]
-    bytes_per_us = costs["dram_bytes_per_us"] * gpu.gigabytes / H200.gigabytes
-    memory = rows.height * rows.length * rows.size / bytes_per_us
-    sums = costs["sums_us"] + -(-parts // WARP) * costs["sums_step_us"] if parts > 1 else 0.0
-    hidden = costs["hidden"] * min(reading, memory)
-    us = costs["launch_us"] + max(reading, memory) + hidden + sums
-    return Cut(parts, threads, each, length, us, reading, memory, sums)
 
 
 SHARE_BYTES = 64
@@ -534,7 +527,8 @@ def _make_best(kernel: str, names: str) -> Recipe:
     """The recipe ``<kernel>_best``, whose config rules choose that were found by measurement."""
 
     def best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-        yield from schedule_rows(sch, choose_rows(sch, f"{kernel}_best", device))
+        config, _ = rank_rows(sch, f"{kernel}_best", read_gpu(device))[0]
+        yield from schedule_rows(sch, config)
 
     best.__name__ = f"{kernel}_best"
     best.__doc__ = (
@@ -551,23 +545,8 @@ def _make_best(kernel: str, names: str) -> Recipe:
     )(best)
 
 
-class RowChoice(NamedTuple):
-    """A config, and what the model of `rank_cuts` expects of it; None of rows that none is for."""
-
-    config: RowConfig
-    cut: Cut | None
-
-
-def choose_rows(sch: Schedule, recipe_name: str, device: str) -> RowConfig:
-    """The config for the rows of a kernel; refuses sizes that are left open."""
-    return rank_rows(sch, recipe_name, read_gpu(device))[0].config
-
-
-def rank_rows(sch: Schedule, recipe_name: str, gpu: Gpu) -> list[RowChoice]:
-    """The config for the rows of a kernel, and the next ones of long rows of one sum.
-
-    Refuses sizes that are left open.
-    """
+def rank_rows(sch: Schedule, recipe_name: str, gpu: Gpu) -> list[tuple[RowConfig, Cut | None]]:
+    """What `rank_configs` says of the rows of a kernel; refuses sizes that are left open."""
     blocks = get_sblocks(sch)
     total = sch.get(blocks[0])
     height, length = (constant(iterator.dom.extent) for iterator in total.iter_vars[:2])
@@ -583,9 +562,9 @@ def rank_rows(sch: Schedule, recipe_name: str, gpu: Gpu) -> list[RowChoice]:
 
 def rank_configs(
     height: int, length: int, dtype: Any, *, is_single: bool, gpu: Gpu
-) -> list[RowChoice]:
-    """The config for so many rows of a length, by rules; of long rows the next ones, too, by the
-    model, where one sum is all there is (`is_single`).
+) -> list[tuple[RowConfig, Cut | None]]:
+    """The config for so many rows of a length, by rules; of long rows the next ones, too, where one
+    sum is all there is (`is_single`), each with what the model of `rank_cuts` expects of it.
     """
     vector = find_vector(length, dtype, most=WIDEST)
     # Elements that are read one by one take an instruction each, however short they are.
@@ -605,15 +584,14 @@ def rank_configs(
         config = RowConfig(
             threads=threads, in_registers=True, vector=WIDEST, rows=rows, tail="guard"
         )
-        return [RowChoice(config, None)]
+        return [(config, None)]
     whole = RowConfig(threads=threads, vector=WIDEST, each=WHOLE_EACH, tail="guard")
     if not is_single:
-        return [RowChoice(whole, None)]
+        return [(whole, None)]
     vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
     cuts = rank_cuts(Rows(height, length, dtype.itemsize, vector), gpu, threads)
     return [
-        RowChoice(replace(whole, threads=cut.threads, each=cut.each, parts=cut.parts), cut)
-        for cut in cuts
+        (replace(whole, threads=cut.threads, each=cut.each, parts=cut.parts), cut) for cut in cuts
     ]
 
 

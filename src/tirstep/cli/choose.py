@@ -92,12 +92,12 @@ def command(
     choices: list[tuple[Any, dict[str, Any]]] = []
     if "k" not in problem.shape:
         ranked = rank_rows(sch, recipe.name, gpu)
-        times = [it.cut.us for it in ranked if it.cut]
+        times = [cut.us for _, cut in ranked if cut]
         if not times:
             why = "rules that were measured say, and no model of time:"
         elif times[0] > min(times):
             why = "a rule that was measured takes the first; by the model others are near:"
-        choices = [(it.config, it.cut._asdict() if it.cut else {}) for it in ranked]
+        choices = [(config, cut._asdict() if cut else {}) for config, cut in ranked]
     else:
         # What a search found at the shape, for few rows one without tiles, or for odd ones another
         # ladder's is taken; then the fastest of each tile.
