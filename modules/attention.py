@@ -9,7 +9,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -116,8 +115,9 @@ def _attention_error(
     **_: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
-    unit = Bound(_find_scale(scale, dim), dtype, u, tiny, fused_exponents, xp)
-    return _by_rows(unit.bound, (q, k, v), visible, group, xp)
+    told = {"dtype": dtype, "u": u, "tiny": tiny, "fuses": fused_exponents, "xp": xp}
+    bound = functools.partial(_bound, scale=_find_scale(scale, dim), **told)
+    return _by_rows(bound, (q, k, v), visible, group, xp)
 
 
 def _mark_keys(q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> list[Any]:
@@ -420,94 +420,76 @@ SAFETY = 2.0
 """For the terms of higher order."""
 
 
-@dataclass(frozen=True)
-class Bound:
-    """Of softmax(scale q k^T) v of one head, in any order of keys and however often rescaled.
+def _bound(
+    q: Any,
+    k: Any,
+    v: Any,
+    visible: Any,
+    *,
+    scale: float,
+    dtype: str,
+    u: float,
+    tiny: float,
+    fuses: bool,
+    xp: Any,
+) -> Any:
+    """How far off softmax(scale q k^T) v of one head may be, in any order of keys and however often
+    rescaled: for q (queries, dim), k and v (keys, dim), visible (queries, keys): (queries, dim).
 
-    Attributes
-    ----------
-    dtype : of values, to which powers are rounded before they are multiplied
-    fuses : whether an exponent may be c x - c m of a score x and the maximum m, by one multiply-add
-    u, tiny : as for all functions here
-    xp : the module that the arrays belong to, NumPy or PyTorch
+    Powers are rounded to `dtype`, the values', before they are multiplied. With `fuses` an exponent
+    may be c x - c m of a score x and the maximum m, by one multiply-add.
+
+    Maxima cancel. A row of equal scores sums ones; a key that leaves no other any power has the
+    power 1, and its value is the result: to the bit of whole numbers, and of others but for a
+    product with a power that is nearly 1, and the quotient by that. Where scores may be so far off
+    that the first order says nothing, the result still lies among the values. Where exponents are
+    fused, powers of equal scores are equal, but no ones.
     """
-
-    scale: float
-    dtype: str
-    u: float
-    tiny: float
-    fuses: bool = False
-    xp: Any = np
-
-    def bound(self, q: Any, k: Any, v: Any, visible: Any) -> Any:
-        """For q (queries, dim), k and v (keys, dim), visible (queries, keys): (queries, dim).
-
-        Maxima cancel. A row of equal scores sums ones; a key that leaves no other any power has the
-        power 1, and its value is the result: to the bit of whole numbers, and of others but for a
-        product with a power that is nearly 1, and the quotient by that. Where scores may be so far
-        off that the first order says nothing, the result still lies among the values. Where
-        exponents are fused, powers of equal scores are equal, but no ones.
-        """
-        xp = self.xp
-        with np.errstate(invalid="ignore", over="ignore"):
-            scores = xp.where(visible, self.scale * (q @ k.T), -math.inf)
-            maximum = _largest(scores, xp)
-            shifted = scores - maximum
-            off = xp.where(visible, self._bound_scores(q, k), 0.0)
-            if self.fuses:  # the maximum so far, when a power is computed, may be another one
-                off = xp.where(visible, off + self.u * (xp.abs(maximum) - 2 * shifted), 0.0)
-            counts = shifted > GONE - 2 * _largest(off, xp)
-            powers = xp.exp(shifted)
-            is_alone = counts.sum(axis=1, keepdims=True) == 1
-            first_order = self._bound_powers(powers, xp.abs(shifted), off, counts, v)
-            largest = _find_largest(counts, xp.abs(v), xp)
-            among, alone = 2.1 * largest, 0.0 if _are_whole(v, xp) else 2 * self.u * largest
-            if self.fuses:
-                alone = xp.minimum(alone + first_order, among)
-            is_far = (xp.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
-            rounding = xp.where(is_far, among, xp.minimum(first_order, among))
-            most = 1 + xp.amax(xp.abs(v), axis=0)
-            return xp.where(is_alone, alone, rounding) + 2 * (len(k) + 2) * self.tiny * most
-
-    def _bound_scores(self, q: Any, k: Any) -> Any:
-        """How far off scores are, and so the logarithms of powers."""
-        xp = self.xp
+    with np.errstate(invalid="ignore", over="ignore"):
+        scores = xp.where(visible, scale * (q @ k.T), -math.inf)
+        maximum = _largest(scores, xp)
+        shifted = scores - maximum
+        # How far off scores are, and so the logarithms of powers.
         magnitudes = xp.abs(q) @ xp.abs(k).T
         is_exact = magnitudes == 0
         if _are_whole(q, xp) and _are_whole(k, xp):
-            is_exact |= magnitudes <= 1 / self.u
-        rounded = q.shape[1] * (self.u * magnitudes + self.tiny)
-        return xp.where(is_exact, 0.0, self.scale * rounded)
-
-    def _bound_powers(self, powers: Any, distance: Any, off: Any, counts: Any, v: Any) -> Any:
-        """To first order in u, doubled."""
-        xp = self.xp
-        distance = xp.where(counts, distance, 0.0)
+            is_exact |= magnitudes <= 1 / u
+        rounded = scale * (q.shape[1] * (u * magnitudes + tiny))
+        off = xp.where(visible, xp.where(is_exact, 0.0, rounded), 0.0)
+        if fuses:  # the maximum so far, when a power is computed, may be another one
+            off = xp.where(visible, off + u * (xp.abs(maximum) - 2 * shifted), 0.0)
+        counts = shifted > GONE - 2 * _largest(off, xp)
+        powers = xp.exp(shifted)
+        is_alone = counts.sum(axis=1, keepdims=True) == 1
+        # To first order in u, doubled.
+        distance = xp.where(counts, xp.abs(shifted), 0.0)
         terms = counts.sum(axis=1, keepdims=True)
         is_equal = ~(distance > 0).any(axis=1, keepdims=True)
-        of_power = (
-            off / self.u + 3 * distance + xp.where(distance == 0, 0.0, 4 + EXPONENTIAL * distance)
-        )
+        of_power = off / u + 3 * distance + xp.where(distance == 0, 0.0, 4 + EXPONENTIAL * distance)
         of_power = xp.where(counts, of_power, 0.0) + xp.where(is_equal, 0, RESCALING * terms)
         total = powers.sum(axis=1, keepdims=True)
-        magnitudes = powers @ xp.abs(v) / total
-        narrow, least = self._find_narrow()
-        of_sum = (powers * of_power) @ xp.abs(v) / total + terms * magnitudes
+        of_values = powers @ xp.abs(v) / total
+        of_sum = (powers * of_power) @ xp.abs(v) / total + terms * of_values
         of_total = (powers * of_power).sum(axis=1, keepdims=True) / total
         of_result = xp.abs(powers @ v / total) * (of_total + DIVISION)
-        rounded = self.u * (of_sum + of_result)
+        # What powers lose in the type of the values: of themselves, and at least.
+        facts, narrow, least = dtype_facts(dtype), 0.0, 0.0
+        if facts.unit_roundoff > u:
+            narrow, least = facts.unit_roundoff, facts.smallest_subnormal / 2
         counted = xp.where(counts, 1.0, xp.zeros_like(powers))
-        stored = narrow * magnitudes + least * (counted @ xp.abs(v)) / total
-        if self.fuses:  # powers of equal scores are equal, and ones where they are stored so
+        stored = narrow * of_values + least * (counted @ xp.abs(v)) / total
+        if fuses:  # powers of equal scores are equal, and ones where they are stored so
             is_equal &= _largest(xp.where(counts, off, 0.0), xp) < narrow / 4
-        return SAFETY * (rounded + xp.where(is_equal, 0.0, stored))
-
-    def _find_narrow(self) -> tuple[float, float]:
-        """What powers lose in the type of the values: of themselves, and at least."""
-        facts = dtype_facts(self.dtype)
-        if facts.unit_roundoff <= self.u:
-            return 0.0, 0.0
-        return facts.unit_roundoff, facts.smallest_subnormal / 2
+        stored = xp.where(is_equal, 0.0, stored)
+        first_order = SAFETY * (u * (of_sum + of_result) + stored)
+        largest = _find_largest(counts, xp.abs(v), xp)
+        among, alone = 2.1 * largest, 0.0 if _are_whole(v, xp) else 2 * u * largest
+        if fuses:
+            alone = xp.minimum(alone + first_order, among)
+        is_far = (xp.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
+        rounding = xp.where(is_far, among, xp.minimum(first_order, among))
+        most = 1 + xp.amax(xp.abs(v), axis=0)
+        return xp.where(is_alone, alone, rounding) + 2 * (len(k) + 2) * tiny * most
 
 
 RUN = 64
