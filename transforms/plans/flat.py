@@ -15,7 +15,7 @@ from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.element_ladders import FlatConfig, schedule_elements
 from ..schedule import TransformError, inlines, transform
 from ..tir import find_all, is_choice, is_used
-from .roles import Mismatch, Roles, find_obstacle, inline_others, list_sblocks, make_roles
+from .roles import Mismatch, Plan, Roles, find_obstacle, inline_others, list_sblocks, make_roles
 from .targets import find_gather
 
 FLAT = "flat"
@@ -101,3 +101,6 @@ def choose_flat(sch: Schedule, roles: Roles, *_: object) -> list[FlatConfig]:
         ):
             return [single, LEFT_OVER]
     return [LEFT_OVER, single]
+
+
+FLAT_PLAN = Plan(FLAT, match_flat, schedule_results, choose_flat, (FlatConfig,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -20,66 +20,34 @@ from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map
 
 from ..queries import get_sblock_name, is_reduction
-from ..recipes.element_ladders import FlatConfig
-from ..recipes.gemm import GemmConfig
-from ..recipes.mma import MmaConfig
 from ..recipes.recipe import Recipe
-from ..recipes.row_ladders import RowConfig
 from ..recipes.rungs import Rung, read_pairs
-from ..recipes.wgmma import WgmmaConfig
 from ..schedule import TransformError, describe_error, inlines, transform
 from ..tir import constant, find_all, replace_fields
-from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat, schedule_results
-from .product_plan import (
-    CONVOLUTION,
-    choose_convolution,
-    choose_matmul,
-    match_convolution,
-    match_matmul,
-    schedule_convolution,
-    schedule_matmul,
-)
-from .roles import DEVICE, Mismatch, Roles, is_bound, list_sblocks, make_roles
-from .row_plan import choose_row_configs, match_rows, schedule_rows
+from .flat import FLAT_PLAN, LEFT_OVER, schedule_flat
+from .product_plan import CONVOLUTION, CONVOLUTION_PLAN, MATMUL_PLAN, match_matmul
+from .roles import DEVICE, Mismatch, Plan, Roles, is_bound, list_sblocks, make_roles
+from .row_plan import ROWS_PLAN, match_rows
 from .targets import find_gather, find_unsupported, narrow_indices
 
-Match = Callable[[Schedule], Roles | Mismatch]
 
+def _try_configs(
+    plan: Plan, sch: Schedule, roles: Roles, configs: Sequence[Any], target: Target | None = None
+) -> Any:
+    """Schedule a function by the first config of a plan that works, on a target too; returns it.
 
-@dataclass(frozen=True)
-class Plan:
-    """What makes a schedule of a whole function, with nothing left to bind.
-
-    Attributes
-    ----------
-    name : "matmul", "rows" or "flat"
-    match : the roles of a function's blocks, or why it has none
-    run : ``run(sch, roles, config)``
-    choose : ``choose(sch, roles, device, tensor_cores)``, the configs to try, the best first
+    Raises the `TransformError` of the last one where none does; nothing has changed then.
     """
-
-    name: str
-    match: Match
-    run: Callable[..., None]
-    choose: Callable[[Schedule, Roles, str, bool], Sequence[Any]]
-
-    def schedule(
-        self, sch: Schedule, roles: Roles, configs: Sequence[Any], target: Target | None = None
-    ) -> Any:
-        """Schedule the function by the first config that works, on a target too; returns it.
-
-        Raises the `TransformError` of the last one where none does; nothing has changed then.
-        """
-        refusal = TransformError(self.name, "there is no config to try", "give one")
-        for config in configs:
-            try:
-                run = functools.partial(self.run, roles=roles, config=config)
-                schedule_by_plan(sch, list(roles.blocks), run=run, target=target)
-            except TransformError as error:
-                refusal = error
-            else:
-                return config
-        raise refusal
+    refusal = TransformError(plan.name, "there is no config to try", "give one")
+    for config in configs:
+        try:
+            run = functools.partial(plan.run, roles=roles, config=config)
+            schedule_by_plan(sch, list(roles.blocks), run=run, target=target)
+        except TransformError as error:
+            refusal = error
+        else:
+            return config
+    raise refusal
 
 
 def schedule_function(
@@ -97,9 +65,8 @@ def schedule_function(
             reasons.append(str(roles))
             continue
         try:
-            return plan.name, plan.schedule(
-                sch, roles, plan.choose(sch, roles, device, tensor_cores)
-            )
+            configs = plan.choose(sch, roles, device, tensor_cores)
+            return plan.name, _try_configs(plan, sch, roles, configs)
         except TransformError as error:
             reasons.append(str(error))
     raise TransformError(
@@ -132,27 +99,6 @@ def schedule_by_plan(
         raise TransformError(reason, f"choose a config that {target.kind.name} takes")
 
 
-MATMUL = Plan(
-    "matmul",
-    match_matmul,
-    lambda sch, roles, config: schedule_matmul(sch, roles.blocks[0], config=config),
-    choose_matmul,
-)
-ROWS = Plan(
-    "rows",
-    match_rows,
-    lambda sch, roles, config: schedule_rows(sch, list(roles.blocks), config=config),
-    choose_row_configs,
-)
-CONVOLUTION_PLAN = Plan(
-    CONVOLUTION,
-    match_convolution,
-    lambda sch, roles, config: schedule_convolution(sch, roles.blocks[0], config=config),
-    choose_convolution,
-)
-FLAT_PLAN = Plan("flat", match_flat, schedule_results, choose_flat)
-
-
 def _match_several_rows(sch: Schedule) -> Roles | Mismatch:
     """The roles of a product, unless threads do better to share its sums, as those of rows."""
     roles = match_matmul(sch)
@@ -166,11 +112,16 @@ def _match_several_rows(sch: Schedule) -> Roles | Mismatch:
         reason = (
             f"block '{roles.names[0]}' has one row, and reads each other element once, in order"
         )
-        return Mismatch(MATMUL.name, reason)
+        return Mismatch(MATMUL_PLAN.name, reason)
     return roles
 
 
-PLANS = (replace(MATMUL, match=_match_several_rows), CONVOLUTION_PLAN, ROWS, FLAT_PLAN)
+PLANS = (
+    replace(MATMUL_PLAN, match=_match_several_rows),
+    CONVOLUTION_PLAN,
+    ROWS_PLAN,
+    FLAT_PLAN,
+)
 """In the order in which a function is held against them."""
 
 
@@ -213,7 +164,8 @@ def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = Fal
         if isinstance(roles, Mismatch):
             return roles
         try:
-            plan.schedule(sch, roles, plan.choose(sch, roles, device, tensor_cores), target)
+            configs = plan.choose(sch, roles, device, tensor_cores)
+            _try_configs(plan, sch, roles, configs, target)
         except TransformError as error:
             return Mismatch(plan.name, str(error))
         return sch
@@ -223,13 +175,6 @@ def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = Fal
 
 Filter = Callable[[PrimFunc], object]
 Choose = Callable[[PrimFunc], Mapping[str, object] | None]
-_PLANS: dict[type, Plan] = {
-    GemmConfig: MATMUL,
-    MmaConfig: MATMUL,
-    WgmmaConfig: MATMUL,
-    RowConfig: ROWS,
-    FlatConfig: FLAT_PLAN,
-}
 _TAILS = ("pad", "guard")
 """What a rule does where sizes do not divide, unless it is told: a model has any sizes."""
 
@@ -279,7 +224,7 @@ def make_recipe_rule(
             return roles
         try:
             knobs = {**recipe.config, **_get_tail(recipe), **read_pairs(config)}
-            plan.schedule(sch, roles, [recipe.family.config(**knobs)])
+            _try_configs(plan, sch, roles, [recipe.family.config(**knobs)])
         except TransformError as error:
             return Mismatch(recipe.name, str(error))
         return sch
@@ -288,7 +233,9 @@ def make_recipe_rule(
 
 
 def _get_plan(recipe: Recipe) -> Plan | None:
-    return _PLANS.get(recipe.family.config) if isinstance(recipe, Rung) else None
+    config = recipe.family.config if isinstance(recipe, Rung) else None
+    plans = (MATMUL_PLAN, ROWS_PLAN, FLAT_PLAN)
+    return next((plan for plan in plans if config in plan.configs), None)
 
 
 def _get_tail(recipe: Recipe) -> dict[str, object]:

@@ -33,7 +33,7 @@ from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, is_among, is_used, replace_fields
 from .flat import LEFT_OVER, schedule_flat
-from .roles import Mismatch, Roles, find_obstacle, is_bound, list_sblocks, make_roles
+from .roles import Mismatch, Plan, Roles, find_obstacle, is_bound, list_sblocks, make_roles
 
 MATMUL = "matmul"
 OPEN_MATMUL = gemm.GemmConfig(
@@ -347,3 +347,18 @@ def _read_groups(sch: Schedule, block: SBlockRV) -> tuple[Groups, bool]:
     region = node.reads[0 if swapped else 1].region[-1].min
     lies_across = any(is_among(node.iter_vars[at].var, undefined_vars(region)) for at in columns)
     return Groups(rows, columns, steps, lies_across), swapped
+
+
+MATMUL_PLAN = Plan(
+    MATMUL,
+    match_matmul,
+    lambda sch, roles, config: schedule_matmul(sch, roles.blocks[0], config=config),
+    choose_matmul,
+    tuple(ENGINES),
+)
+CONVOLUTION_PLAN = Plan(
+    CONVOLUTION,
+    match_convolution,
+    lambda sch, roles, config: schedule_convolution(sch, roles.blocks[0], config=config),
+    choose_convolution,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,26 @@ class Mismatch:
 
     def __str__(self) -> str:
         return f"no {self.plan}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What makes a schedule of a whole function, with nothing left to bind.
+
+    Attributes
+    ----------
+    name : "matmul", "convolution", "rows" or "flat"
+    match : the roles of a function's blocks, or why it has none
+    run : ``run(sch, roles, config)``
+    choose : ``choose(sch, roles, device, tensor_cores)``, the configs to try, the best first
+    configs : of the families of recipes whose rules it makes
+    """
+
+    name: str
+    match: Callable[[Schedule], Roles | Mismatch]
+    run: Callable[..., None]
+    choose: Callable[[Schedule, Roles, str, bool], Sequence[Any]]
+    configs: tuple[type, ...] = ()
 
 
 def make_roles(sch: Schedule, plan: str, blocks: Sequence[SBlockRV]) -> Roles:

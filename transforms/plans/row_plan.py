@@ -25,6 +25,7 @@ from ..tir import constant, find_all, get_elements, is_among
 from .flat import LEFT_OVER, schedule_flat
 from .roles import (
     Mismatch,
+    Plan,
     Roles,
     find_obstacle,
     find_row_iterators,
@@ -286,3 +287,12 @@ def _multiply(iterators: Sequence[IterVar]) -> int | None:
     """How many points iterators have together; None of an open size."""
     extents = [constant(iterator.dom.extent) for iterator in iterators]
     return None if None in extents else math.prod(extent or 1 for extent in extents)
+
+
+ROWS_PLAN = Plan(
+    ROWS,
+    match_rows,
+    lambda sch, roles, config: schedule_rows(sch, list(roles.blocks), config=config),
+    choose_row_configs,
+    (RowConfig,),
+)
