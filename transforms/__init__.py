@@ -28,11 +28,11 @@ from .fusion.fuse import FusedReductions as FusedReductions
 from .fusion.fuse import SplitReductions as SplitReductions
 from .fusion.fuse import fuse_reductions as fuse_reductions
 from .fusion.fuse import split_reductions as split_reductions
-from .hopper.persistent import make_persistent as make_persistent
 from .hopper.tma_loads import prefetch_by_tma as prefetch_by_tma
 from .hopper.tma_loads import specialize_warps as specialize_warps
 from .hopper.tma_stores import store_by_tma as store_by_tma
 from .hopper.tma_stores import store_through_tiles as store_through_tiles
+from .hopper.warp_roles import make_persistent as make_persistent
 from .hopper.warp_turns import alternate_warpgroups as alternate_warpgroups
 from .hopper.warp_turns import overlap_products as overlap_products
 from .hopper.warpgroup_tiles import WarpgroupTile as WarpgroupTile

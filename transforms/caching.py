@@ -41,8 +41,7 @@ from .queries import (
 )
 from .schedule import TransformError, inlines, transform
 from .tir import constant, find_all, find_row_stride, get_axis, get_places, is_among, is_used
-from .vectorize import find_float8_fault, vectorize_loop
-from .vectors import find_longest_vector
+from .vectorize import find_float8_fault, find_longest_vector, vectorize_loop
 
 _HELD = "tirstep.held"
 SCOPES = ("shared", "shared.dyn", "local")

@@ -14,9 +14,8 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.tirx import compilation_pipeline
 
-from .hopper.persistent import NameBarriersOfRoles
 from .hopper.tma_stores import LowerTmaStores
-from .hopper.warp_roles import LowerTmaPipelines
+from .hopper.warp_roles import LowerTmaPipelines, NameBarriersOfRoles
 from .masked_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .pass_options import PIPELINE, get_pass_options
 from .passes.barriers import DropDoubledBarriers, DropRedundantBarriers, PointInOwnTypes

@@ -62,7 +62,7 @@ from tirstep.transforms.tir import (
     is_used,
     substitute,
 )
-from tirstep.transforms.vectors import find_place
+from tirstep.transforms.vectorize import find_place
 
 from .accesses import Access, list_accesses
 from .bounds import find_left_dimension

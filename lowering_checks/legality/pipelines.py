@@ -30,7 +30,7 @@ from tirstep.transforms.tir import (
     is_used,
     substitute,
 )
-from tirstep.transforms.vectors import find_scattered, takes_neighbours
+from tirstep.transforms.vectorize import find_scattered, takes_neighbours
 
 _MOST = 1024
 """Iterations that TVM writes out and that are asked for: some tenths of a second."""

@@ -13,7 +13,7 @@ from tvm.tirx import For, ForKind, PrimFunc
 
 from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import LARGEST_INDEX, cached_by_module, find_all, get_places
-from tirstep.transforms.vectors import find_unwritten
+from tirstep.transforms.vectorize import find_unwritten
 
 from .block_summary import summarize
 from .bounds import find_outside

@@ -11,7 +11,7 @@ from tirstep.modules import get_kernel
 from tirstep.transforms import vectorize_loop
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import Place, get_places
-from tirstep.transforms.vectors import find_scattered, find_taken_apart
+from tirstep.transforms.vectorize import find_scattered, find_taken_apart
 
 
 def make_rows(

@@ -20,9 +20,9 @@ from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
 from tirstep.transforms import TransformError, make_persistent
 from tirstep.transforms.annotations import TMA_IN_FLIGHT
-from tirstep.transforms.hopper.persistent import NameBarriersOfRoles
 from tirstep.transforms.hopper.tma_loads import Pipeline
 from tirstep.transforms.hopper.tma_tiles import TMA_PERSISTENT, TMA_ROLES
+from tirstep.transforms.hopper.warp_roles import NameBarriersOfRoles
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule
 from tirstep.transforms.tir import find_all

@@ -1,7 +1,15 @@
-"""A pass that makes the pipelines of `prefetch_by_tma`, in which warps may have roles.
+"""Pipelines of `prefetch_by_tma`, in which warps may have roles, and blocks that stay.
 
-It runs where blocks are opaque and buffers as small as a thread block needs, before TVM swizzles
-indices and makes its own pipelines.
+A pass makes them where blocks are opaque and buffers as small as a thread block needs, before TVM
+swizzles indices and makes its own pipelines. `make_persistent` only annotates a loop: as many
+thread blocks as run at once then go through the tiles of the grid. Roles stand around the loop over
+a block's tiles: the warps that copy go on to the next tile while the others store theirs. Stages
+and parities follow the steps of all tiles that a block goes through. Until TVM has put barriers in,
+roles are marks, since it puts none under the condition of threads; those of the warps that compute
+are named ones then (`NameBarriersOfRoles`).
+
+Instructions from the PTX ISA, section "Parallel Synchronization and Communication Instructions:
+bar".
 """
 
 from __future__ import annotations
@@ -10,7 +18,8 @@ import math
 from typing import Any
 
 from tvm.ir import Call, TensorLoad
-from tvm.s_tir import SBlockRealize
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV
 from tvm.script import tirx as T
 from tvm.tirx import (
     GE,
@@ -23,6 +32,7 @@ from tvm.tirx import (
     ForKind,
     IfThenElse,
     IntImm,
+    Not,
     SeqStmt,
     Var,
     decl_buffer,
@@ -33,21 +43,138 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..gpu_limits import WARP, count_registers
+from ..gpu_limits import MAX_SHARED_BYTES, WARP, count_registers
+from ..pass_options import lower_around
 from ..passes.barriers import is_barrier
+from ..queries import get_enclosing_loops, get_loop_name
 from ..rewriting import edit_loop, exchange
-from ..schedule import TransformError
-from ..tir import constant, find_all, get_axis, get_elements, get_loops_around, replace_fields
-from .persistent import find_lasting, go_through_tiles
-from .tma_loads import Pipeline, if_elected, if_one_lane, make_tensor_map
-from .tma_tiles import COMPUTES, COPIES, TMA_ROLES, TMA_STAGES
+from ..schedule import Int64, TransformError, transform
+from ..tensor_cores.fragments import SCOPE
+from ..tir import (
+    constant,
+    find_all,
+    get_axis,
+    get_elements,
+    get_loops_around,
+    is_among,
+    list_allocated,
+    replace_fields,
+)
+from .tma_loads import (
+    ROOM,
+    Pipeline,
+    if_elected,
+    if_one_lane,
+    make_tensor_map,
+    require_one_pipeline,
+)
+from .tma_tiles import (
+    COMPUTES,
+    COPIES,
+    TMA_PERSISTENT,
+    TMA_ROLES,
+    TMA_STAGES,
+    count_bytes,
+    count_saved,
+)
 from .warp_turns import run_in_turns, run_overlapped
 
+_PASS = "tirstep.LowerTmaPipelines"
 MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
 """TVM's attribute within a kernel: the second of the launch bounds."""
+BARRIER = 8
+"""The number of the named barrier of the warps that compute, beyond those of `PingPong`."""
 
 
-@prim_func_pass(opt_level=0, name="tirstep.LowerTmaPipelines")
+@transform
+def make_persistent(
+    sch: Schedule, loop: LoopRV, *, blocks: Int64, stages: Int64 | None = None
+) -> None:
+    """Let as many thread blocks stay as run at once, and go through the tiles of the grid.
+
+    Block number b computes the tiles b, b + `blocks`, b + 2 * `blocks`, …: those that run at the
+    same time are neighbours in the order of the grid, as they were. Where a mask ends loops, every
+    other round of tiles goes back: no block has all of the long ones. The warps that copy go from
+    tile to tile without a break, and fetch the next one while the others store theirs; mbarriers
+    are made once, and their stages and parities follow the steps of all tiles. The memory that a
+    result is stored through lies beside the stages, not in their place, and barriers of the warps
+    that compute are those of their threads alone (bar.sync with a number). A grid of several axes
+    is gone through as a GPU numbers its blocks, along blockIdx.x first. `blocks` are the
+    multiprocessors of a GPU, 132 of an H200, times those that one has room for. With `stages` the
+    pipeline has so many, more than its loop has iterations if need be: those of the next tiles are
+    copied, too.
+
+    rewrite: ``for tile in blockIdx.x: for k: wait for full[k % stages]; compute; store`` ->
+        ``for block in blockIdx.x: for tile in range(block, tiles, blocks): for k: wait for
+        full[step % stages]; compute; store``, step counting on from tile to tile, when the module
+        is lowered
+    consumes: nothing
+    requires: a loop to which `specialize_warps` has given roles, the one pipeline of its kernel;
+        a grid of known size; no fewer `stages` than it has, and room in shared memory for
+        them beside the tile that is stored; one block or more
+    """
+    name, node = get_loop_name(sch, loop), sch.get(loop)
+    if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
+        raise TransformError(
+            f"loop '{name}' is no pipeline in which warps have roles, or its blocks stay already",
+            "call specialize_warps first, and this once: without roles nothing is copied while "
+            "a tile is stored",
+        )
+    require_one_pipeline(sch, loop, "leave one tile to each block there")
+    if blocks < 1:
+        raise TransformError(
+            f"blocks={blocks} is no number of thread blocks",
+            "give those that run at once: the multiprocessors of the GPU, 132 of an H200",
+        )
+    has = int(node.annotations[TMA_STAGES])
+    wanted = has if stages is None else stages
+    if wanted < has:
+        raise TransformError(
+            f"stages={wanted} are fewer than the {has} that loop '{name}' has",
+            "tell prefetch_by_tma of so few",
+        )
+    enclosing = get_enclosing_loops(sch, loop)
+    grid = [each for each in enclosing if (get_axis(each) or "").startswith("blockIdx")]
+    if not grid:
+        raise TransformError(
+            f"the tiles of loop '{name}' are on no thread blocks", "bind them to blockIdx.x"
+        )
+    for each in grid:
+        if constant(each.extent) is None:
+            raise TransformError(
+                f"loop '{each.loop_var.name}' around loop '{name}' has {each.extent} tiles, an "
+                "open number",
+                "give the sizes of the problem",
+            )
+    # The stages of this pipeline, the mbarriers, and what the kernel keeps beside them.
+    around, used, most = lower_around(sch.mod, [_PASS]).get(_PASS), 0, MAX_SHARED_BYTES[SCOPE]
+    functions = around.before.functions_items() if around else ()
+    for kernel in (it for _, function in functions for it in find_all(function.body, For)):
+        loops = [it for it in find_all(kernel, For) if TMA_ROLES in it.annotations]
+        loops = [it for it in loops if it.loop_var.name == name]
+        if get_axis(kernel) == "blockIdx.x" and loops:
+            own = list_allocated(loops[0])
+            room = sum(count_bytes(it) for it in list_allocated(kernel) if not is_among(it, own))
+            used = max(used, room + wanted * sum(map(count_bytes, own)) + ROOM * 8)
+    used -= count_saved(around.before, used) if around else 0
+    if 2 * wanted + 1 > ROOM:
+        raise TransformError(
+            f"stages={wanted} have {2 * wanted + 1} mbarriers, and there is room for {ROOM}",
+            f"use {(ROOM - 1) // 2} stages at most",
+        )
+    if used > most:
+        raise TransformError(
+            f"{wanted} stages of loop '{get_loop_name(sch, loop)}' and the tile that is stored "
+            f"take {-(-used >> 10)} KiB of shared memory, and a block has {most >> 10}",
+            "use fewer stages or smaller tiles, or store from registers",
+        )
+    if wanted != has:
+        sch.unannotate(loop, TMA_STAGES)
+        sch.annotate(loop, TMA_STAGES, wanted)
+    sch.annotate(loop, TMA_PERSISTENT, blocks)
+
+
+@prim_func_pass(opt_level=0, name=_PASS)
 def LowerTmaPipelines(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Make a pipeline of bulk copies of each loop that `prefetch_by_tma` annotated, in a kernel.
 
@@ -143,7 +270,12 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
             if pipeline.blocks != 1:  # a multiprocessor has several at once: __launch_bounds__
                 several = IntImm("int32", pipeline.blocks)
                 kernel = AttrStmt(IntImm("int32", 0), MIN_BLOCKS, several, kernel)
-            others = find_lasting(loop.body, pipeline)
+            # A kernel's buffers that stand beside the stages in all rounds: memory of theirs is no
+            # stage's, which the next tile is copied to while this one is stored.
+            others, staging = list[Any](), list_allocated(pipeline.loop)
+            if pipeline.rounds.is_persistent:
+                others = [it for it in list_allocated(loop.body) if not is_among(it, staging)]
+                others += pipeline.rounds.counters
             loop = edit_loop(loop, body=pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
             return edit_loop(loop, extent=IntImm("int32", extent + pipeline.producers // inner))
@@ -256,6 +388,35 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 
+def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> Any:
+    """What warps that compute do in all rounds, of a kernel with theirs in the pipeline's place.
+
+    Buffers of the kernel stand around the loop over tiles.
+    """
+    variable = pipeline.loop.loop_var
+    for kind in (For, IfThenElse):
+        for each in find_all(kernel, kind):
+            if any(
+                it.same_as(pipeline.loop) and not it.same_as(each) for it in find_all(each, For)
+            ):
+                raise TransformError(
+                    f"loop '{variable.name}' stands in a loop, or under a condition, of its tile",
+                    "let it be the outermost one of a tile, and pad the problem first",
+                )
+
+    staging = list_allocated(pipeline.loop)
+
+    def rewrite(loop: For) -> Any:
+        return stmt_seq(*consumer) if loop.loop_var.same_as(variable) else loop
+
+    def drop(block: SBlock) -> SBlock:
+        kept = [it for it in block.alloc_buffers if is_among(it, staging)]
+        return replace_fields(block, alloc_buffers=kept) if block.alloc_buffers else block
+
+    tile = structural_map(structural_map(kernel, (SBlock, drop)), (For, rewrite))
+    return pipeline.rounds.loop_over(tile, f"{variable.name}_tile")
+
+
 def _arrive_by_warps(arrive: Any) -> list[Any]:
     """Each warp arrives at an mbarrier, when all its lanes have come so far."""
     return [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
@@ -268,3 +429,38 @@ def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
             f"loop '{pipeline.loop.loop_var.name}' has a barrier of all threads",
             "give roles to warps where nothing but bulk copies stores to shared memory",
         )
+
+
+@prim_func_pass(opt_level=0, name="tirstep.NameBarriersOfRoles")
+def NameBarriersOfRoles(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
+    """Put roles of a persistent kernel under their condition, and name the barriers there.
+
+    A barrier among warps that compute is one of their threads alone: others never come to it. It
+    runs when TVM has put barriers in.
+
+    rewrite: ``barrier`` of the warps that compute -> ``bar.sync 8, threads``
+    """
+    if not any(node.attr_key == COMPUTES for node in find_all(function.body, AttrStmt)):
+        return function
+
+    def name_barriers(role: Any) -> Any:
+        named = Evaluate(T.ptx.bar.sync(T.uint32(BARRIER), T.uint32(constant(role.node))))
+        return structural_map(role.body, (Evaluate, lambda it: named if is_barrier(it) else it))
+
+    def pair(sequence: Any) -> Any:  # roles that follow one another, as cases of one condition
+        parts: list[Any] = []
+        for part in sequence.seq:
+            before: Any = parts[-1] if parts else None
+            if [getattr(it, "attr_key", "") for it in (before, part)] == [COMPUTES, COPIES]:
+                parts[-1] = IfThenElse(before.value, name_barriers(before), part.body)
+            else:
+                parts.append(part)
+        return sequence if len(parts) == len(sequence.seq) else stmt_seq(*parts)
+
+    def choose(node: Any) -> Any:  # a role that stands alone
+        if node.attr_key == COMPUTES:
+            return IfThenElse(node.value, name_barriers(node), None)
+        return IfThenElse(Not(node.value), node.body, None) if node.attr_key == COPIES else node
+
+    body = structural_map(function.body, (SeqStmt, pair))
+    return function.with_body(structural_map(body, (AttrStmt, choose)))

@@ -39,7 +39,7 @@ from ..tir import (
     is_used,
     substitute,
 )
-from ..vectors import begin_aligned
+from ..vectorize import begin_aligned
 from .barriers import Variables
 
 

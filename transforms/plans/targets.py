@@ -41,7 +41,7 @@ from ..tir import (
     is_used,
     substitute,
 )
-from ..vectors import find_scattered
+from ..vectorize import find_scattered
 
 _LIMIT = 2**31
 """Elements of a tensor whose places 32 bits number, whatever a schedule pads them by."""

@@ -15,8 +15,8 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..exponentials import allows_fused_exponents
-from ..hopper.persistent import make_persistent
 from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
+from ..hopper.warp_roles import make_persistent
 from ..hopper.warp_turns import alternate_warpgroups, overlap_products
 from ..hopper.warpgroup_tiles import stage_swizzled_at
 from ..hopper.wgmma_intrinsics import ROWS

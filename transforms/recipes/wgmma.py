@@ -21,10 +21,10 @@ from tirstep.precision_annotations import SUMS
 
 from ..caching import accumulate_in_registers
 from ..gpu_limits import MAX_SHARED_BYTES
-from ..hopper.persistent import make_persistent
 from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
 from ..hopper.tma_stores import store_by_tma, store_through_tiles
 from ..hopper.tma_tiles import ATOM, PITCH, SLOTS
+from ..hopper.warp_roles import make_persistent
 from ..hopper.warpgroup_tiles import (
     WarpgroupTile,
     stage_swizzled_at,
