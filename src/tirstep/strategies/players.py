@@ -7,6 +7,7 @@ and binds what is left in the end. The same moves are drawn by Hypothesis in the
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import For, ForKind, SeqStmt
 
+from tirstep import transforms as tr
 from tirstep.transforms import queries, tir
 from tirstep.transforms.hopper.wgmma_intrinsics import ARCHITECTURE
 from tirstep.transforms.recipes import RECIPES, Recipe
@@ -22,6 +24,7 @@ from tirstep.transforms.recipes import RECIPES, Recipe
 from .drawn_programs import Choice
 from .plays import (
     PREFIX,
+    TRANSFORMS,
     Block,
     Call,
     Loop,
@@ -490,8 +493,7 @@ SMALL: dict[str, Sequence[Any]] = {"tile": PAIRS[1:], "warp": PAIRS[:1]}
 TILES = ((64, 64), (64, 64), (64, 32), (128, 32), (64, 16), (64, 8))
 """Rows and columns of tiles of warpgroups."""
 VECTORS, ONCE = (1, 2, 4, 8), (1, 1, 1, 2)
-TABLE = {
-    "accumulate_in_registers": _move(3, "block, loop"),
+_ROWS = {
     "align_vectors": _move(2),
     "alternate_warpgroups": _move(1, "sequence"),
     "bind_batch": _move(1, "block", axis=("blockIdx.y", "blockIdx.z"), kept=(0, 1, 1, 2)),
@@ -500,24 +502,15 @@ TABLE = {
     "cache_row_at": _move(2, "block, loop", operand=(0, 0, 1)),
     "cache_write_at": _move(4, "block, loop", scope=SCOPE),
     "compute_block_at": _move(4, "elsewhere"),
-    "decompose_reduction_at": _move(3, "block, loop"),
-    "end_loop_at_mask": _move(1, "loop"),
-    "factor_out_of_sum": _move(2, "block"),
     "fetch_cooperatively": _move(4, "block", vector=(1, 1, 2, 4), threads=THREADS, tail=TAIL),
     "fold_tile": _move(2),
     "fuse_epilogue_at": _move(2, "two blocks"),
-    "fuse_exponents": _move(1, "block"),
     "fuse_loops": _move(3),
     "fuse_reductions": _move(2, "two blocks", accumulate=("in place", "apart")),
-    "inline_epilogue": _move(1, "block"),
-    "inline_producers": _move(2, "block"),
-    "keep_in_registers": _move(3, "block"),
-    "launch_longest_first": _move(1, "loop"),
     "lay_in_panels": _move(1, "block", width=(1, 4, 8, 16, 64)),
     "lay_in_quads": _move(2),
     "make_persistent": _move(1, "sequence", blocks=(1, 2, 3), stages=(None, None, 3, 5)),
     "merge_loops": _move(2),
-    "order_product": _move(1, "block"),
     "overlap_products": _move(1, "sequence"),
     "pad_block": _move(2),
     "pad_shared_rows": _move(3, "block", elements=(1, 2, 4)),
@@ -533,7 +526,6 @@ TABLE = {
     "set_pipeline": _move(1, "nowhere", name=("tirstep", "default")),
     "specialize_warps": _move(2, "sequence", registers=(None, None, (24, 64), (40, 240))),
     "split_loop": _move(4),
-    "split_loop_at_mask": _move(1, "loop"),
     "split_reduction": _move(3, "block", inner=(1, 2, 3, 4, 8), tail=TAIL),
     "split_reductions": _move(2),
     "spread_over_quads": _move(2, "block", columns=(True, True, False)),
@@ -565,7 +557,6 @@ TABLE = {
         swizzle=(16, 32, 64, 128),
         tail=TAIL,
     ),
-    "store_by_tma": _move(1, "block"),
     "store_through_shared": _move(2, "tile loops", columns=(16, 32), warps=WARPS, vector=(1, 2, 4)),
     "store_through_tiles": _move(
         1, "tile loops", warps=WARPS, lanes=(128, 128, 32), vector=VECTORS
@@ -574,7 +565,6 @@ TABLE = {
     "suggest_unrolling": _move(1, "serial"),
     "tensorize_fragments": _move(3, "roles", tf32=(False, False, True)),
     "tensorize_in_quads": _move(2, "quads"),
-    "tensorize_warp_rows": _move(1, "block"),
     "tensorize_warpgroups": _move(
         1, "warpgroup", in_flight=(0, 0, 0, 1), tf32=Player.is_tf32, fp22=Player.is_fp22
     ),
@@ -592,14 +582,23 @@ TABLE = {
         1, "block", tile=TILES, warpgroup=TILES, tile_k=(32, 64, 64, 64, 16), swizzle=(*ONCE, 1)
     ),
     "tile_in_warps": _move(2),
-    "tile_product": _move(2, "block"),
-    "transpose_tile": _move(2, "block"),
     "unroll_loop": _move(1, "serial", limit=(64,)),
-    "use_powers_of_two": _move(1, "block"),
     "vectorize_copy": _move(2, "block", vector=VECTORS),
     "vectorize_loop": _move(3),
-    "widen_sums": _move(2, "block"),
 }
+
+
+def _guess_move(name: str) -> Move:
+    """A move by a transform's parameters, for one without a row: handles, flags, small numbers."""
+    _, *given = inspect.signature(getattr(tr, name)).parameters.values()
+    handles = {"SBlockRV": "block", "LoopRV": "loop"}
+    where = ", ".join(handles[it.annotation] for it in given if it.kind is not it.KEYWORD_ONLY)
+    asked = (it for it in given if it.kind is it.KEYWORD_ONLY and it.default is it.empty)
+    options = {it.name: (False, True) if it.annotation == "bool" else VECTORS for it in asked}
+    return Move(2, where, options)
+
+
+TABLE = {name: _ROWS.get(name) or _guess_move(name) for name in TRANSFORMS}
 """Every public transform."""
 PRIMITIVES = {
     "sch.annotate": _move(

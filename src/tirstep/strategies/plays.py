@@ -39,6 +39,12 @@ from tirstep.transforms.tir import Place
 
 PREFIX, PRIMITIVE = "prefix", "sch."
 """The first steps of a recipe as one call; and what begins the name of one of TVM's primitives."""
+TRANSFORMS = [
+    name
+    for name in tr.__all__
+    if inspect.isfunction(getattr(tr, name)) and not name.startswith(("find_", "get_"))
+]
+"""The public transforms, by name."""
 INT32 = 2**31 - 1
 LIMIT = " exceed a GPU's limit of "
 """Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
@@ -151,8 +157,7 @@ def find_place(sch: Schedule, value: Any) -> Any:
 @cache
 def _find_recorded() -> dict[Any, tuple[str, inspect.Signature]]:
     """By their code: the public transforms, and the primitives that change a schedule."""
-    names = [name for name in tr.__all__ if inspect.isfunction(getattr(tr, name))]
-    found = [(name, getattr(tr, name)) for name in names if not name.startswith(("find_", "get_"))]
+    found = [(name, getattr(tr, name)) for name in TRANSFORMS]
     quiet = ("_", "get", "copy", "show", "work_on", "enter_", "sample_", "seed", "fork_")
     found += [
         (f"{PRIMITIVE}{name}", function)
@@ -307,12 +312,6 @@ def replay(problem: Problem, calls: Iterable[Call]) -> Play:
 def find_kernel(place: Place) -> For | None:
     """The outermost loop around a block that is bound to a GPU's blocks or threads."""
     return next((loop for loop in place.loops if "Idx" in (tir.get_axis(loop) or "")), None)
-
-
-def find_kernels(module: tvm.IRModule) -> list[For]:
-    """Those loops: each is a kernel of its own."""
-    found = map(find_kernel, tir.get_places(module["main"].body))
-    return list(dict.fromkeys(loop for loop in found if loop is not None))
 
 
 def find_missing_axes(place: Place) -> dict[str, int]:

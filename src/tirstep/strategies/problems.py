@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tirstep.modules import Problem, get_kernel
+from tirstep.modules import Problem, get_kernel, kernels
 from tirstep.transforms.recipes.mma import TYPES
 
 from .drawn_programs import Choice
@@ -37,6 +37,8 @@ SIZES: dict[str, Choices] = {
     "depthwise_conv2d": {"b": (1, 2), "c": (1, 2), "h": (1, 3, 6), "w": (1, 4, 8), "k": (1, 3)},
 }
 RARE: dict[str, Choices] = {
+    **{it.name: dict.fromkeys(it.size_names, FEW) for it in kernels().values()},
+    **SIZES,
     "relu": FLAT,
     "gelu": FLAT,
     "row_argmax": REDUCED,
@@ -54,7 +56,7 @@ RARE: dict[str, Choices] = {
     "attention": ATTENDED,
     "decode_attention": {"batch": (1, 2), "heads": (1, 2, 4), "keys": (1, 8, 13), "dim": (1, 4, 8)},
 }
-"""Kernels and forms that the long fuzzer draws as well; the tests have those of `SIZES`."""
+"""What the long fuzzer draws: all kernels, and in more forms; the tests have those of `SIZES`."""
 OPTIONS: dict[str, Choices] = {
     "matmul": {"transpose_b": (False, False, True)},
     "softmax": {"online": (False, True)},
