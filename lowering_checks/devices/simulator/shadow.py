@@ -33,27 +33,32 @@ _BITS = 32
 class Accessors:
     """Two threads that accessed each cell: where any is apart from a third one, one of them is.
 
-    `are_apart` says of cells, threads, others and the times of these which are in no order.
+    `are_apart` says of cells, threads, others and the times of these which are in no order; `last`
+    is the time of the last access of any.
     """
 
     def __init__(self, cells: int, are_apart: Callable[..., Array]) -> None:
         self._threads = np.full((2, cells), NO_THREAD, np.int64)
-        self._times, self._are_apart = self._threads.copy(), are_apart
+        self._times, self._are_apart, self.last = self._threads.copy(), are_apart, 0
 
     def _find(self, slot: int, cells: Array, threads: Array) -> tuple[Array, Array]:
         """The thread in a slot of each cell, and whether it is apart from another one."""
         others = self._threads[slot][cells]
-        is_other = (others != threads) & (others != NO_THREAD)
-        if is_any(is_other):
-            is_other &= self._are_apart(cells, threads, others, self._times[slot][cells])
-        return others, is_other
+        is_apart = others != threads
+        if is_any(is_apart):
+            is_apart &= self._are_apart(cells, threads, others, self._times[slot][cells])
+        return others, is_apart
 
     def add(self, cells: Array, threads: Array, time: int) -> None:
         """Threads accessed cells in an interval: they replace what they are not apart from."""
-        free = ~self._find(0, cells, threads)[1]
-        self._threads[0][cells[free]], self._times[0][cells[free]] = threads[free], time
-        left = self._find(0, cells, threads)[1]  # of several at once the last one is in there
-        if is_any(left):
+        first, times, self.last = self._threads[0], self._times[0], time
+        _, is_apart = self._find(0, cells, threads)
+        free = ~is_apart if is_any(is_apart) else slice(None)
+        first[cells[free]], times[cells[free]] = threads[free], time
+        others = first[cells]
+        left = others != threads
+        if is_any(left):  # of several at once the last one is in there
+            left = left & self._are_apart(cells, threads, others, time) | is_apart
             self._threads[1][cells[left]], self._times[1][cells[left]] = threads[left], time
 
     def find_rivals(self, cells: Array, threads: Array) -> Array:
@@ -248,7 +253,7 @@ class Shadow:
 
     def _are_other_blocks(self, cells: Array, threads: Array, others: Array, times: Array) -> Array:
         per_block = self.state.batch.threads
-        apart: Array = threads // per_block != others // per_block
+        apart: Array = (threads // per_block != others // per_block) & (others != NO_THREAD)
         return apart
 
     def record_write(self, cells: Array, threads: Array, changes: Array) -> Array | None:
@@ -332,6 +337,8 @@ class Shadow:
         """
         found = None
         for accessors in self._readers if loads else self._silent:
+            if not self.is_global and accessors.last < self.state.oldest_interval:
+                continue
             rivals = accessors.find_rivals(cells, threads)
             found = rivals if found is None else np.where(found == NO_THREAD, rivals, found)
         return found
