@@ -92,7 +92,9 @@ def test_accessors_and_co_writers_are_those_of_a_list_of_all_stores() -> None:
     every store tells."""
     dice, begun, stores, kept = np.random.default_rng(5), np.zeros(6, int), [], []
     near = Accessors(32, lambda cells, threads, others, times: times >= begun[threads // 4])
-    far = Accessors(32, lambda cells, threads, others, times: threads // 4 != others // 4)
+    far = Accessors(
+        32, lambda cells, threads, others, times: (others >= 0) & (threads // 4 != others // 4)
+    )
     co_writers = CoWriters(32)
     for time in range(1, 400):
         kind, cells = dice.integers(10), dice.integers(0, 3, dice.integers(1, 12)) * 7
