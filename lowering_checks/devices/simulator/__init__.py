@@ -29,7 +29,7 @@ from ...device import (
 )
 from .access_counts import Counts
 from .function_semantics import Pointer, Threads, register_semantics
-from .merged_memory import find_written_buffers, get_origins
+from .merged_memory import get_origins
 from .run_state import UnknownFunctionError, UnsupportedError
 from .simulated_gpu import SimulatedGpu, TranslatedKernel
 
@@ -123,7 +123,6 @@ class _Prepared:
     def __init__(self, lowered: tvm.IRModule) -> None:
         merged = merge_shared_memory(lowered)
         self._function = merged["main"]
-        self._written = find_written_buffers(self._function.body)
         self._origins = get_origins(lowered["main"].body, self._function.body)
         self._kernels: dict[Any, TranslatedKernel] = {}
 
@@ -135,9 +134,7 @@ class _Prepared:
         in_out: Collection[int] = (),
     ) -> Simulation:
         gpu = SimulatedGpu(first_only=first_only, origins=self._origins, kernels=self._kernels)
-        parameters, body = self._function.params, self._function.body
-        gpu.bind_sizes(parameters, [array.shape for array in arguments])
-        results = gpu.run(parameters, body, self._written, arguments, in_out)
+        results = gpu.run(self._function.params, self._function.body, arguments, in_out)
         return Simulation(results, gpu.state.log.get_findings(), gpu.state.counts)
 
 

@@ -8,7 +8,9 @@ Memory Accesses").
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+import functools
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -94,9 +96,12 @@ class Counts:
 
     def repeat_since(self, before: Counts, times: int) -> None:
         """Count all that came since `before` so many times more."""
-        for name, counts in self.scopes.items():
-            _repeat_fields(counts, before.scopes.get(name, AccessCounts()), times)
-        _repeat_fields(self, before, times)
+        scopes = self.scopes.items()
+        pairs = [(each, before.scopes.get(name, AccessCounts())) for name, each in scopes]
+        for now, then in (*pairs, (self, before)):
+            for name, count in vars(now).items():
+                if isinstance(count, int):
+                    setattr(now, name, count + (count - getattr(then, name)) * times)
 
     def add_launch(self, blocks: int, sectors_before: int) -> None:
         """Add a launch of so many thread blocks, the first of which has been counted."""
@@ -105,14 +110,17 @@ class Counts:
 
     def add_access(self, scope: str, cells: Array, active: Array, itemsize: int) -> None:
         """Add an access: cells of shape (threads of the block, vector), and which are active."""
-        counts = self.scopes.get(scope)
-        if counts is None:
-            counts = self.scopes[scope] = AccessCounts()
+        counts = self.scopes.setdefault(scope, AccessCounts())
         reached = spread_to(active, cells.shape)[:, 0]
         lanes = np.flatnonzero(reached)
         if lanes.size:
             near = cells if len(lanes) == len(cells) else cells[lanes]
-            counts.add(_count_once(scope, lanes, near, itemsize))
+            # Sectors and banks come again every 128 bytes, so what is counted is where the cells
+            # are from the last multiple of that on: the next iteration mostly comes there again.
+            line = max(1, BANKS * BANK_BYTES // itemsize)
+            near = near - near.item(near.argmin()) // line * line
+            key = lanes.tobytes(), near.tobytes(), near.dtype, near.shape
+            counts.add(_count_access(scope, itemsize, *key))
 
     def add_bulk_access(self, scope: str, cells: Array, itemsize: int) -> None:
         """Add a side of a bulk copy, one request whatever its size, at these cells; without bank
@@ -124,29 +132,13 @@ class Counts:
             counts.sectors += len(np.unique(cells * itemsize // SECTOR_BYTES))
 
 
-_counted: dict[tuple[object, ...], AccessCounts] = {}
-"""The counts of accesses that were met, which loops make again and again."""
-_MOST_COUNTED = 512
-
-
-def _count_once(scope: str, lanes: Array, cells: Array, itemsize: int) -> AccessCounts:
-    """The counts of one access of some lanes.
-
-    Sectors and banks come again every 128 bytes, so what is counted is where the cells are from
-    the last multiple of that on: the next iteration of a loop mostly is an access that was met.
-    """
-    line = max(1, BANKS * BANK_BYTES // itemsize)
-    near = cells - cells.item(cells.argmin()) // line * line
-    key = (scope, itemsize, near.shape, lanes.tobytes(), near.tobytes())
-    if key not in _counted:
-        if len(_counted) >= _MOST_COUNTED:
-            _counted.clear()
-        _counted[key] = _count_access(scope, lanes, near * itemsize, itemsize)
-    return _counted[key]
-
-
-def _count_access(scope: str, lanes: Array, addresses: Array, itemsize: int) -> AccessCounts:
-    warps = lanes // WARP
+@functools.lru_cache(maxsize=512)
+def _count_access(
+    scope: str, itemsize: int, lane_bytes: bytes, near: bytes, dtype: Any, shape: tuple[int, ...]
+) -> AccessCounts:
+    """The counts of one access of some lanes."""
+    lanes = np.frombuffer(lane_bytes, np.int64)
+    warps, addresses = lanes // WARP, np.frombuffer(near, dtype).reshape(shape) * itemsize
     counts = AccessCounts(requests=len(np.unique(warps)), bytes=int(addresses.size) * itemsize)
     if scope == "global":
         counts.sectors = len(_get_unique_pairs(warps, addresses // SECTOR_BYTES))
@@ -154,13 +146,6 @@ def _count_access(scope: str, lanes: Array, addresses: Array, itemsize: int) -> 
         total, conflicts = _count_wavefronts(warps, lanes % WARP, addresses, itemsize)
         counts.wavefronts, counts.bank_conflicts = total, conflicts
     return counts
-
-
-def _repeat_fields(counts: object, before: object, times: int) -> None:
-    for field_ in fields(counts):  # type: ignore[arg-type]
-        now, then = getattr(counts, field_.name), getattr(before, field_.name)
-        if isinstance(now, int):
-            setattr(counts, field_.name, now + (now - then) * times)
 
 
 def _get_unique_pairs(groups: Array, values: Array) -> Array:

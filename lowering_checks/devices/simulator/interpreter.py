@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import tvm
-from tvm.tirx import BufferStore
+from tvm.tirx import AttrStmt, BufferStore, For, IfThenElse
 
-from tirstep.transforms.tir import THREAD_EXTENT, find_all, find_axes
+from tirstep.transforms.tir import THREAD_EXTENT, constant, find_axes, get_children
 
 from ...compile.compiling import MAIN, name_main
 from ...device import (
@@ -111,8 +111,7 @@ class Interpreter(Device):
     ) -> tuple[Arrays, Sequence[DeviceFinding]]:
         gpu = _StructuredGpu(in_order=self.in_order, is_compact=self.is_compact)
         gpu.deadline = self.deadline
-        written = {node.buffer for node in find_all(flat.body, BufferStore)}
-        results = gpu.run(flat.parameters, flat.body, written, arguments, in_out)
+        results = gpu.run(flat.parameters, flat.body, arguments, in_out)
         return results, gpu.state.log.get_findings()
 
 
@@ -148,22 +147,12 @@ class _StructuredGpu(SimulatedGpu):
 
 def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> None:
     """`threads` are those of a launch, all of which run all of it; 0 on the host."""
-    kind = type(node).__name__
-    if kind == "SeqStmt":
-        for statement in node.seq:
-            _add_stores(statement, times, threads, counts)
-    elif kind == "For":
-        extent = getattr(node.extent, "value", 1)
-        _add_stores(node.body, times * int(extent), threads, counts)
-    elif kind == "AttrStmt":
-        if node.attr_key == THREAD_EXTENT and not threads:
-            axes = {
-                str(it.node.thread_tag): int(getattr(it.value, "value", 1))
-                for it in find_axes(node)
-            }
-            threads = math.prod(axes.values())
-        _add_stores(node.body, times, threads, counts)
-    elif kind == "IfThenElse":
-        _add_stores(node.then_case, times, threads, counts)
-    elif kind == "BufferStore":
+    if isinstance(node, BufferStore):
         counts["launch" if threads else "host"] += times * max(threads, 1)
+    elif isinstance(node, For):
+        times *= constant(node.extent) or 1
+    elif isinstance(node, AttrStmt) and node.attr_key == THREAD_EXTENT and not threads:
+        axes = {str(it.node.thread_tag): constant(it.value) or 1 for it in find_axes(node)}
+        threads = math.prod(axes.values())
+    for child in get_children(node)[: 1 if isinstance(node, IfThenElse) else None]:
+        _add_stores(child, times, threads, counts)

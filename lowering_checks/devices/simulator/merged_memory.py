@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvm.ir import Call, TensorLoad
+from tvm.ir import Call
 from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 
-from tirstep.transforms.tir import constant, find_all
+from tirstep.transforms.tir import constant, find_all, get_elements
 from tirstep.tvm_compat import get_op_name, get_pointed
 
 from ...legality.storage_reuse import find_offset
@@ -88,10 +88,9 @@ def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
         base = find_base(node.data)
         if base is not None and str(node.buffer.scope()).startswith("shared"):
             views.setdefault(base, []).append(node.buffer)
-    uses = [node.buffer for node in find_all(body, BufferStore)] if views else []
-    uses += [node.source for node in find_all(body, TensorLoad)] if views else []
+    used = {buffer for buffer, _ in get_elements(body)} if views else set()
     calls = find_all(body, Call) if views else []
-    used = {*uses, *(get_pointed(each) for call in calls for each in call.args)}
+    used.update(get_pointed(each) for call in calls for each in call.args)
     units: dict[Var, int] = {}
     offsets: dict[Var, int | None] = {}
     for base, buffers in views.items():
@@ -130,10 +129,9 @@ def get_origins(body: Any, merged: Any) -> dict[Var, Origin]:
 
 def _pair_uses(body: Any, merged: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
     """All uses of buffers: the buffer and its view in merged memory, and the index of each."""
-    for old, new in zip(find_all(body, BufferStore), find_all(merged, BufferStore), strict=True):
-        yield old.buffer, new.buffer, old.indices[0], new.indices[0]
-    for old, new in zip(find_all(body, TensorLoad), find_all(merged, TensorLoad), strict=True):
-        yield old.source, new.source, old.indices[0], new.indices[0]
+    elements = zip(get_elements(body), get_elements(merged), strict=True)
+    for (buffer, before), (view, after) in elements:
+        yield buffer, view, before[0], after[0]
     calls = (
         [call for call in find_all(each, Call) if get_pointed(call) is None]
         for each in (body, merged)

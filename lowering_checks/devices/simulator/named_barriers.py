@@ -6,9 +6,9 @@ there again then. A warp comes as a whole, whether it waits (sync) or not (arriv
 instruction come in their order. Threads that waited know of what all that came had done before.
 Barrier 0 is that of all threads, ``__syncthreads``, and none here.
 
-Warps run apart where there are such barriers (see `apart`). A wait that nothing can end any
-more is a finding, and its threads return; so is a barrier at which some threads have come when the
-kernel ends.
+Warps run apart where there are such barriers (see statements.py); where there are instructions of a
+warpgroup, its four warps stay in step. A wait that nothing can end any more is a finding, and its
+threads return; so is a barrier at which some threads have come when the kernel ends.
 """
 
 from __future__ import annotations

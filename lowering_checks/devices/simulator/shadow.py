@@ -33,8 +33,8 @@ _BITS = 32
 class Accessors:
     """Two threads that accessed each cell: where any is apart from a third one, one of them is.
 
-    `are_apart` says of cells, threads, others, if any, and their times which are in no order; `last`
-    is the time of the last access of any.
+    `are_apart` says of cells, threads, others, if any, and their times which are in no order, and
+    `last` is the time of the last access of any.
     """
 
     def __init__(self, cells: int, are_apart: Callable[..., Array]) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from tvm.ir import Call, TensorLoad
+from tvm.ir import TensorLoad
 from tvm.tirx import Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all, find_axes
-from tirstep.tvm_compat import get_op_name
 
 from ...device import (
     BLOCK_AXES,
@@ -26,7 +25,6 @@ from ...device import (
     find_excess_memory,
     is_scalar,
 )
-from .apart import set_apart
 from .async_copies import AsyncQueue
 from .bulk_copies import BULK, BULK_COPIES, WRITTEN
 from .clusters import Meetings
@@ -40,16 +38,17 @@ from .memory import (
     get_garbage,
     get_numpy_dtype,
 )
-from .merged_memory import Origin, SharedLayout, get_shared_layout
+from .merged_memory import Origin, SharedLayout, find_written_buffers, get_shared_layout
 from .named_barriers import NAMED_BARRIERS, NamedBarriers
 from .periodic_loops import Period, find_periods
 from .run_state import RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
 from .shared_memory import SharedMemory
-from .statements import Execute, translate_statement
+from .statements import Execute, get_names, translate_statement
 from .turns import Turns
 from .warpgroups import PRODUCTS
 
+_OF_WARPGROUPS = ("ptx.wgmma_", "ptx.setmaxnreg", "cuda.warpgroup_")
 PROXIES = PRODUCTS | BULK_COPIES.keys()
 """What reaches shared memory on another way than loads and stores."""
 LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS}
@@ -78,25 +77,29 @@ class TranslatedKernel(NamedTuple):
     Attributes
     ----------
     has_proxies, read_only : as of `RunState`
+    in_step : so many neighbouring threads are in step everywhere: a warp, or a warpgroup where
+        there are instructions of these
     knows : whether its threads learn of one another in another way than by barriers of their block
     """
 
     run: Execute
     has_proxies: bool
+    in_step: int
     knows: bool
     read_only: frozenset[str]
 
     @classmethod
     def of(cls, body: Any) -> TranslatedKernel:
         """A nest of thread extents."""
-        names = {get_op_name(call).removeprefix("tirx.") for call in find_all(body, Call)}
+        names = get_names(body)
         has_proxies, knows = not names.isdisjoint(PROXIES), not names.isdisjoint(LEARNING)
+        in_step = 4 * WARP if any(name.startswith(_OF_WARPGROUPS) for name in names) else WARP
         read_only: frozenset[str] = frozenset()
         if has_proxies:
             loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
             stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
             read_only = frozenset(loaded - stored)
-        return cls(translate_statement(set_apart(body)), has_proxies, knows, read_only)
+        return cls(translate_statement(body), has_proxies, in_step, knows, read_only)
 
 
 class SimulatedGpu:
@@ -130,6 +133,7 @@ class SimulatedGpu:
         self.mbarriers, self.turns = MBarriers(self), Turns()
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
         self.part: Array | None = None  # the lanes of what runs apart; None for all
+        self._in_step = WARP
         self._layout = SharedLayout({}, {}, {})
         self._allocated: dict[Var, SharedMemory] = {}
         self._counted: dict[Var, tuple[str, int]] = {}
@@ -137,32 +141,25 @@ class SimulatedGpu:
 
     # ---- Functions and launches
 
-    def bind_sizes(self, buffers: Sequence[Var], shapes: Sequence[tuple[int, ...]]) -> None:
-        """Take the sizes that a function leaves open from the shapes of its arguments."""
-        for buffer, shape in zip(buffers, shapes, strict=True):
-            if is_scalar(buffer):
-                continue
-            for extent, size in zip(buffer.shape, shape, strict=True):
-                if isinstance(extent, Var):
-                    self.values[hash(extent)] = size
-
     def run(
         self,
         parameters: Sequence[Var],
         body: Any,
-        written: Set[Var],
         arguments: Sequence[Array],
         in_out: Collection[int] = (),
     ) -> Arrays:
-        """Run a function on copies of its arguments, of which it stores to `written`; those at the
-        places `in_out` hold values before.
+        """Run a function on copies of its arguments; of those that it stores to the ones at the
+        places `in_out` hold values before. Sizes that it leaves open are those of its arguments.
         """
-        kept = {parameters[place] for place in in_out}
+        kept, written = {parameters[place] for place in in_out}, find_written_buffers(body)
         copies = [np.array(array).reshape(-1) for array in arguments]
-        for buffer, data in zip(parameters, copies, strict=True):
+        for buffer, data, array in zip(parameters, copies, arguments, strict=True):
             if is_scalar(buffer):
                 self.values[hash(buffer)] = data[0]
                 continue
+            for extent, size in zip(buffer.shape, array.shape, strict=False):
+                if isinstance(extent, Var):
+                    self.values[hash(extent)] = size
             is_kept = buffer in kept
             self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
         with np.errstate(all="ignore"):
@@ -179,7 +176,7 @@ class SimulatedGpu:
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
         self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
-        self.state.launch += 1
+        self.state.launch, self._in_step = self.state.launch + 1, kernel.in_step
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
@@ -263,11 +260,9 @@ class SimulatedGpu:
 
     def number_memory(self, memory: SharedMemory) -> int:
         """The number of a memory in descriptors, which have an address alone."""
-        for number, known in enumerate(self._numbered):
-            if known is memory:
-                return number
-        self._numbered.append(memory)
-        return len(self._numbered) - 1
+        if memory not in self._numbered:
+            self._numbered.append(memory)
+        return self._numbered.index(memory)
 
     def get_numbered_memory(self, number: int) -> SharedMemory:
         """The memory of a number; raises `UnsupportedError` for one that was not described."""
@@ -290,8 +285,8 @@ class SimulatedGpu:
 
     # ---- Parts of a kernel that wait for one another
 
-    def run_apart(self, mask: Array | None, run: Execute, *, threads: int) -> None:
-        """Run a statement for so many neighbours at a time: while some wait, others go on.
+    def run_apart(self, mask: Array | None, run: Execute) -> None:
+        """Run a statement for the threads in step at a time: while some wait, others go on.
 
         Each part has its own variables, and buffers that it allocates; behind the statement lanes
         have the variables of their part.
@@ -300,7 +295,7 @@ class SimulatedGpu:
             run(self, mask)
             return
         batch, active = self.state.batch, self.state.get_active(mask)
-        group = batch.lane % batch.threads // threads
+        group = batch.lane % batch.threads // self._in_step
         parts = [active & (group == number) for number in np.unique(group[active])]
         before = self.values, self.memories, self.location
         ended: list[tuple[Array, dict[int, Any]]] = []

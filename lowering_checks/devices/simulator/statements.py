@@ -1,4 +1,10 @@
-"""Statements of TIR as functions that run them for all threads of a batch at once."""
+"""Statements of TIR as functions that run them for all threads of a batch at once.
+
+The threads run in step, one statement after the other, which threads that wait for others of the
+same statements cannot do. Statements between barriers of the whole thread block that have named
+barriers run for each warp by itself (`SimulatedGpu.run_apart`): until it waits, and then the next
+one goes on.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +15,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer
-from tvm.tirx import Broadcast, Ramp
+from tvm.tirx import AllocBuffer, Broadcast, DeclBuffer, Ramp, SeqStmt
 
-from tirstep.transforms.tir import THREAD_EXTENT, find_all
+from tirstep.transforms.tir import THREAD_EXTENT, find_all, find_axes
 from tirstep.tvm_compat import get_op_name
 
 from ...device import THREAD_AXES, Array
-from .apart import APART
 from .async_copies import CP_ASYNC
 from .expressions import Address, restrict, translate, translate_index
 from .flatten import is_allreduce
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, get_numpy_dtype
+from .named_barriers import NAMED_BARRIERS
 from .operators import as_stored, is_narrow
 from .run_state import IN_ORDER, UnsupportedError, get_location
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
+SYNC, BLOCK = "tvm_storage_sync", ("shared", "shared.dyn")
+"""The call of barriers, and the scopes of those of a thread block."""
 MAX_ITERATIONS = 20_000
 """Of a while loop, which may wait for what never happens."""
 Execute = Callable[["SimulatedGpu", "Array | None"], None]
@@ -38,7 +46,27 @@ def translate_statement(node: Any) -> Execute:
     maker = _MAKERS.get(kind)
     if maker is None:
         raise UnsupportedError(f"the simulator does not support the statement {kind}")
-    return maker(node)
+    run = maker(node)
+    if _has_named_barriers(node) and not _is_in_step(node):
+        return lambda gpu, mask: gpu.run_apart(mask, run)
+    return run
+
+
+def _has_named_barriers(statement: Any) -> bool:
+    return not NAMED_BARRIERS.keys().isdisjoint(get_names(statement))
+
+
+def get_names(statement: Any) -> set[str]:
+    """The names of the functions that a statement calls."""
+    return {get_op_name(call).removeprefix("tirx.") for call in find_all(statement, Call)}
+
+
+def _is_in_step(statement: Any) -> bool:
+    """Whether all threads of a block must run a statement together."""
+    if any(str(node.buffer.scope()) != "local" for node in find_all(statement, AllocBuffer)):
+        return True
+    barriers = (it for it in find_all(statement, Call) if get_op_name(it).endswith(SYNC))
+    return bool(find_axes(statement)) or any(str(it.args[0].value) in BLOCK for it in barriers)
 
 
 def _drop_exited(gpu: SimulatedGpu, mask: Any) -> Any:
@@ -48,7 +76,24 @@ def _drop_exited(gpu: SimulatedGpu, mask: Any) -> Any:
 
 
 def _sequence(node: Any) -> Execute:
-    statements = [translate_statement(statement) for statement in node.seq]
+    parts: list[Any] = []
+    segment: list[Any] = []  # neighbours between barriers of the block, which run apart together
+
+    def end_segment() -> None:
+        runs_apart = len(segment) > 1 and any(map(_has_named_barriers, segment))
+        parts.extend([SeqStmt(segment)] if runs_apart else segment)
+        segment.clear()
+
+    is_split = _has_named_barriers(node) and _is_in_step(node)
+    for statement in node.seq:
+        if is_split and not isinstance(statement, AllocBuffer | DeclBuffer):
+            if not _is_in_step(statement):
+                segment.append(statement)
+                continue
+            end_segment()
+        parts.append(statement)  # a buffer is there before a segment
+    end_segment()
+    statements = [translate_statement(statement) for statement in parts]
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         left: Any = mask
@@ -81,9 +126,6 @@ def _attribute(node: Any) -> Execute:
         body = _allreduce(inside.value, node.node)
     else:
         body = translate_statement(inside)
-    if node.attr_key == APART:
-        threads = int(node.value)
-        return lambda gpu, mask: gpu.run_apart(mask, body, threads=threads)
     if node.attr_key == "reduce_scope":
 
         def mute(gpu: SimulatedGpu, mask: Array | None) -> None:
@@ -213,7 +255,9 @@ def _while(node: Any) -> Execute:
 def _branch(node: Any) -> Execute:
     condition, then = translate(node.condition), translate_statement(node.then_case)
     otherwise = None if node.else_case is None else translate_statement(node.else_case)
-    both_wait = _waits(node.then_case) and node.else_case is not None and _waits(node.else_case)
+    both_wait = node.else_case is not None and not any(
+        WAITS.keys().isdisjoint(get_names(case)) for case in (node.then_case, node.else_case)
+    )
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         holds = condition(gpu, mask)
@@ -228,12 +272,6 @@ def _branch(node: Any) -> Execute:
             otherwise(gpu, left)
 
     return run
-
-
-def _waits(statement: Any) -> bool:
-    """Whether threads wait for mbarriers in a statement."""
-    names = (get_op_name(call) for call in find_all(statement, Call))
-    return any(name.removeprefix("tirx.") in WAITS for name in names)
 
 
 def _store(node: Any) -> Execute:
@@ -290,13 +328,13 @@ def _evaluate(node: Any) -> Execute:
     name = getattr(getattr(call, "op", None), "name", "")
     if name.endswith("thread_return"):
         return lambda gpu, mask: gpu.state.exit_threads(mask)
-    if name.endswith("tvm_storage_sync"):
+    if name.endswith(SYNC):
         scope = str(call.args[0].value)
         if scope == IN_ORDER:
             return lambda gpu, mask: gpu.begin_interval()
         if scope == "warp":  # which matters where mbarriers tell what a thread knows
             return lambda gpu, mask: gpu.pass_warp_barrier(mask)
-        if scope not in ("shared", "shared.dyn"):
+        if scope not in BLOCK:
             raise UnsupportedError(f"the simulator does not support barriers of scope '{scope}'")
         return lambda gpu, mask: gpu.pass_barrier(mask)
     value = translate(call)

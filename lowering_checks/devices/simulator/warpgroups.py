@@ -80,71 +80,8 @@ class _Shape(NamedTuple):
     transposed: tuple[bool, bool]
 
 
-class _Matrix(NamedTuple):
-    """A matrix that an instruction reads.
-
-    Attributes
-    ----------
-    memory : that it lies in
-    lanes : of the warpgroups, of shape (groups, 128)
-    elements : of shape (lanes, n), each lane a share of them
-    mask : of all lanes
-    shape : of the matrix
-    """
-
-    memory: SharedMemory
-    lanes: Array
-    elements: Array
-    mask: Array
-    shape: tuple[int, int]
-
-    def arrange(self, values: Array) -> Array:
-        """Values of shape (lanes, n) as a matrix for each warpgroup."""
-        count = self.shape[0] * self.shape[1]
-        rows = np.broadcast_to(values, self.elements.shape)[self.lanes].reshape(len(self.lanes), -1)
-        return rows[:, :count].reshape(len(self.lanes), *self.shape)
-
-    def load(self, location: str) -> Array:
-        """The values as the instruction begins."""
-        values: Array = self.memory.load(self.elements, self.mask, location, kind=MATRIX)
-        return values
-
-    def end(self, values: Array, ready: Array, location: str) -> None:
-        """The instruction has ended, for the lanes of a mask; the values must be the same."""
-        self.memory.end_matrix(self.elements, values, ready & self.mask, location)
-
-
-class _Fragments(NamedTuple):
-    """A in registers of 32 bits, of two elements each.
-
-    Attributes
-    ----------
-    lanes : of the warpgroups, of shape (groups, 128)
-    cells : of the elements, of shape (8, lanes)
-    mask : of all lanes
-    """
-
-    memory: LocalMemory
-    lanes: Array
-    cells: Array
-    mask: Array
-
-    def arrange(self, values: Array) -> Array:
-        """Values of shape (lanes, 8) as a matrix of 64 rows and 16 steps for each warpgroup."""
-        thread, element = np.indices((WARPGROUP, 2 * FRAGMENT))
-        row = thread // 32 * 16 + thread % 32 // 4 + element // 2 % 2 * 8
-        k = thread % 4 * 2 + element % 2 + element // 4 * 8
-        made = np.zeros((len(self.lanes), ROWS, 4 * FRAGMENT), values.dtype)
-        made[:, row, k] = values[self.lanes]
-        return made
-
-    def load(self, location: str) -> Array:
-        """The values as the instruction begins."""
-        return self.memory.begin_reading(self.cells, self.mask, location)
-
-    def end(self, values: Array, ready: Array, location: str) -> None:
-        """The instruction has ended, for the lanes of a mask."""
-        self.memory.end_update(self.cells, ready & self.mask)
+_Read = tuple[Array, Callable[[Array], None]]
+"""A matrix for each warpgroup as an instruction begins, and what ends its reading for lanes."""
 
 
 def count_registers(name: str, arguments: Sequence[Any]) -> int:
@@ -206,18 +143,13 @@ def _multiply(threads: Threads, *arguments: Any) -> None:
     memory, cells = _read_registers(threads, registers)
     mask = threads.get_mask(groups)
     memory.require_fence(mask, threads.location)
-    matrices: list[_Matrix | _Fragments] = []
     if on_registers:
         fragments, operands = operands[:FRAGMENT], operands[FRAGMENT:]
-        matrices.append(_take_fragments(threads, groups, fragments, shape, mask))
+        left, end_left = _read_fragments(threads, groups, fragments, shape)
     else:
-        size, *operands = (ROWS, shape.depth), *operands
-        matrices.append(_locate(threads, groups, operands.pop(0), size, shape, 0))
+        left, end_left = _read_shared(threads, groups, operands.pop(0), shape, 0)
     descriptor, is_added = operands[:2]
-    size = (shape.depth, shape.columns)
-    matrices.append(_locate(threads, groups, descriptor, size, shape, 1))
-    read = [it.load(threads.location) for it in matrices]
-    left, right = (it.arrange(values) for it, values in zip(matrices, read, strict=True))
+    right, end_right = _read_shared(threads, groups, descriptor, shape, 1)
     wide = np.int64 if shape.kinds[0] == "s8" else np.float64
     product = np.matmul(widen(left, wide, shape.kinds[0]), widen(right, wide, shape.kinds[1]))
     row, column = _place_sums(shape.columns)  # as shares of its warpgroup: (groups, 128, elements)
@@ -226,8 +158,8 @@ def _multiply(threads: Threads, *arguments: Any) -> None:
     memory.begin_update(cells, terms, bool(is_added), mask, threads.location, keep)
 
     def arrive(ready: Array) -> None:
-        for matrix, values in zip(matrices, read, strict=True):
-            matrix.end(values, ready, threads.location)
+        for end in (end_left, end_right):
+            end(ready & mask)
         memory.end_update(cells, ready & mask)
 
     threads.defer(WGMMA, arrive, mask)
@@ -261,19 +193,24 @@ def _is_text(argument: Any) -> bool:
     return isinstance(argument, str) or isinstance(getattr(argument, "value", None), str)
 
 
-def _take_fragments(
-    threads: Threads, groups: Array, registers: Sequence[Pointer], shape: _Shape, mask: Array
-) -> _Fragments:
-    """A in registers, which are pairs of neighbours in one buffer."""
+def _read_fragments(
+    threads: Threads, groups: Array, registers: Sequence[Pointer], shape: _Shape
+) -> _Read:
+    """A in registers of 32 bits, which are pairs of neighbours in one buffer."""
     memory, places = _read_registers(threads, registers)
     wanted = _KINDS[shape.kinds[0]]
     if str(memory.dtype) != wanted:
         raise UnsupportedError(
             f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
         )
+    mask = threads.get_mask(groups)
     memory.require_fence(mask, threads.location)
     cells = (places[:, None] + np.arange(2)[None, :, None]).reshape(-1, threads.lanes)
-    return _Fragments(memory, groups, cells, mask)
+    values = memory.begin_reading(cells, mask, threads.location)
+    made = np.zeros((len(groups), ROWS, 4 * FRAGMENT), values.dtype)
+    row, k = _place_sums(4 * FRAGMENT)
+    made[:, row, k] = values[groups]
+    return made, functools.partial(memory.end_update, cells)
 
 
 def _read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[LocalMemory, Array]:
@@ -289,15 +226,11 @@ def _read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[Loc
     return memory, places
 
 
-def _locate(
-    threads: Threads,
-    groups: Array,
-    descriptor: Any,
-    size: tuple[int, int],
-    shape: _Shape,
-    operand: int,
-) -> _Matrix:
-    """The elements that a descriptor describes, a share of them for each lane of a warpgroup."""
+def _read_shared(
+    threads: Threads, groups: Array, descriptor: Any, shape: _Shape, operand: int
+) -> _Read:
+    """A or B as descriptors describe them; each lane of a warpgroup reads a share."""
+    size = (shape.depth, shape.columns) if operand else (ROWS, shape.depth)
     memory, width, start, leading, stride = _read_descriptors(threads, groups, descriptor)
     wanted = _KINDS[shape.kinds[operand]]
     if str(memory.dtype) != wanted:
@@ -318,7 +251,10 @@ def _locate(
     mask = threads.get_mask(groups)
     index = threads.spread(groups, shares)
     index[~mask[:, 0]] = memory.low
-    return _Matrix(memory, groups, index, mask, size)
+    values = memory.load(index, mask, threads.location, kind=MATRIX)
+    rows = np.broadcast_to(values, index.shape)[groups].reshape(len(groups), -1)
+    made = rows[:, : elements.shape[1]].reshape(len(groups), *size)
+    return made, lambda ready: memory.end_matrix(index, values, ready, threads.location)
 
 
 def _read_descriptors(
@@ -374,7 +310,7 @@ def _cut_off(sums: Array) -> Array:
 
 @functools.cache
 def _place_sums(columns: int) -> tuple[Array, Array]:
-    """The row and the column of each element of each thread."""
+    """The row and the column of each element of each thread: of sums, and of A in registers."""
     thread, element = np.indices((WARPGROUP, ROWS * columns // WARPGROUP))
     row = thread // 32 * 16 + thread % 32 // 4 + element // 2 % 2 * 8
     return row, element // 4 * 8 + thread % 4 * 2 + element % 2
