@@ -27,8 +27,8 @@ from ..compile.compiling import MAIN
 from ..device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError
-from .exchanges import find_exchange
-from .refusals import GIVE_REFERENCE, RefusedError, get_call_name, refuse_call
+from .conditions import GIVE_REFERENCE, RefusedError, get_call_name, refuse_call
+from .index_ranges import find_exchange
 from .tracked import DOUBLE
 from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
 

@@ -8,12 +8,13 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import Call, PrimType
-from tvm.tirx import IntImm, PrimFunc
+from tvm.s_tir import SBlock
+from tvm.tirx import Bind, BufferStore, For, IfThenElse, IntImm, PrimFunc
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import KernelError, Tensor
 from tirstep.modules.validation import nearest
-from tirstep.transforms.tir import constant, find_all
+from tirstep.transforms.tir import constant, find_all, get_children
 
 from ..compile.compiling import MAIN
 from ..device import close_extents, is_scalar
@@ -117,25 +118,24 @@ def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-def count_operations(node: Any, times: int = 1) -> int:
+def count_operations(body: Any) -> int:
     """The operations on floats in a statement; without any, the stores of something computed."""
-    floats, integers = _count(node, times)
-    return floats or integers
+    counts = [0, 0]
 
+    def count(node: Any, times: int) -> None:
+        if isinstance(node, For):
+            times *= constant(node.extent) or 1
+        if isinstance(node, BufferStore | Bind):
+            operations = [each for kind in _OPERATIONS for each in find_all(node.value, kind)]
+            counts[0] += times * sum("float" in str(each.ty) for each in operations)
+            counts[1] += times * (len(operations) or 1)
+        children = get_children(node)
+        if isinstance(node, IfThenElse):
+            del children[1:]
+        if isinstance(node, SBlock):  # without its initialization
+            del children[:-1]
+        for child in children:
+            count(child, times)
 
-def _count(node: Any, times: int) -> tuple[int, int]:
-    kind = type(node).__name__
-    if kind == "SeqStmt":
-        counts = [_count(statement, times) for statement in node.seq]
-        return sum(each for each, _ in counts), sum(each for _, each in counts)
-    if kind == "For":
-        return _count(node.body, times * (constant(node.extent) or 1))
-    if kind == "SBlockRealize":
-        return _count(node.block.body, times)
-    if kind == "IfThenElse":
-        return _count(node.then_case, times)
-    if kind in ("BufferStore", "Bind"):
-        operations = [each for kind in _OPERATIONS for each in find_all(node.value, kind)]
-        floats = [each for each in operations if "float" in str(each.ty)]
-        return times * len(floats), times * (len(operations) or 1)
-    return _count(node.body, times) if hasattr(node, "body") else (0, 0)
+    count(body, 1)
+    return counts[0] or counts[1]

@@ -63,6 +63,7 @@ class Tracked:
     additions : that make it of its terms; 0 of an integer
     error : that its terms have
     unit : a power of two that all terms are multiples of
+    condition : that a truth comes from, if it is known
     """
 
     value: Any
@@ -71,6 +72,7 @@ class Tracked:
     additions: Any = 0.0
     error: Any = 0.0
     unit: Any = 1.0
+    condition: Condition | None = None
 
     @property
     def is_float(self) -> bool:
@@ -87,6 +89,11 @@ class Condition:
     @property
     def is_uncertain(self) -> Any:
         return tirx.And(self.may_hold, self.may_fail)
+
+    def as_number(self) -> Tracked:
+        """The truth as a number, which may be the other one where it is not certain."""
+        error = choose(self.is_uncertain, 1.0, 0.0)
+        return Tracked(self.may_hold, "bool", 1.0, error=error, condition=self)
 
 
 class Emitter:
@@ -286,43 +293,29 @@ class Tracker(Emitter):
 
     def add(self, first: Tracked, second: Tracked, *, sign: int = 1) -> Tracked:
         """A sum, or with sign -1 a difference."""
-        if not first.is_float:
-            return self._add_integers(first, second, sign)
-        parts = [lift(first.magnitude), lift(second.magnitude)]
-        rounds = tirx.And(*(part > number(0) for part in parts))
         value = first.value + second.value if sign > 0 else first.value - second.value
-        is_one = all(holds_always(each.additions, 0.0) for each in (first, second))
-        if is_one and first.dtype in ("float32", "float16"):  # the one addition may be exact
-            value = self.let(value)
-            stored = tirx.Cast(DOUBLE, tirx.Cast(first.dtype, value))
-            off = lift(plus(first.error, second.error))
-            is_kept = tirx.And(tirx.EQ(stored, value), tirx.EQ(off, number(0)))
-            rounds = tirx.And(rounds, tirx.Not(is_kept))
-        counts = self.let(choose(rounds, 1.0, 0.0))
-        return self.name(
-            Tracked(
-                value,
-                first.dtype,
-                plus(first.magnitude, second.magnitude),
-                plus(plus(first.additions, second.additions), counts),
-                plus(first.error, second.error),
-                self.smaller(first.unit, second.unit),
-            )
-        )
-
-    def _add_integers(self, first: Tracked, second: Tracked, sign: int) -> Tracked:
-        value = first.value + second.value if sign > 0 else first.value - second.value
+        error, counts = plus(first.error, second.error), 0.0
+        if first.is_float:
+            parts = [lift(first.magnitude), lift(second.magnitude)]
+            rounds = tirx.And(*(part > number(0) for part in parts))
+            is_one = all(holds_always(each.additions, 0.0) for each in (first, second))
+            if is_one and first.dtype in ("float32", "float16"):  # the one addition may be exact
+                value = self.let(value)
+                stored = tirx.Cast(DOUBLE, tirx.Cast(first.dtype, value))
+                is_kept = tirx.And(tirx.EQ(stored, value), tirx.EQ(lift(error), number(0)))
+                rounds = tirx.And(rounds, tirx.Not(is_kept))
+            counts = self.let(choose(rounds, 1.0, 0.0))
         magnitude = plus(first.magnitude, second.magnitude)
-        return self.name(
-            Tracked(value, first.dtype, magnitude, error=plus(first.error, second.error))
-        )
+        additions = plus(plus(first.additions, second.additions), counts)
+        unit = self.smaller(first.unit, second.unit)
+        return self.name(Tracked(value, first.dtype, magnitude, additions, error, unit))
 
     # ---- Products and quotients
 
     def multiply(self, first: Tracked, second: Tracked) -> Tracked:
         """A product."""
         first, second = self.close(first), self.close(second)
-        sizes = [self.let(self.size(each)) for each in (first, second)]
+        sizes = [self.let(self.absolute(self.as_double(each))) for each in (first, second)]
         error = plus(
             plus(self.times(sizes[0], second.error), self.times(sizes[1], first.error)),
             self.times(first.error, second.error),
@@ -338,10 +331,6 @@ class Tracker(Emitter):
         product = Tracked(value, first.dtype, magnitude, 0.0, error, self.let(unit))
         return self.round(product, 1.0)
 
-    def size(self, value: Tracked) -> Any:
-        """The absolute value, in float64."""
-        return self.absolute(value.value if value.is_float else tirx.Cast(DOUBLE, value.value))
-
     def divide(self, first: Tracked, second: Tracked) -> Tracked:
         """A quotient of floats."""
         divisor = getattr(second.value, "value", None)
@@ -349,26 +338,25 @@ class Tracker(Emitter):
             return self.multiply(first, self.constant(1 / divisor, first.dtype))
         first, second = self.close(first), self.close(second)
         value = self.let(first.value / second.value)
-        size, quotient = self.let(self.size(second)), self.let(self.absolute(value))
+        size, quotient = (self.let(self.absolute(it)) for it in (second.value, value))
         left = self.let(size - lift(second.error))
         passed = plus(first.error, self.times(quotient, second.error))
         error = choose(left > number(0), self.times(passed, number(1) / left), INFINITE)
-        nothing = tirx.And(tirx.EQ(lift(passed), number(0)), tirx.EQ(self.size(first), number(0)))
+        is_zero = tirx.EQ(self.absolute(first.value), number(0))
+        nothing = tirx.And(tirx.EQ(lift(passed), number(0)), is_zero)
         error = self.let(choose(nothing, 0.0, error))
         lost = 0.0
         if second.dtype in ("float32", "bfloat16"):
             lost = choose(lift(second.magnitude) > number(LARGEST_DIVISOR), quotient, 0.0)
         result = Tracked(value, first.dtype, 0.0, 0.0, error, 0.0)
         rounded = self.round(result, DIVISION, lost)
-        is_zero = tirx.EQ(self.size(first), number(0))
-        settled = tirx.And(is_zero, nothing)
         is_exact = tirx.EQ(lift(second.error), number(0))
         is_one = tirx.And(is_exact, tirx.EQ(second.value, number(1)))  # the reciprocal is 1
         return replace(
             rounded,
-            magnitude=self.let(choose(settled, 0.0, rounded.magnitude)),
-            error=self.let(choose(settled, 0.0, choose(is_one, first.error, rounded.error))),
-            unit=self.let(choose(settled, ANY_UNIT, 0.0)),
+            magnitude=self.let(choose(nothing, 0.0, rounded.magnitude)),
+            error=self.let(choose(nothing, 0.0, choose(is_one, first.error, rounded.error))),
+            unit=self.let(choose(nothing, ANY_UNIT, 0.0)),
         )
 
     # ---- Choices

@@ -8,7 +8,7 @@ loops for LLVM. See tracked.py for the rules.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -39,15 +39,18 @@ from .conditions import (
     COMPARISONS,
     TESTS,
     TRANSPARENT,
+    RefusedError,
     find_accumulated,
     find_shaky_buffers,
+    get_call_name,
     get_dtype,
     is_float_cast,
     is_shaky,
     needs_guard,
+    refuse_call,
+    require_countable,
 )
 from .float_functions import apply_function, apply_power
-from .refusals import RefusedError, get_call_name, refuse_call, require_countable
 from .tracked import (
     DOUBLE,
     INFINITE,
@@ -204,7 +207,7 @@ class _TrackingPass:
         if holds_always(taint, 0.0):
             return tracked
         error = choose(lift(taint) > number(0), INFINITE, tracked.error)
-        return self.tracker.name(Tracked(**{**vars(tracked), "error": error}))
+        return self.tracker.name(replace(tracked, error=error))
 
     def _index(self, index: Any, buffer: TrackedBuffer) -> tuple[Any, Any]:
         """An index and its error; a place that is not certain, or outside, is the first."""
@@ -355,13 +358,13 @@ class _TrackingPass:
         buffer = self.buffers[node.buffer]
         value = node.value
         if node.buffer in self.unrounded and is_float_cast(value):
-            value = self.expression(value.value)
-            value = Tracked(**{**vars(self.tracker.close(value)), "dtype": buffer.dtype})
+            value = self.tracker.close(self.expression(value.value))
+            value = replace(value, dtype=buffer.dtype)
         else:
             value = self.expression(value)
         if self.depth:
             error = self.let(plus(value.error, BufferLoad(self.poison, [0])))
-            value = Tracked(**{**vars(value), "error": error})
+            value = replace(value, error=error)
         index, taint = self._index(node.indices[0], buffer)
         if not holds_always(taint, 0.0):
             self._poison_all(buffer, lift(taint) > number(0))
@@ -420,10 +423,11 @@ class _TrackingPass:
     def expression(self, node: Any) -> Tracked:
         """The tracked value of an expression."""
         dtype = get_dtype(node)
-        if dtype == "bool":
-            return self._as_number(self.condition(node))
         if not self._has_data(node):
             value = self.let(self._substitute(node))
+            if dtype == "bool":
+                certain = Condition(value, self.let(tirx.Not(value)))
+                return Tracked(value, dtype, 1.0, condition=certain)
             size = constant(value)
             double = tirx.Cast(DOUBLE, value)
             magnitude = (
@@ -461,13 +465,14 @@ class _TrackingPass:
             return self._operate_on([node.a], dtype, lambda a: tirx.BitwiseNot(a))
         if kind == "Call":
             return self._call(node)
+        if kind in (*COMPARISONS, "And", "Or", "Not"):
+            self.unsure += 1  # operands may be computed in vain, as ``i < n and A[i] > 0``
+            found = self._decide(kind, node)
+            self.unsure -= 1
+            return found
         if kind in _INTEGER_OPERATIONS:
             return self._operate_on([node.a, node.b], dtype, getattr(tirx, kind))
         raise RefusedError(f"the expression {kind} has no meaning in float64 here")
-
-    def _as_number(self, condition: Condition) -> Tracked:
-        error = choose(condition.is_uncertain, 1.0, 0.0)
-        return Tracked(condition.may_hold, "bool", 1.0, error=self.let(error))
 
     def _load(self, node: Any) -> Tracked:
         if len(node.indices) != 1:
@@ -481,7 +486,7 @@ class _TrackingPass:
             if getattr(one, "value", None) == -1:  # a sum stays one
                 tracked = self.expression(other)
                 value = -tracked.value if not tracked.is_float else number(0) - tracked.value
-                return self.tracker.name(Tracked(**{**vars(tracked), "value": value}))
+                return self.tracker.name(replace(tracked, value=value))
         return self.tracker.multiply(self.expression(node.a), self.expression(node.b))
 
     def _operate_on(self, operands: Any, dtype: str, make: Any) -> Tracked:
@@ -516,6 +521,16 @@ class _TrackingPass:
             return self.tracker.add(self.tracker.multiply(first, second), third)
         if name in TRANSPARENT:
             return self.expression(arguments[0])
+        if name in TESTS:
+            value = self.tracker.close(self.expression(arguments[0])).value
+            size = self.let(self.tracker.absolute(value))
+            made = {
+                "isnan": tirx.NE(value, value),
+                "isinf": tirx.EQ(size, number(INFINITE)),
+                "isfinite": size < number(INFINITE),
+            }
+            holds = self.let(made[name])
+            return Condition(holds, self.let(tirx.Not(holds))).as_number()
         if name in ("clz", "popcount", "shift_left", "shift_right") or name.startswith("bitwise_"):
             return self._operate_on(
                 arguments, get_dtype(node), lambda *args: Call(node.op, list(args), ret_ty=node.ty)
@@ -527,7 +542,7 @@ class _TrackingPass:
         value = self.tracker.close(value)
         zero = number(0) if value.is_float else tirx.const(0, value.dtype)
         size = Select(value.value < zero, zero - value.value, value.value)
-        return self.tracker.name(Tracked(**{**vars(value), "value": size}))
+        return self.tracker.name(replace(value, value=size))
 
     def _choose(self, condition: Any, first: Any, second: Any) -> Tracked:
         """One of two, of which only what may be chosen is computed."""
@@ -558,57 +573,39 @@ class _TrackingPass:
     # ---- Conditions
 
     def condition(self, node: Any) -> Condition:
-        """The tracked truth; its operands may be computed in vain, as ``i < n and A[i] > 0``."""
-        self.unsure += 1
-        found = self._decide(node)
-        self.unsure -= 1
-        return found
-
-    def _decide(self, node: Any) -> Condition:
         """Whether a condition may hold, and may fail."""
-        if not self._has_data(node):
-            holds = self.let(self._substitute(node))
-            return Condition(holds, self.let(tirx.Not(holds)))
-        kind = type(node).__name__
-        if kind in COMPARISONS:
-            if get_dtype(node.a) == "bool":
-                if kind not in ("EQ", "NE"):
-                    raise RefusedError("an order of truth values has no meaning here")
-                first, second = (node.a, node.b) if kind == "EQ" else (tirx.Not(node.a), node.b)
-                return self._choose_condition(first, second, tirx.Not(second))
-            ties = any(
-                load.source in self.accumulated
-                for side in (node.a, node.b)
-                for load in self._find_loads(side)
-            )
-            self.is_deciding |= dtype_facts(get_dtype(node.a)).is_float
-            sides = self.expression(node.a), self.expression(node.b)
-            return self.tracker.compare(kind, *sides, ties=ties)
-        if kind == "Not":
-            inner = self.condition(node.a)
-            return Condition(inner.may_fail, inner.may_hold)
-        if kind in ("And", "Or"):
-            return self._connect(kind, node.a, node.b)
-        if kind == "Var":
-            value = self.values[node]
-            return self._as_condition(value)
-        if kind in ("TensorLoad", "BufferLoad"):
-            return self._as_condition(self._load(node))
-        if kind == "Cast":
-            return self._as_condition(self.expression(node.value))
-        if kind == "Select":
-            return self._choose_condition(node.condition, node.true_value, node.false_value)
-        if kind == "Call":
-            return self._call_condition(node)
-        raise RefusedError(f"the condition {kind} has no meaning in float64 here")
-
-    def _as_condition(self, value: Tracked) -> Condition:
+        self.unsure += 1
+        value = self.expression(node)
+        self.unsure -= 1
+        if value.condition is not None:
+            return value.condition
         value = self.tracker.close(value)
         plain = value.value
         if value.dtype != "bool":
             plain = tirx.NE(plain, number(0) if value.is_float else tirx.const(0, value.dtype))
         near = lift(value.error) > number(0)
         return Condition(self.let(tirx.Or(plain, near)), self.let(tirx.Or(tirx.Not(plain), near)))
+
+    def _decide(self, kind: str, node: Any) -> Tracked:
+        """A comparison, or what connects truths."""
+        if kind == "Not":
+            inner = self.condition(node.a)
+            return Condition(inner.may_fail, inner.may_hold).as_number()
+        if kind in ("And", "Or"):
+            return self._connect(kind, node.a, node.b).as_number()
+        if get_dtype(node.a) == "bool":
+            if kind not in ("EQ", "NE"):
+                raise RefusedError("an order of truth values has no meaning here")
+            arms = (node.b, tirx.Not(node.b)) if kind == "EQ" else (tirx.Not(node.b), node.b)
+            return self._choose(node.a, *arms)
+        ties = any(
+            load.source in self.accumulated
+            for side in (node.a, node.b)
+            for load in self._find_loads(side)
+        )
+        self.is_deciding |= dtype_facts(get_dtype(node.a)).is_float
+        sides = self.expression(node.a), self.expression(node.b)
+        return self.tracker.compare(kind, *sides, ties=ties).as_number()
 
     def _find_loads(self, expression: Any) -> list[Any]:
         """The loads in an expression, and in what its variables were bound to."""
@@ -641,28 +638,3 @@ class _TrackingPass:
             holds = tirx.Or(left.may_hold, right.may_hold)
             fails = tirx.And(left.may_fail, right.may_fail)
         return Condition(self.let(holds), self.let(fails))
-
-    def _choose_condition(self, condition: Any, first: Any, second: Any) -> Condition:
-        """One of two; not certain where it is not which, whatever they are."""
-        both = tirx.And(condition, first), tirx.And(tirx.Not(condition), second)
-        return self._connect("Or", *both)
-
-    def _call_condition(self, node: Any) -> Condition:
-        name = get_call_name(node)
-        if name in TRANSPARENT:
-            return self.condition(node.args[0])
-        if name == "if_then_else":
-            return self._choose_condition(*node.args)
-        if name not in TESTS:
-            refuse_call(node)
-        value = self.tracker.close(self.expression(node.args[0])).value
-        size = self.let(self.tracker.absolute(value))
-        is_nan = tirx.NE(value, value)
-        is_infinite = tirx.EQ(size, number(INFINITE))
-        found = {
-            "isnan": is_nan,
-            "isinf": is_infinite,
-            "isfinite": size < number(INFINITE),
-        }[name]
-        holds = self.let(found)
-        return Condition(holds, self.let(tirx.Not(holds)))
