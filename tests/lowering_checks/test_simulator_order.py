@@ -88,8 +88,7 @@ def test_blocks_may_compute_the_same_twice(blocks: int) -> None:
 
 
 def test_accessors_and_co_writers_are_those_of_a_list_of_all_stores() -> None:
-    """Any stores, drops and barriers of blocks of 4 threads: what is told of them is what asking
-    every store tells."""
+    """Of any stores, drops and barriers of blocks of 4 threads: what asking every store tells."""
     dice, begun, stores, kept = np.random.default_rng(5), np.zeros(6, int), [], []
     near = Accessors(32, lambda cells, threads, others, times: times >= begun[threads // 4])
     far = Accessors(
@@ -109,8 +108,7 @@ def test_accessors_and_co_writers_are_those_of_a_list_of_all_stores() -> None:
             kept = [store for store in kept if store[0] != cells[0]]
         elif kind == 7:
             begun[dice.integers(6)] = time + 1
-        since = begun[threads // 4]
-        found = (near.find_rivals(cells, threads), far.find_rivals(cells, threads))
+        since, found = begun[threads // 4], [it.find_rivals(cells, threads) for it in (near, far)]
         owns = co_writers.has(cells, threads, since, 4)
         for at, (cell, thread, first) in enumerate(zip(cells, threads, since, strict=True)):
             others = {t for c, t, _ in stores if c == cell and t // 4 != thread // 4}
