@@ -147,11 +147,7 @@ def apply_power(tracker: Tracker, base: Tracked, exponent: Tracked) -> Tracked:
 
 def _round_power(tracker: Tracker, result: Tracked, base: Tracked, exponent: Tracked) -> Tracked:
     size = tracker.let(tracker.absolute(base.value))
-    logarithm = tracker.absolute(call_library("log", _or_one(size)) * exponent.value)
+    base_or_one = tirx.Select(tirx.EQ(size, number(0)), number(1), size)
+    logarithm = tracker.absolute(call_library("log", base_or_one) * exponent.value)
     steps = plus(scale(16.0, tracker.absolute(exponent.value)), scale(8.0, logarithm))
     return tracker.round(replace(result, unit=0.0), tracker.let(plus(8.0, steps)))
-
-
-def _or_one(size: Any) -> Any:
-    """A size, or 1 where it is 0."""
-    return tirx.Select(tirx.EQ(size, number(0)), number(1), size)

@@ -441,50 +441,34 @@ class Tracker(Emitter):
 
     def convert(self, value: Tracked, dtype: str) -> Tracked:
         """A conversion to another type."""
-        value = self.close(value)
+        value, facts = self.close(value), dtype_facts(dtype)
         if value.dtype == dtype:
             return value
-        if dtype_facts(dtype).is_float:
-            return self._to_float(value, dtype)
-        if value.is_float:
-            return self._truncate(value, dtype)
-        converted = tirx.Cast(dtype, value.value)
-        limit = number(dtype_facts(dtype).largest)
-        error = value.error
+        if facts.is_float:
+            double = self.let(self.as_double(value))
+            size = self.let(self.absolute(double))
+            magnitude = self.let(plus(size, value.error))
+            same = Tracked(double, dtype, magnitude, 0.0, value.error, value.unit)
+            if value.is_float and is_wider(dtype, value.dtype):
+                return same
+            same = self.round(same, 1.0)
+            # Beyond the type's range nothing is known but the sign, and that not in float8.
+            limit = number(facts.largest * (1 + get_roundoff(dtype)))
+            beyond = tirx.And(size > limit, size < number(INFINITE))
+            return replace(same, error=self.let(choose(beyond, INFINITE, same.error)))
+        converted, error = tirx.Cast(dtype, value.value), value.error
         if not holds_always(error, 0.0):
-            error = choose(
-                tirx.And(lift(error) > number(0), lift(value.magnitude) > limit), INFINITE, error
-            )
-        return self.name(Tracked(converted, dtype, value.magnitude, error=error))
-
-    def _to_float(self, value: Tracked, dtype: str) -> Tracked:
-        double = self.let(self.as_double(value))
-        magnitude = self.let(plus(self.absolute(double), value.error))
-        same = Tracked(double, dtype, magnitude, 0.0, value.error, value.unit)
-        if not value.is_float or not is_wider(dtype, value.dtype):
-            same = self._overflow(self.round(same, 1.0))
-        return same
-
-    def _overflow(self, value: Tracked) -> Tracked:
-        """Beyond the type's range nothing is known but the sign, and that not in float8."""
-        size = self.let(self.absolute(value.value))
-        limit = dtype_facts(value.dtype).largest * (1 + get_roundoff(value.dtype))
-        beyond = tirx.And(size > number(limit), size < number(INFINITE))
-        error = self.let(choose(beyond, INFINITE, value.error))
-        return replace(value, error=error)
-
-    def _truncate(self, value: Tracked, dtype: str) -> Tracked:
-        converted = self.let(tirx.Cast(dtype, value.value))
-        if holds_always(value.error, 0.0):
-            error: Any = 0.0
-        else:
-            ends = [
-                tirx.Cast(DOUBLE, tirx.Cast("int64", self.clip(value.value + shift)))
-                for shift in (lift(value.error), number(0) - lift(value.error))
-            ]
-            at = self.let(tirx.Cast(DOUBLE, tirx.Cast("int64", self.clip(value.value))))
-            apart = self.larger(self.absolute(ends[0] - at), self.absolute(ends[1] - at))
-            error = choose(lift(value.error) > number(0), apart, 0.0)
+            is_off = lift(error) > number(0)
+            if value.is_float:
+                near, *ends = (
+                    self.let(tirx.Cast(DOUBLE, tirx.Cast("int64", self.clip(value.value + shift))))
+                    for shift in (number(0), lift(error), number(0) - lift(error))
+                )
+                apart = self.larger(*(self.absolute(end - near) for end in ends))
+                error = choose(is_off, apart, 0.0)
+            else:
+                beyond = tirx.And(is_off, lift(value.magnitude) > number(facts.largest))
+                error = choose(beyond, INFINITE, error)
         return self.name(Tracked(converted, dtype, value.magnitude, error=error))
 
     def clip(self, value: Any) -> Any:

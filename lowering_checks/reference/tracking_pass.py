@@ -367,17 +367,14 @@ class _TrackingPass:
             value = replace(value, error=error)
         index, taint = self._index(node.indices[0], buffer)
         if not holds_always(taint, 0.0):
-            self._poison_all(buffer, lift(taint) > number(0))
+            each, error = Var("i", "int32"), buffer.parts["error"]
+            poison = BufferStore(error, number(INFINITE), [each])
+            loop = For(each, 0, error.shape[0], ForKind.SERIAL, poison)
+            self.emit(IfThenElse(lift(taint) > number(0), loop, None))
         if not value.is_float:
             self._note_overflow(value)
         for name, part in buffer.parts.items():
             self.emit(BufferStore(part, lift(getattr(value, name)), [index]))
-
-    def _poison_all(self, buffer: TrackedBuffer, condition: Any) -> None:
-        index, error = Var("i", "int32"), buffer.parts["error"]
-        store = BufferStore(error, number(INFINITE), [index])
-        loop = For(index, 0, error.shape[0], ForKind.SERIAL, store)
-        self.emit(IfThenElse(condition, loop, None))
 
     def _note_overflow(self, value: Tracked) -> None:
         """Keep the largest ratio of a magnitude to what its type holds; see `Tracker.share_of`."""
@@ -440,12 +437,22 @@ class _TrackingPass:
         if kind == "Var":
             return self.values[node]
         if kind in ("TensorLoad", "BufferLoad"):
-            return self._load(node)
+            if len(node.indices) != 1:
+                raise RefusedError(
+                    "a load of several elements at once has no meaning in float64 here"
+                )
+            buffer = self.buffers[node.source]
+            return self._load_from(buffer, *self._index(node.indices[0], buffer))
         if kind in ("Add", "Sub"):
             sign = 1 if kind == "Add" else -1
             return tracker.add(self.expression(node.a), self.expression(node.b), sign=sign)
         if kind == "Mul":
-            return self._multiply(node)
+            for one, other in ((node.a, node.b), (node.b, node.a)):
+                if getattr(one, "value", None) == -1:  # a sum stays one
+                    value = self.expression(other)
+                    zero = number(0) if value.is_float else tirx.const(0, dtype)
+                    return tracker.name(replace(value, value=zero - value.value))
+            return tracker.multiply(self.expression(node.a), self.expression(node.b))
         if kind == "Div" and dtype_facts(dtype).is_float:
             return tracker.divide(self.expression(node.a), self.expression(node.b))
         if kind in ("Max", "Min"):
@@ -474,21 +481,6 @@ class _TrackingPass:
             return self._operate_on([node.a, node.b], dtype, getattr(tirx, kind))
         raise RefusedError(f"the expression {kind} has no meaning in float64 here")
 
-    def _load(self, node: Any) -> Tracked:
-        if len(node.indices) != 1:
-            raise RefusedError("a load of several elements at once has no meaning in float64 here")
-        buffer = self.buffers[node.source]
-        index, taint = self._index(node.indices[0], buffer)
-        return self._load_from(buffer, index, taint)
-
-    def _multiply(self, node: Any) -> Tracked:
-        for one, other in ((node.a, node.b), (node.b, node.a)):
-            if getattr(one, "value", None) == -1:  # a sum stays one
-                tracked = self.expression(other)
-                value = -tracked.value if not tracked.is_float else number(0) - tracked.value
-                return self.tracker.name(replace(tracked, value=value))
-        return self.tracker.multiply(self.expression(node.a), self.expression(node.b))
-
     def _operate_on(self, operands: Any, dtype: str, make: Any) -> Tracked:
         """An operation on integers of which nothing is known if an operand is not certain."""
         tracked = [self.expression(operand) for operand in operands]
@@ -513,7 +505,10 @@ class _TrackingPass:
         if name in FLOAT_FUNCTIONS and dtype_facts(get_dtype(node)).is_float:
             return apply_function(self.tracker, name, self.expression(arguments[0]))
         if name in ("fabs", "abs"):
-            return self._make_absolute(self.expression(arguments[0]))
+            value = self.tracker.close(self.expression(arguments[0]))
+            zero = number(0) if value.is_float else tirx.const(0, value.dtype)
+            size = Select(value.value < zero, zero - value.value, value.value)
+            return self.tracker.name(replace(value, value=size))
         if name == "pow":
             return apply_power(self.tracker, *map(self.expression, arguments))
         if name == "fma":
@@ -522,10 +517,10 @@ class _TrackingPass:
         if name in TRANSPARENT:
             return self.expression(arguments[0])
         if name in TESTS:
-            value = self.tracker.close(self.expression(arguments[0])).value
-            size = self.let(self.tracker.absolute(value))
+            operand = self.tracker.close(self.expression(arguments[0])).value
+            size = self.let(self.tracker.absolute(operand))
             made = {
-                "isnan": tirx.NE(value, value),
+                "isnan": tirx.NE(operand, operand),
                 "isinf": tirx.EQ(size, number(INFINITE)),
                 "isfinite": size < number(INFINITE),
             }
@@ -537,12 +532,6 @@ class _TrackingPass:
             )
         refuse_call(node)
         raise AssertionError
-
-    def _make_absolute(self, value: Tracked) -> Tracked:
-        value = self.tracker.close(value)
-        zero = number(0) if value.is_float else tirx.const(0, value.dtype)
-        size = Select(value.value < zero, zero - value.value, value.value)
-        return self.tracker.name(replace(value, value=size))
 
     def _choose(self, condition: Any, first: Any, second: Any) -> Tracked:
         """One of two, of which only what may be chosen is computed."""

@@ -69,7 +69,7 @@ import pytest
 from foreign_modules import MatmulRelu
 from tirstep.lowering_checks.devices.simulator import interpreter
 
-require_time = interpreter._StructuredGpu.require_time
+require_time = interpreter.SimulatedGpu.require_time
 seen = [0]
 
 def tell(gpu):
@@ -78,7 +78,7 @@ def tell(gpu):
         print("interpreting", flush=True)
     return require_time(gpu)
 
-interpreter._StructuredGpu.require_time = tell
+interpreter.SimulatedGpu.require_time = tell
 from tirstep.cli import main
 sys.exit(main(["why", {program!r}]))
 """

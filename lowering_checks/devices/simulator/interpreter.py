@@ -7,7 +7,7 @@ outside of thread-bound loops runs as plain loops; within them, as on a GPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -17,7 +17,6 @@ from tirstep.transforms.tir import THREAD_EXTENT, constant, find_axes, get_child
 
 from ...compile.compiling import MAIN, name_main
 from ...device import (
-    Array,
     Arrays,
     Device,
     DeviceError,
@@ -82,10 +81,13 @@ class Interpreter(Device):
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             made = flat or self._flatten(close_for(function, arguments))
+            gpu = SimulatedGpu(in_order=self.in_order, is_compact=self.is_compact)
+            gpu.deadline, gpu.most_registers = self.deadline, MAX_REGISTERS
             try:
-                return self._run(made, arguments, program.in_out)
+                results = gpu.run(made.parameters, made.body, arguments, program.in_out)
             except UnsupportedError as error:
                 raise DeviceError(str(error)) from error
+            return results, gpu.state.log.get_findings()
 
         program = Program(run)
         return program
@@ -105,44 +107,6 @@ class Interpreter(Device):
                     "choose a smaller shape"
                 )
         return flat
-
-    def _run(
-        self, flat: FlatFunction, arguments: Arrays, in_out: Collection[int]
-    ) -> tuple[Arrays, Sequence[DeviceFinding]]:
-        gpu = _StructuredGpu(in_order=self.in_order, is_compact=self.is_compact)
-        gpu.deadline = self.deadline
-        results = gpu.run(flat.parameters, flat.body, arguments, in_out)
-        return results, gpu.state.log.get_findings()
-
-
-class _StructuredGpu(SimulatedGpu):
-    """It also runs threads that wait after every store."""
-
-    def __init__(self, *, in_order: bool, is_compact: bool) -> None:
-        super().__init__()
-        self.in_order, self.is_compact = in_order, is_compact
-
-    def allocate(self, buffer: Any) -> None:
-        """The same, for registers of a reasonable number only: they are not compact yet."""
-        batch = self.state.running
-        lanes = batch.lanes if batch is not None and buffer.scope() == "local" else 0
-        if int(buffer.shape[0]) * lanes > MAX_REGISTERS:
-            raise UnsupportedError(
-                f"{buffer.name} is not compact yet and takes too much memory; "
-                "choose a smaller shape"
-            )
-        super().allocate(buffer)
-
-    def pass_barrier(self, mask: Array | None) -> None:
-        """While threads are in order, a barrier is no statement of the program's."""
-        if self.in_order:
-            self.begin_interval()
-        else:
-            super().pass_barrier(mask)
-
-    def _count_bytes(self, buffer: Any, scope: str, size: int) -> None:
-        if self.is_compact:
-            super()._count_bytes(buffer, scope, size)
 
 
 def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> None:

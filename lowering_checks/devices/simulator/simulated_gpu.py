@@ -108,8 +108,11 @@ class SimulatedGpu:
     With `first_only`, no more than the first thread block of a launch runs, for its counts alone,
     and of a loop only what counts otherwise than before (`periodic_loops`).
     `kernels` are those that were translated before, by their bodies. `origins` maps views of merged
-    shared memory to the buffers that they were before.
+    shared memory to the buffers that they were before. Threads that are `in_order` wait for one
+    another after every store; while buffers are not compact, their sizes are no finding.
     """
+
+    most_registers: float = math.inf
 
     def __init__(
         self,
@@ -117,7 +120,10 @@ class SimulatedGpu:
         first_only: bool = False,
         origins: Mapping[Any, Origin] | None = None,
         kernels: dict[Any, TranslatedKernel] | None = None,
+        in_order: bool = False,
+        is_compact: bool = True,
     ) -> None:
+        self.in_order, self.is_compact = in_order, is_compact
         self.first_only, self.origins = first_only, origins or {}
         self.kernels = {} if kernels is None else kernels
         self.state = RunState()
@@ -332,6 +338,9 @@ class SimulatedGpu:
         """All threads of a block that have not returned, or none of them, reach a barrier."""
         batch, exited = self.state.batch, self.state.exited
         passed: Array | None = None
+        if self.in_order:  # then a barrier is no statement of the program's
+            self.begin_interval()
+            return
         if mask is not None:
             reached: Array = mask.reshape(batch.blocks, batch.threads)
             some: Array = np.any(reached, axis=1)
@@ -393,6 +402,11 @@ class SimulatedGpu:
             self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
         elif scope in ("local", "warp"):
             if scope == "local":
+                if size * self.state.batch.lanes > self.most_registers:
+                    raise UnsupportedError(
+                        f"{name} is not compact yet and takes too much memory; "
+                        "choose a smaller shape"
+                    )
                 self._count_bytes(buffer, scope, size * dtype.itemsize)
             memory = LocalMemory(name, size, dtype, self.state, is_of_warps=scope == "warp")
             self.memories[BufferKey(buffer)] = memory
@@ -451,7 +465,7 @@ class SimulatedGpu:
 
     def _count_bytes(self, buffer: Var, scope: str, size: int) -> None:
         """Check bytes of a thread block's shared memory, or of a thread's, against the limits."""
-        if self.state.batch.first or buffer in self._counted:
+        if self.state.batch.first or buffer in self._counted or not self.is_compact:
             return
         self._counted[buffer] = (scope, size)
         used: dict[str, int] = {}

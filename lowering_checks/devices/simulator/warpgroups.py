@@ -121,14 +121,9 @@ def _encode(
     target.store(0, value | np.uint64(number << _MEMORY_BIT))
 
 
-def _fence(threads: Threads, *modifiers: str) -> None:
+def _pass(pass_: Callable[..., None], threads: Threads, *arguments: Any) -> None:
     threads.groups(WARPGROUP)
-    threads.state.pass_fence(REGISTERS, threads.active)
-
-
-def _pass_group(pass_: Callable[..., None], threads: Threads, *arguments: Any) -> None:
-    threads.groups(WARPGROUP)
-    pass_(threads, WGMMA, *(each for each in arguments if not isinstance(each, str)))
+    pass_(threads, *(each for each in arguments if not isinstance(each, str)))
 
 
 def _multiply(threads: Threads, *arguments: Any) -> None:
@@ -230,39 +225,6 @@ def _read_shared(
     threads: Threads, groups: Array, descriptor: Any, shape: _Shape, operand: int
 ) -> _Read:
     """A or B as descriptors describe them; each lane of a warpgroup reads a share."""
-    size = (shape.depth, shape.columns) if operand else (ROWS, shape.depth)
-    memory, width, start, leading, stride = _read_descriptors(threads, groups, descriptor)
-    wanted = _KINDS[shape.kinds[operand]]
-    if str(memory.dtype) != wanted:
-        raise UnsupportedError(
-            f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
-        )
-    item = memory.dtype.itemsize
-    across, along = np.indices(size) if operand == 0 else np.indices(size)[::-1]
-    find = _find_transposed_bytes if shape.transposed[operand] else _find_bytes
-    at = (across * item, along) if shape.transposed[operand] else (across, along * item)
-    address = start + find(*at, leading, stride, width)
-    address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
-    elements = (address // item).reshape(len(groups), -1)
-    share = -(-elements.shape[1] // WARPGROUP)
-    # As many as all lanes of a warpgroup take, the first ones again.
-    taken = elements[:, np.arange(WARPGROUP * share) % elements.shape[1]]
-    shares = taken.reshape(len(groups), WARPGROUP, share)
-    mask = threads.get_mask(groups)
-    index = threads.spread(groups, shares)
-    index[~mask[:, 0]] = memory.low
-    values = memory.load(index, mask, threads.location, kind=MATRIX)
-    rows = np.broadcast_to(values, index.shape)[groups].reshape(len(groups), -1)
-    made = rows[:, : elements.shape[1]].reshape(len(groups), *size)
-    return made, lambda ready: memory.end_matrix(index, values, ready, threads.location)
-
-
-def _read_descriptors(
-    threads: Threads, groups: Array, descriptor: Any
-) -> tuple[SharedMemory, int, Array, Array, Array]:
-    """The memory and the width that the descriptors of all warpgroups have; then of each where it
-    starts, and its two strides, of shape (groups, 1, 1).
-    """
     words = np.broadcast_to(np.asarray(descriptor).astype(np.uint64), (threads.lanes, 1))[:, 0]
     described = words[groups]
 
@@ -278,29 +240,46 @@ def _read_descriptors(
     if len(kinds) > 1:
         raise UnsupportedError(f"{threads.name} has tiles of several kinds in one launch")
     ((number, code),) = kinds
-    start, leading, stride = (
+    memory, width = threads.gpu.get_numbered_memory(number), _WIDTHS[code]
+    start, leading, stride = (  # of each, of shape (groups, 1, 1)
         np.array([word >> bit & _FIELD for word in chosen], np.int64)[:, None, None] * _UNIT
         for bit in (0, 16, 32)
     )
-    return threads.gpu.get_numbered_memory(number), _WIDTHS[code], start, leading, stride
+    wanted = _KINDS[shape.kinds[operand]]
+    if str(memory.dtype) != wanted:
+        raise UnsupportedError(
+            f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
+        )
+    item = memory.dtype.itemsize
+    size = (shape.depth, shape.columns) if operand else (ROWS, shape.depth)
+    row, k = np.indices(size) if operand == 0 else np.indices(size)[::-1]
+    if shape.transposed[operand]:  # rows go across k
+        strides = (stride, leading) if width == _UNIT else (leading, stride)
+        address = start + row * item % width + row * item // width * strides[0]
+        address = address + k % 8 * width + k // 8 * strides[1]
+    else:
+        address = start + _find_bytes(row, k * item, leading, stride, width)
+    address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
+    elements = (address // item).reshape(len(groups), -1)
+    share = -(-elements.shape[1] // WARPGROUP)
+    # As many as all lanes of a warpgroup take, the first ones again.
+    taken = elements[:, np.arange(WARPGROUP * share) % elements.shape[1]]
+    shares = taken.reshape(len(groups), WARPGROUP, share)
+    mask = threads.get_mask(groups)
+    index = threads.spread(groups, shares)
+    index[~mask[:, 0]] = memory.low
+    values = memory.load(index, mask, threads.location, kind=MATRIX)
+    rows = np.broadcast_to(values, index.shape)[groups].reshape(len(groups), -1)
+    made = rows[:, : elements.shape[1]].reshape(len(groups), *size)
+    return made, lambda ready: memory.end_matrix(index, values, ready, threads.location)
 
 
-def _find_bytes(row: Array, byte: Array, leading: Array, stride: Array, width: int) -> Array:
+def _find_bytes(row: Any, byte: Any, leading: Any, stride: Any, width: int) -> Any:
     """Where bytes along k of a row lie, before they are exchanged."""
     at = row % 8 * width + row // 8 * stride
     if width == _UNIT:
         return at + byte // _UNIT * leading + byte % _UNIT
     return at + byte + 0 * leading
-
-
-def _find_transposed_bytes(
-    byte: Array, k: Array, leading: Array, stride: Array, width: int
-) -> Array:
-    """The same of rows that go across k."""
-    inside, slab = byte % width, byte // width
-    if width == _UNIT:
-        return inside + slab * stride + k % 8 * width + k // 8 * leading
-    return inside + slab * leading + k % 8 * width + k // 8 * stride
 
 
 def _cut_off(sums: Array) -> Array:
@@ -323,8 +302,12 @@ PRODUCTS = frozenset(
 """Instructions whose first arguments are registers that they use."""
 WARPGROUPS: dict[str, Semantics] = {
     "cuda.wgmma_encode_matrix_descriptor": _encode,
-    "ptx.wgmma_fence": _fence,
-    "ptx.wgmma_commit_group": functools.partial(_pass_group, Threads.commit),
-    "ptx.wgmma_wait_group": functools.partial(_pass_group, Threads.wait),
+    "ptx.wgmma_fence": functools.partial(
+        _pass, lambda threads: threads.state.pass_fence(REGISTERS, threads.active)
+    ),
+    "ptx.wgmma_commit_group": functools.partial(_pass, lambda threads: threads.commit(WGMMA)),
+    "ptx.wgmma_wait_group": functools.partial(
+        _pass, lambda threads, *left: threads.wait(WGMMA, *left)
+    ),
     **dict.fromkeys(PRODUCTS, _multiply),
 }
