@@ -144,17 +144,12 @@ class Evaluation:
             values[place] = parts["value"].numpy().astype(np.float64).reshape(shape)
             off = np.full(shape, math.inf) if lost else parts["error"].numpy().reshape(shape)
             errors[place] = np.where(np.isnan(off), math.inf, off)
-            overflow = max(overflow, _find_ratio(values[place], self.arguments[place].dtype))
+            facts = dtype_facts(self.arguments[place].dtype)
+            if facts.is_float:  # how near the largest magnitude comes to what the type holds
+                finite = values[place][np.isfinite(values[place])]
+                overflow = max(overflow, float(np.abs(finite).max(initial=0.0)) / facts.largest)
         left = self.tracked.places[int(outside) - BEYOND] if outside >= BEYOND else ""
         return Answer(values, errors, float(overflow), bool(outside), left)
-
-
-def _find_ratio(values: Array, dtype: str) -> float:
-    """How near the largest finite magnitude comes to what a float type holds; 0 for integers."""
-    facts = dtype_facts(dtype)
-    if not facts.is_float:
-        return 0.0
-    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) / facts.largest
 
 
 def _compile(module: tvm.IRModule) -> Any:

@@ -14,7 +14,7 @@ import tvm.tirx as tirx
 
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.error_bounds import ANY_UNIT
-from tirstep.modules.float_errors import FLOAT_FUNCTIONS, FloatFunction
+from tirstep.modules.float_errors import FLOAT_FUNCTIONS
 
 from .tracked import (
     DOUBLE,
@@ -23,6 +23,7 @@ from .tracked import (
     Tracker,
     choose,
     get_roundoff,
+    holds_always,
     lift,
     number,
     plus,
@@ -48,11 +49,26 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
     argument = tracker.close(argument)
     compute = _MADE_OF.get(name, lambda x: call_library(function.name, x))
     value = let(compute(argument.value))
-    passed = _pass_error(tracker, function, compute, argument, value)
+    error, passed = lift(argument.error), argument.error
+    if not holds_always(argument.error, 0.0) and not function.is_flat:
+        ends = []
+        for end in (argument.value + error, argument.value - error):
+            end = let(end)
+            if function.low > -INFINITE:
+                end = let(tirx.Select(end < number(function.low), number(function.low), end))
+            if function.high < INFINITE:
+                end = let(tirx.Select(end > number(function.high), number(function.high), end))
+            ends.append(let(tracker.absolute(let(compute(end)) - value)))
+        # The library's own roundings: differences of two values near each other are off by those.
+        own = tracker.absolute(value) * number(2.0**-50)
+        apart = let(plus(tracker.larger(*ends), own))
+        # Infinity less infinity is no number; such an end may be anything.
+        known = choose(tirx.EQ(apart, apart), apart, INFINITE)
+        passed = choose(tirx.EQ(error, number(0)), 0.0, known)
     if function.is_whole:
-        error = let(passed)
-        whole = Tracked(value, argument.dtype, 0.0, 0.0, error, 1.0)
-        return replace(whole, magnitude=let(plus(tracker.absolute(value), error)))
+        passed = let(passed)
+        size = let(plus(tracker.absolute(value), passed))
+        return Tracked(value, argument.dtype, size, 0.0, passed, 1.0)
     size = let(tracker.absolute(argument.value))
     units = plus(function.relative, scale(function.growth, size) if function.growth else 0.0)
     roundoff = get_roundoff(argument.dtype)
@@ -64,54 +80,17 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
         beside = plus(beside, 1.0 / float(dtype_facts(argument.dtype).largest))
     rough = Tracked(value, argument.dtype, 0.0, 0.0, let(passed), 0.0)
     rounded = tracker.round(rough, let(units), let(beside))
-    return _settle(tracker, argument, rounded, size)
-
-
-def _pass_error(
-    tracker: Tracker,
-    function: FloatFunction,
-    compute: Callable[[Any], Any],
-    argument: Tracked,
-    value: Any,
-) -> Any:
-    """What an error of the argument comes to."""
-    if isinstance(argument.error, float) and argument.error == 0.0:
-        return 0.0
-    error, let = lift(argument.error), tracker.let
-    if function.is_flat:
-        return error
-    ends = []
-    for end in (argument.value + error, argument.value - error):
-        end = let(end)
-        if function.low > -INFINITE:
-            end = let(tirx.Select(end < number(function.low), number(function.low), end))
-        if function.high < INFINITE:
-            end = let(tirx.Select(end > number(function.high), number(function.high), end))
-        ends.append(let(tracker.absolute(let(compute(end)) - value)))
-    # The library's own roundings: differences of two values near each other are off by those.
-    own = tracker.absolute(value) * number(2.0**-50)
-    apart = let(plus(tracker.larger(*ends), own))
-    # Infinity less infinity is no number; such an end may be anything.
-    known = tirx.EQ(apart, apart)
-    return choose(tirx.EQ(error, number(0)), 0.0, choose(known, apart, INFINITE))
-
-
-def _settle(tracker: Tracker, argument: Tracked, result: Tracked, size: Any) -> Tracked:
-    """Of an exact 0 or infinity that becomes 0, 1 or an infinity: exact, too."""
-    value, let = result.value, tracker.let
+    # Of an exact 0 or infinity that becomes 0, 1 or an infinity: exact, too.
     plain = tirx.Or(tirx.EQ(size, number(0)), tirx.EQ(size, number(INFINITE)))
     out = let(tracker.absolute(value))
-    special = tirx.Or(
-        tirx.Or(tirx.EQ(out, number(0)), tirx.EQ(out, number(1))),
-        tirx.EQ(out, number(INFINITE)),
-    )
-    exact = let(tirx.And(tirx.And(plain, special), tirx.EQ(lift(argument.error), number(0))))
-    unit = choose(tirx.EQ(out, number(1)), 1.0, ANY_UNIT)
+    is_one = tirx.EQ(out, number(1))
+    special = tirx.Or(tirx.Or(tirx.EQ(out, number(0)), is_one), tirx.EQ(out, number(INFINITE)))
+    exact = let(tirx.And(tirx.And(plain, special), tirx.EQ(error, number(0))))
     return replace(
-        result,
-        error=let(choose(exact, 0.0, result.error)),
-        magnitude=let(choose(exact, out, result.magnitude)),
-        unit=let(choose(exact, unit, 0.0)),
+        rounded,
+        error=let(choose(exact, 0.0, rounded.error)),
+        magnitude=let(choose(exact, out, rounded.magnitude)),
+        unit=let(choose(exact, choose(is_one, 1.0, ANY_UNIT), 0.0)),
     )
 
 

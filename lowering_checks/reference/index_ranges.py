@@ -4,6 +4,9 @@ and how far the integers among the arguments may reach that are used as indices.
 
 from __future__ import annotations
 
+import bisect
+import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,31 +114,23 @@ def find_exchange(body: Any) -> str | None:
         if access.buffer is not None and str(access.buffer.scope()).startswith("shared")
     ]
     for load in shared:
-        stores = [
-            store
-            for store in shared
-            if store.is_store and not load.is_store and store.buffer.same_as(load.buffer)
-        ]
-        met = [store for store in stores if _meet(store, _get_common(store, load))]
-        if met and not any(_covers(store, load) for store in met):
+        met = []
+        for store in shared:
+            if not store.is_store or load.is_store or not store.buffer.same_as(load.buffer):
+                continue
+            pairs = zip(store.loops, load.loops, strict=False)
+            common = [one for one, other in pairs if one.same_as(other)]
+            # In one loop over threads, each of which stores elsewhere.
+            threads = [loop for loop in common if "threadIdx" in (get_axis(loop) or "")]
+            if any(is_used(loop.loop_var, index) for loop in threads for index in store.indices):
+                met.append((store, common))
+        if met and not any(_covers(store, load, common) for store, common in met):
             return str(load.buffer.name)
     return None
 
 
-def _get_common(store: Access, load: Access) -> list[For]:
-    pairs = zip(store.loops, load.loops, strict=False)
-    return [one for one, other in pairs if one.same_as(other)]
-
-
-def _meet(store: Access, common: list[For]) -> bool:
-    """Whether a store and a load stand in one loop over threads, each of which stores elsewhere."""
-    threads = [loop for loop in common if "threadIdx" in (get_axis(loop) or "")]
-    return any(is_used(loop.loop_var, index) for loop in threads for index in store.indices)
-
-
-def _covers(store: Access, load: Access) -> bool:
+def _covers(store: Access, load: Access, common: list[For]) -> bool:
     """Whether each thread loads, in one iteration of the common loops, what it has stored there."""
-    common = _get_common(store, load)
     analyzer = bind_ranges(common)
 
     def reach(access: Access, index: Any) -> Any:
@@ -160,72 +155,40 @@ def find_index_ranges(function: Any) -> dict[str, tuple[int, int]]:
     Where a condition depends on it as well, it may leave what it indexes by a bit. What is
     computed of several arguments is bounded for each as if the others were 0.
     """
-    places: list[Place] = []
-    for access in find_accesses(function.body):
+    ranges: dict[str, tuple[int, int]] = {}
+    for parameter, access in itertools.product(function.params, find_accesses(function.body)):
         sizes = [FEW + 1] if access.buffer is None else map(constant, access.buffer.shape)
         for index, size in zip(access.indices, sizes, strict=True):
-            if size is not None:
-                places.append((index, size, access.loops, access.conditions))
-    ranges: dict[str, tuple[int, int]] = {}
-    for parameter in function.params:
-        found = [_find_range(parameter, *place) for place in places]
-        known = [each for each in found if each is not None]
-        if known:
-            name = str(parameter.name)
-            ranges[name] = (max(low for low, _ in known), min(high for _, high in known))
+            if size is None or not _stands_in(parameter, index):
+                continue
+            name, dtype = (
+                str(parameter.name),
+                str(parameter.ty if is_scalar(parameter) else parameter.dtype),
+            )
+            reach = functools.partial(_reach, parameter, Var("value", dtype), index, access.loops)
+            # The largest value for which the index stays below the extent.
+            low, high = 0, bisect.bisect_left(range(1, LARGEST + 1), size, key=reach)
+            if any(_stands_in(parameter, condition) for condition in access.conditions):
+                low, high = 0 if dtype.startswith("u") else -1, high + 1
+            least, most = ranges.get(name, (low, high))
+            ranges[name] = max(least, low), min(most, high)
     return ranges
 
 
-Place = tuple[Any, int, Sequence[For], Sequence[Any]]
-"""An index, the extent that it must stay below, the loops and the conditions around it."""
+def _reach(parameter: Any, value: Any, index: Any, loops: Sequence[For], most: int) -> int:
+    """How far an index reaches where a parameter is at most so much, and all else loaded 0."""
 
+    def load(node: Any) -> Any:
+        is_own = parameter.same_as(node.source)
+        return value if is_own else tvm.tirx.const(0, str(node.source.dtype))
 
-def _find_range(
-    parameter: Any, index: Any, extent: int, loops: Sequence[For], conditions: Sequence[Any]
-) -> tuple[int, int] | None:
-    """How far a parameter's values may reach that stand in an index; None where they do not."""
-    if not _stands_in(parameter, index):
-        return None
-    guarded = any(_stands_in(parameter, condition) for condition in conditions)
-    dtype = str(parameter.ty if is_scalar(parameter) else parameter.dtype)
-    value = Var("value", dtype)
-    replaced = _replace(index, parameter, value)
-    high = _search(replaced, value, loops, extent)
-    if guarded:
-        return (-1, high + 1) if not dtype.startswith("u") else (0, high + 1)
-    return 0, high
-
-
-def _search(index: Any, value: Any, loops: Sequence[For], extent: int) -> int:
-    """The largest value for which the index stays below the extent."""
-    low, high = 0, LARGEST
-    while low < high:
-        middle = (low + high + 1) // 2
-        analyzer = bind_ranges(loops)
-        analyzer.bind(value, tvm.ir.Range(0, middle + 1))
-        if analyzer.const_int_bound(index).max_value < extent:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    analyzer = bind_ranges(loops)
+    analyzer.bind(value, tvm.ir.Range(0, most + 1))
+    own = substitute(index, {parameter: value}) if is_scalar(parameter) else index
+    return int(analyzer.const_int_bound(structural_map(own, (TensorLoad, load))).max_value)
 
 
 def _stands_in(parameter: Any, expression: Any) -> bool:
     if is_scalar(parameter):
         return any(parameter.same_as(variable) for variable in find_all(expression, Var))
     return any(parameter.same_as(load.source) for load in find_all(expression, TensorLoad))
-
-
-def _replace(expression: Any, parameter: Any, value: Any) -> Any:
-    """The expression with a variable for a parameter, and 0 for all else that is loaded."""
-
-    def load(node: Any) -> Any:
-        if parameter.same_as(node.source):
-            return value
-        return tvm.tirx.const(0, str(node.source.dtype))
-
-    if is_scalar(parameter):
-        expression = structural_map(
-            expression, (Var, lambda var: value if parameter.same_as(var) else var)
-        )
-    return structural_map(expression, (TensorLoad, load))

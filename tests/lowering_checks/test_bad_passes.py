@@ -537,12 +537,12 @@ def test_a_large_step_in_the_middle_leaves_time_for_the_others(
     run = replace(run, steps=(*run.steps[:2], run.steps[-1]))
     given: list[float] = []
 
-    def take_all(device: interpreter.Interpreter, *_: object) -> None:
-        assert device.deadline is not None
-        given.append(device.deadline)
+    def take_all(gpu: interpreter.SimulatedGpu, *_: object) -> None:
+        assert gpu.deadline is not None
+        given.append(gpu.deadline)
         raise DeviceError("the time that is left is too short")
 
-    monkeypatch.setattr(interpreter.Interpreter, "_run", take_all)
+    monkeypatch.setattr(interpreter.SimulatedGpu, "run", take_all)
     started = time.monotonic()
     assert bisect_run(run, timeout=600).first_bad is None
     assert max(given[:1]) < started + 250 < started + 290 < max(given)

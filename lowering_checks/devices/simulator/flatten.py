@@ -179,7 +179,9 @@ class _Flattener:
         body = self.statement(inside)
         if is_outermost:
             self.is_launched = False
-            used = set(_find_accessed(body))
+            calls = ((call, find_buffer_arguments(call)) for call in find_all(body, Call))
+            used = {call.args[place] for call, places in calls for place in places}
+            used.update(buffer for buffer, _ in get_elements(body))
             new = [each for each in self.pending if each in used]
             body = _sequence([*map(AllocBuffer, new), body])
         place = IterVar(tvm.ir.Range(0, extent), variable, IterVar.ThreadIndex, axis)
@@ -261,14 +263,6 @@ def is_allreduce(value: Any) -> bool:
 def integer(value: int) -> Any:
     """A constant of TIR, of the type of indices."""
     return tvm.tirx.const(value, "int32")
-
-
-def _find_accessed(body: Any) -> list[Var]:
-    """What stands in pointers for the buffers that are accessed."""
-    stores = [node.buffer for node in find_all(body, BufferStore)]
-    loads = [node.source for node in find_all(body, TensorLoad)]
-    calls = ((node, find_buffer_arguments(node)) for node in find_all(body, Call))
-    return [*stores, *loads, *(node.args[place] for node, places in calls for place in places)]
 
 
 def _sequence(statements: Sequence[Any]) -> Any:

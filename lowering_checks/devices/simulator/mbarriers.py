@@ -194,10 +194,6 @@ class MBarriers:
         if barrier.is_due and not barrier.arriving:
             self.complete(barrier)
 
-    def arrive_and_expect(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
-        """A thread's arrival, with bytes that it announces."""
-        self.arrive(threads, pointer, lane, 1, size)
-
     def expect(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
         """Bytes that a thread announces."""
         barrier = self.get(threads, pointer, lane)
@@ -277,11 +273,12 @@ class MBarriers:
                 self.gpu.state.log.add_sentence(KIND, message)
 
 
-def _for_each(method: Callable[..., None]) -> Semantics:
-    """What each thread does by itself, with the integers that it gives; words are modifiers."""
+def _for_each(method: Callable[..., None], *before: int) -> Semantics:
+    """What each thread does by itself, with integers `before` those that it gives; words are
+    modifiers."""
 
     def run(threads: Threads, pointer: Any, *rest: Any) -> None:
-        values = [each for each in rest if not isinstance(each, str)]
+        values = [*before, *(each for each in rest if not isinstance(each, str))]
         is_relaxed = any(isinstance(each, str) and each == "relaxed" for each in rest)
         is_arrival = method is MBarriers.arrive
         words = {"releases": False} if is_relaxed and is_arrival else {}
@@ -364,7 +361,7 @@ MBARRIERS: dict[str, Semantics] = {
     "ptx.mbarrier_inval": _for_each(MBarriers.forget),
     "ptx.mbarrier_arrive": _for_each(MBarriers.arrive),
     "ptx.mbarrier_arrive_nocount": _for_each(MBarriers.arrive),
-    "ptx.mbarrier_arrive_expect_tx": _for_each(MBarriers.arrive_and_expect),
+    "ptx.mbarrier_arrive_expect_tx": _for_each(MBarriers.arrive, 1),
     "ptx.mbarrier_expect_tx": _for_each(MBarriers.expect),
     "ptx.fence_mbarrier_init": _fence_initialization,
     "ptx.fence_proxy": _fence_proxy,

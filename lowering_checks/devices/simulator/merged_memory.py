@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -93,15 +93,29 @@ def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
     used.update(get_pointed(each) for call in calls for each in call.args)
     units: dict[Var, int] = {}
     offsets: dict[Var, int | None] = {}
-    for base, buffers in views.items():
-        typed = [*buffers, *([base] if base in used else [])]
+    for base, inside in views.items():
+        typed = [*inside, *([base] if base in used else [])]
         units[base] = min(get_numpy_dtype(buffer.dtype).itemsize for buffer in typed)
         if base.dtype == "uint8" and base not in used:
-            for buffer in buffers:
+            for buffer in inside:
                 begin = origins[buffer].begin if buffer in origins else None
                 offsets[buffer] = None if begin is None else begin * count_lanes(buffer.dtype)
+    places: dict[int, list[tuple[float, float]]] = {}
+    for view, low in offsets.items():
+        if view in origins:
+            size = get_numpy_dtype(view.dtype).itemsize
+            count = math.prod(constant(it) or 0 for it in view.shape) * count_lanes(view.dtype)
+            place = (0, math.inf) if low is None else (low * size, (low + count) * size)
+            places.setdefault(origins[view].buffer, []).append(place)
+    overlapping = {
+        buffer
+        for buffer, other in itertools.permutations(places, 2)
+        if any(a < d and c < b for a, b in places[buffer] for c, d in places[other])
+    }
+    buffers = {view: origins[view].buffer for view in offsets if view in origins}
     known = {view: low for view, low in offsets.items() if low is not None}
-    return SharedLayout(units, known, _number_overlapping(offsets, origins))
+    ids = {view: buffer for view, buffer in buffers.items() if buffer in overlapping}
+    return SharedLayout(units, known, ids)
 
 
 def get_origins(body: Any, merged: Any) -> dict[Var, Origin]:
@@ -118,50 +132,21 @@ def get_origins(body: Any, merged: Any) -> dict[Var, Origin]:
     numbers = {base: number for number, base in enumerate(dict.fromkeys(bases.values()), 1)}
     if len(numbers) < 2:
         return {}
+    elements = zip(get_elements(body), get_elements(merged), strict=True)
+    uses = [(old, new, before[0], after[0]) for (old, before), (new, after) in elements]
+    calls = (
+        [call for call in find_all(each, Call) if get_pointed(call) is None]
+        for each in (body, merged)
+    )
+    for call, moved in zip(*calls, strict=True):
+        for place, data in enumerate(list(moved.args)[:-1]):
+            if (pointed := get_pointed(data)) is not None:
+                at = place + 1
+                uses.append((find_base(call.args[place]), pointed, call.args[at], moved.args[at]))
     origins: dict[Var, Origin] = {}
-    for buffer, view, before, after in _pair_uses(body, merged):
+    for buffer, view, before, after in uses:
         if buffer in bases and "int" in str(getattr(getattr(before, "ty", None), "dtype", "")):
             origin = Origin(numbers[bases[buffer]], find_offset(before, after))
             same = origins.setdefault(view, origin) == origin
             origins[view] = origin if same else Origin(origin.buffer, None)
     return origins
-
-
-def _pair_uses(body: Any, merged: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """All uses of buffers: the buffer and its view in merged memory, and the index of each."""
-    elements = zip(get_elements(body), get_elements(merged), strict=True)
-    for (buffer, before), (view, after) in elements:
-        yield buffer, view, before[0], after[0]
-    calls = (
-        [call for call in find_all(each, Call) if get_pointed(call) is None]
-        for each in (body, merged)
-    )
-    for old, new in zip(*calls, strict=True):
-        for place, data in enumerate(list(new.args)[:-1]):
-            view = get_pointed(data)
-            if view is not None:
-                yield find_base(old.args[place]), view, old.args[place + 1], new.args[place + 1]
-
-
-def _number_overlapping(
-    offsets: Mapping[Var, int | None], origins: Mapping[Var, Origin]
-) -> dict[Var, int]:
-    """Ids of the buffers whose places overlap, for all their views."""
-    places: dict[int, list[tuple[float, float]]] = {}
-    for view, low in offsets.items():
-        if view in origins:
-            itemsize = get_numpy_dtype(view.dtype).itemsize
-            size = (
-                math.prod(constant(extent) or 0 for extent in view.shape)
-                * itemsize
-                * count_lanes(view.dtype)
-            )
-            place = (0, math.inf) if low is None else (low * itemsize, low * itemsize + size)
-            places.setdefault(origins[view].buffer, []).append(place)
-    overlapping = {
-        buffer
-        for buffer, other in itertools.permutations(places, 2)
-        if any(a < d and c < b for a, b in places[buffer] for c, d in places[other])
-    }
-    numbers = {view: origin.buffer for view, origin in origins.items() if view in offsets}
-    return {view: number for view, number in numbers.items() if number in overlapping}

@@ -115,62 +115,27 @@ def _load_bytes_transposed(
         target.store(target_offset + int(index), source.load(offsets[:, index : index + 1]))
 
 
-def _multiply(
-    threads: Threads,
-    shape: str,
-    a_layout: str,
-    b_layout: str,
-    a_type: str,
-    b_type: str,
-    c_type: str,
-    *operands: Any,
-) -> None:
+def _multiply(threads: Threads, shape: str, *arguments: Any) -> None:
     """mma.sync: C += A × B, of the fragments of a warp.
 
-    The operands are a pointer and an offset for each of A, B and C, whether integers saturate, and
-    for matrices of bits an operator.
+    The arguments are two layouts, three types, then a pointer and an offset for each of A, B and C,
+    whether integers saturate, and for matrices of bits an operator.
     """
+    layouts, types, operands = arguments[:2], arguments[2:5], arguments[5:]
     pairs = zip(operands[0:6:2], operands[1:6:2], strict=True)
-    a, b, c = (pointer.shift(offset) for pointer, offset in pairs)
-    types, (saturates, *bits) = (a_type, b_type, c_type), operands[6:]
-    depth = _require_supported(threads, shape, (a_layout, b_layout), (a, b, c), types)
-    if bits:
-        raise UnsupportedError(f"the simulator does not support mma of bits with {bits[0]}")
-    warps = threads.groups(WARP)
-    lanes = threads.get_mask(warps)
-    left = _gather(a, warps, lanes, _place("a", depth, a.dtype.itemsize))
-    right = _gather(b, warps, lanes, _place("b", depth, b.dtype.itemsize))
-    sums = _gather(c, warps, lanes, _place("c"))
-    wide = np.int64 if c.dtype == np.int32 else np.float64
-    result = np.matmul(widen(left, wide, a_type), widen(right, wide, b_type)) + sums.astype(wide)
-    if saturates and wide is np.int64:
-        result = np.clip(result, -(2**31), 2**31 - 1)
-    shares = np.empty((len(warps), WARP * 4), c.dtype)
-    shares[:, _place("c").ravel()] = result.astype(c.dtype).reshape(len(warps), 16 * 8)
-    rows = threads.spread(warps, shares.reshape(len(warps), WARP, 4))
-    c.store(np.arange(4), rows, lanes)
-    threads.count("matrix_multiplies")
-
-
-def _require_supported(
-    threads: Threads,
-    shape: str,
-    layouts: tuple[str, str],
-    pointers: tuple[Pointer, ...],
-    types: tuple[str, ...],
-) -> int:
-    """The k of a shape m16n8k*; raises `UnsupportedError` for any other mma."""
+    a, b, c = pointers = [pointer.shift(offset) for pointer, offset in pairs]
+    saturates, *bits = operands[6:]
     names = [_TYPES.get(name, name) for name in types]
     depth = int(shape.removeprefix("m16n8k")) if shape.startswith("m16n8k") else 0
-    size = pointers[0].dtype.itemsize
+    size = a.dtype.itemsize
     is_supported = (
         layouts == ("row", "col")
         and depth * size in (_ROW_BYTES, 2 * _ROW_BYTES)
         and names[2] in _ACCUMULATORS
         and (names[2] == "int32") == (names[0] in ("int8", "uint8"))
         and (names[0] != "float32" or types[0] == "tf32")
-        and all(get_numpy_dtype(a) == b.dtype for a, b in zip(names, pointers, strict=True))
-        and pointers[1].dtype.itemsize == size
+        and all(get_numpy_dtype(it) == own.dtype for it, own in zip(names, pointers, strict=True))
+        and b.dtype.itemsize == size
     )
     if not is_supported:
         buffers = ", ".join(f"{pointer.name} of {pointer.dtype}" for pointer in pointers)
@@ -178,7 +143,23 @@ def _require_supported(
             f"the simulator does not support {threads.name} {shape} "
             f"{' '.join([*layouts, *types])} of {buffers}"
         )
-    return depth
+    if bits:
+        raise UnsupportedError(f"the simulator does not support mma of bits with {bits[0]}")
+    warps = threads.groups(WARP)
+    lanes = threads.get_mask(warps)
+    left = _gather(a, warps, lanes, _place("a", depth, size))
+    right = _gather(b, warps, lanes, _place("b", depth, size))
+    sums = _gather(c, warps, lanes, _place("c"))
+    wide = np.int64 if c.dtype == np.int32 else np.float64
+    result = np.matmul(widen(left, wide, types[0]), widen(right, wide, types[1]))
+    result = result + sums.astype(wide)
+    if saturates and wide is np.int64:
+        result = np.clip(result, -(2**31), 2**31 - 1)
+    shares = np.empty((len(warps), WARP * 4), c.dtype)
+    shares[:, _place("c").ravel()] = result.astype(c.dtype).reshape(len(warps), 16 * 8)
+    rows = threads.spread(warps, shares.reshape(len(warps), WARP, 4))
+    c.store(np.arange(4), rows, lanes)
+    threads.count("matrix_multiplies")
 
 
 def widen(values: Array, wide: Any, kind: str) -> Array:
