@@ -14,9 +14,8 @@ from tvm.sym import (
     estimate_region_upper_bound,
 )
 from tvm.tirx import Add, And, BufferStore, FloorDiv, For, IterVar, Max, Min, Mul, Or, Sub
-from tvm.tirx.analysis import undefined_vars
 
-from .enumeration import escapes, meets_again, misses
+from .enumeration import escapes, group_linked, meets_again, misses
 from .queries import get_outer_loops, get_realize, get_root, get_sblock_name
 from .schedule import TransformError
 from .tir import (
@@ -182,7 +181,7 @@ def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None
         summing = loops[feeds.index(True) :] if any(feeds) else []
     running = [loop for loop in summing if constant(loop.extent) != 1]
     left, repeating = list(running), list[For]()
-    for values in _group(list(realize.iter_values), [loop.loop_var for loop in running]):
+    for values in group_linked(list(realize.iter_values), running):
         feeding = [
             loop for loop in running if any(is_used(loop.loop_var, value) for value in values)
         ]
@@ -200,15 +199,3 @@ def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None
             "again in each iteration",
             "keep the initialization and the whole reduction inside of that loop",
         )
-
-
-def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
-    """The values, those that share a variable together."""
-    groups: list[tuple[list[Any], list[Any]]] = []
-    for value in values:
-        used = [var for var in undefined_vars(value) if is_among(var, names)]
-        near = [group for group in groups if any(is_among(var, group[1]) for var in used)]
-        groups = [group for group in groups if not any(group is other for other in near)]
-        merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
-        groups.append(([*merged[0], value], [*merged[1], *used]))
-    return [group[0] for group in groups]

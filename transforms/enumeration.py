@@ -220,26 +220,28 @@ def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | N
     What shares no loops is counted apart. None where there are too many, or an expression is not
     one of the loops alone.
     """
-    rest = [*values, *get_operands(predicate, And)]
-    left, total = list(loops), 1
-    while rest:
-        group, mine = [rest.pop(0)], []
-        while more := [
-            item for item in left if any(is_used(item.loop_var, each) for each in group)
-        ]:
-            mine += more
-            left = [item for item in left if not is_among(item, more)]
-            linked = [any(is_used(item.loop_var, each) for item in more) for each in rest]
-            group += [each for each, is_linked in zip(rest, linked, strict=True) if is_linked]
-            rest = [each for each, is_linked in zip(rest, linked, strict=True) if not is_linked]
-        chosen = [is_among(each, values) for each in group]
-        points = [each for each, is_value in zip(group, chosen, strict=True) if is_value]
-        conditions = [each for each, is_value in zip(group, chosen, strict=True) if not is_value]
-        rows = _try_all(points, conditions, mine)
+    total = 1
+    for group in group_linked([*values, *get_operands(predicate, And)], loops):
+        mine = [it for it in loops if any(is_used(it.loop_var, each) for each in group)]
+        points = [each for each in group if is_among(each, values)]
+        rows = _try_all(points, [each for each in group if not is_among(each, values)], mine)
         if rows is None:
             return None
         total *= len(np.unique(number_rows(rows)[0]))
     return total
+
+
+def group_linked(expressions: list[Any], loops: list[For]) -> list[list[Any]]:
+    """The expressions, those that share a loop together."""
+    names = [loop.loop_var for loop in loops]
+    groups: list[tuple[list[Any], list[Any]]] = []
+    for expression in expressions:
+        used = [var for var in undefined_vars(expression) if is_among(var, names)]
+        near = [group for group in groups if any(is_among(var, group[1]) for var in used)]
+        groups = [group for group in groups if not any(group is other for other in near)]
+        merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
+        groups.append(([*merged[0], expression], [*merged[1], *used]))
+    return [group[0] for group in groups]
 
 
 def count_values(value: Any, conditions: list[Any], loops: list[For]) -> Counter[int]:

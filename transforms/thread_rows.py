@@ -60,13 +60,6 @@ class Spread(NamedTuple):
     elements: LoopRV
 
 
-class _Share(NamedTuple):
-    """How a row is distributed: to so many threads, so many elements at a time."""
-
-    threads: int
-    vector: int
-
-
 @transform
 def spread_over_threads(
     sch: Schedule, block: SBlockRV, *, threads: int, vector: int = 1, tail: Tail = "refuse"
@@ -174,10 +167,9 @@ def cache_row_at(
     copy = sch.cache_read(block, operand, "local", *list_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True, index=FIRST if ahead else LAST)
     _lay_out(sch, copy, share)
-    spread = spread_over_threads(
-        sch, copy, threads=share.threads, vector=share.vector, tail="guard"
-    )
-    if share.vector in LANES:
+    threads, vector = share
+    spread = spread_over_threads(sch, copy, threads=threads, vector=vector, tail="guard")
+    if vector in LANES:
         vectorize_loop(sch, spread.elements)
     return copy
 
@@ -199,8 +191,9 @@ def _find_lanes(dtype: Any, most: int) -> list[int]:
     return [lanes for lanes in LANES if lanes <= min(most, MAX_VECTOR_BYTES // dtype.itemsize)]
 
 
-def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:
-    """How threads of the block's own distribute the last dimension of a region; None if none do."""
+def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> tuple[int, int] | None:
+    """How threads of the block's own distribute the last dimension of a region: how many there are,
+    and how many elements each takes at a time; None if none do."""
     if not region.region:
         return None  # a scalar
     values = get_iterator_values(get_root(sch, block))
@@ -211,12 +204,12 @@ def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:
         if not any(node.loop_var.same_as(var) for var in used) or extent is None:
             continue
         if (get_axis(node) or "").startswith("threadIdx"):
-            return _Share(extent, vector)
+            return extent, vector
         vector *= extent
     return None
 
 
-def _lay_out(sch: Schedule, block: SBlockRV, share: _Share, written: int = 0) -> None:
+def _lay_out(sch: Schedule, block: SBlockRV, share: tuple[int, int], written: int = 0) -> None:
     """Give a buffer that a block writes a dimension for the thread."""
     threads, vector = share
 

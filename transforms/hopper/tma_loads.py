@@ -36,7 +36,6 @@ from tvm.tirx import (
     Select,
     SeqStmt,
     Var,
-    const,
     decl_buffer,
     stmt_seq,
 )
@@ -134,7 +133,7 @@ def prefetch_by_tma(
             f"iterations{f' with {in_flight} groups in flight' if in_flight else ''}",
             f"use {least} to {extent}" if extent > least else f"use {least}",
         )
-    shapes = []
+    shapes, used = [], 0
     for copy in copies:
         block, name = sch.get(copy), get_sblock_name(sch, copy)
         if constant(get_realize(sch, copy).predicate) != 1:
@@ -160,10 +159,8 @@ def prefetch_by_tma(
                 "place a plain copy, or one that stage_fragments_at makes",
             )
         shapes.append(shape)
-    used, most = 0, MAX_SHARED_BYTES[SCOPE] - ATOM  # which the mbarriers take
-    for copy, shape in zip(copies, shapes, strict=True):
-        size = sch.get(copy).writes[0].source.dtype.itemsize
-        used += stages * shape.panels * math.prod(shape.box) * size
+        used += stages * runs * block.writes[0].source.dtype.itemsize
+    most = MAX_SHARED_BYTES[SCOPE] - ATOM  # which the mbarriers take
     if used > most:
         raise TransformError(
             f"{stages} stages of these tiles take {used >> 10} KiB of shared memory, and a block "
@@ -237,48 +234,32 @@ def specialize_warps(
             f"of {THREADS}",
             f"use 1 to {most}" if most > 1 else "use 1",
         )
-    counts = list(registers or (0, 0))
-    if registers is not None:
-        require_registers(counts, threads, blocks)
+    counts, total = list(registers or (0, 0)), threads + added
+    if registers is not None:  # which move from a warpgroup that copies to threads that compute
+        if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):
+            raise TransformError(
+                f"registers={counts} are none that setmaxnreg sets",
+                "give two multiples of 8 from 24 to 256: of a thread that copies, and that "
+                "computes",
+            )
+        used = added * counts[0] + threads * counts[1]
+        of_block = f" of {blocks} blocks" if blocks > 1 else ""
+        if threads % added or used * blocks > REGISTERS:
+            raise TransformError(
+                f"{threads} threads with {counts[1]} registers and {added} with {counts[0]} are no "
+                f"whole warpgroups{of_block} in the {REGISTERS} registers of a multiprocessor",
+                "let a multiple of 128 threads compute, with fewer registers",
+            )
+        first = count_registers(total * blocks)
+        if not counts[0] <= first <= counts[1] or used > total * first:
+            raise TransformError(
+                f"{total} threads{of_block} begin with {first} registers each, and registers="
+                f"{counts} are no share of these {total * first}, fewer and more",
+                "give those that copy at most as many, and those that compute what that leaves",
+            )
     sch.annotate(loop, TMA_ROLES, [added, *counts])
     if blocks > 1:
         sch.annotate(loop, TMA_BLOCKS, blocks)
-
-
-def require_one_pipeline(sch: Schedule, loop: LoopRV, advice: str) -> None:
-    """Refuse a loop in whose kernel there is another pipeline of bulk copies."""
-    if (
-        sum(TMA_STAGES in it.annotations for it in find_all(get_enclosing_kernel(sch, loop), For))
-        > 1
-    ):
-        raise TransformError(
-            f"the kernel of loop '{get_loop_name(sch, loop)}' has another pipeline of bulk copies",
-            advice,
-        )
-
-
-def require_registers(counts: list[int], threads: int, blocks: int) -> None:
-    """Refuse registers that do not move from a warpgroup that copies to threads that compute."""
-    if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):
-        raise TransformError(
-            f"registers={counts} are none that setmaxnreg sets",
-            "give two multiples of 8 from 24 to 256: of a thread that copies, and that computes",
-        )
-    used, total = 4 * WARP * counts[0] + threads * counts[1], threads + 4 * WARP
-    of_block = f" of {blocks} blocks" if blocks > 1 else ""
-    if threads % (4 * WARP) or used * blocks > REGISTERS:
-        raise TransformError(
-            f"{threads} threads with {counts[1]} registers and {4 * WARP} with {counts[0]} are no "
-            f"whole warpgroups{of_block} in the {REGISTERS} registers of a multiprocessor",
-            "let a multiple of 128 threads compute, with fewer registers",
-        )
-    first = count_registers(total * blocks)
-    if not counts[0] <= first <= counts[1] or used > total * first:
-        raise TransformError(
-            f"{total} threads{of_block} begin with {first} registers each, and registers={counts} "
-            f"are no share of these {total * first}, fewer and more",
-            "give those that copy at most as many, and those that compute what that leaves",
-        )
 
 
 def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
@@ -311,102 +292,21 @@ ROOM = 128
 that."""
 
 
-class GridRounds:
-    """The tiles of a grid, and the thread blocks that go through them; or one tile for each block.
-
-    The loop over tiles is that of the persistent kernels of NVIDIA's CUTLASS 3.
-
-    Attributes
-    ----------
-    axes : the variables and extents of the grid, that of blockIdx.x first; none for one tile
-    blocks : how many there are, no more than tiles; along the first axis
-    round_ : the variable of the loop over a block's tiles
-    steps : of the pipeline for a tile, an expression of its place where a mask ends the loop
-    counters : a register that counts steps of earlier tiles; none where each has as many
-    """
-
-    def __init__(self, loop: For, body: Any) -> None:
-        self.axes, self.blocks = list[tuple[Any, int]](), 1
-        self.round_, self.steps, self.counters = IntImm("int32", 0), loop.extent, list[Any]()
-        if TMA_PERSISTENT not in loop.annotations or TMA_ROLES not in loop.annotations:
-            return
-        around = {
-            axis: outer
-            for outer in get_loops_around(loop, find_all(body, For))
-            if (axis := get_axis(outer) or "").startswith("blockIdx")
-        }
-        axes = [(around[axis].loop_var, constant(around[axis].extent)) for axis in sorted(around)]
-        self.axes = [(variable, extent) for variable, extent in axes if extent is not None]
-        if not self.axes or len(self.axes) < len(axes):
-            raise TransformError(
-                f"loop '{loop.loop_var.name}' has no known number of tiles around it",
-                "lower the module as make_persistent left it",
-            )
-        if constant(loop.extent) is None:
-            self.counters = [decl_buffer((1,), "int32", "tma_steps", scope="local")]
-        else:
-            self.steps = constant(loop.extent)
-        self.round_ = Var("round", loop.loop_var.ty)
-        self.tiles = math.prod(extent for _, extent in self.axes)
-        self.blocks = min(int(loop.annotations[TMA_PERSISTENT]), self.tiles)
-
-    @property
-    def is_persistent(self) -> bool:
-        """Whether thread blocks stay, and go through tiles."""
-        return bool(self.axes)
-
-    def count(self, step: Any) -> Any:
-        """The number of a tile's step of the pipeline among those of all tiles of a block."""
-        if not self.is_persistent:
-            return step
-        before = self.counters[0][0] if self.counters else self.round_ * self.steps
-        return before + step
-
-    def begin(self) -> list[Any]:
-        """In front of all rounds."""
-        return [BufferStore(it, const(0), [0]) for it in self.counters]
-
-    def end_tile(self) -> list[Any]:
-        """Behind a tile's steps, in each role."""
-        return [BufferStore(it, it[0] + self.steps, [0]) for it in self.counters]
-
-    def loop_over(self, body: Any, name: str) -> Any:
-        """The loop over a block's tiles, in which its own tile is the one of the round.
-
-        Its extent says which block has a tile less: barriers may stand in a loop, and under no
-        condition. Where each block has one tile, there is no loop. Where tiles take different
-        times, long and short ones lie in the order of the grid: every other round goes back, so
-        that no block has all of the long ones.
-        """
-        if not self.is_persistent:
-            return body
-        variable, block = Var(name, self.round_.ty), self.axes[0][0]
-        whole, rest = divmod(self.tiles, self.blocks)
-        place, last = block, block  # among the tiles of a round, and of the last one
-        if self.counters:
-            back = self.blocks - 1 - block
-            place = Select(FloorMod(variable, 2).equal(1), back, block)
-            last = back if whole % 2 else block
-        extent = IntImm("int32", whole)
-        if rest:
-            extent = FloorDiv(self.tiles - 1 - last, self.blocks) + 1
-        left, places = variable * self.blocks + place, {}
-        for axis, size in self.axes[:-1]:
-            places[axis] = FloorMod(left, size)
-            left = FloorDiv(left, size)
-        places[self.axes[-1][0]] = left
-        made = substitute(body, {self.round_: variable, **places})
-        return For(variable, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
-
-
 class Pipeline:
     """A loop in the body of a function, annotated by `prefetch_by_tma`, whose tiles the TMA copies.
+
+    Where `make_persistent` annotated it, too, thread blocks go through the tiles of a grid in
+    rounds, as the persistent kernels of NVIDIA's CUTLASS 3 do.
 
     Attributes
     ----------
     threads : as `find_threads`
     parameters : of the function
-    rounds : in which a thread block goes through tiles
+    axes : the variables and extents of the grid, that of blockIdx.x first; none for one tile
+    stays : how many thread blocks there are, no more than tiles; along the first axis
+    round_, steps : the variable of the loop over a block's tiles, and the steps of the pipeline for
+        a tile, an expression of its place where a mask ends the loop
+    counters : a register that counts steps of earlier tiles; none where each has as many
     block : that allocates the tiles, around the loop's body
     tiles : of the copies, with buffers of one stage
     rest : what the loop computes
@@ -435,8 +335,7 @@ class Pipeline:
                 "lower the module as prefetch_by_tma left it",
             )
         self.loop, self.threads, self.parameters, self.block = loop, threads, parameters, block
-        self.rounds, self.rest = GridRounds(loop, body), parts[len(copies) :]
-        notes = loop.annotations
+        self.rest, notes = parts[len(copies) :], loop.annotations
         self.stages = int(notes[TMA_STAGES])
         self.in_flight, self.blocks = (
             int(notes.get(TMA_IN_FLIGHT, 0)),
@@ -456,6 +355,27 @@ class Pipeline:
         numbers = range(first_map, first_map + len(targets))
         self.maps = [Var(f"tensor_map_{at}", T.handle("tensormap").ty) for at in numbers]
         self.notes = {key: it for key, it in notes.items() if not str(key).startswith(TMA_PREFIX)}
+        self.axes, self.counters = list[tuple[Any, int]](), list[Any]()
+        if TMA_PERSISTENT not in notes or TMA_ROLES not in notes:
+            return
+        around = {
+            axis: outer
+            for outer in get_loops_around(loop, find_all(body, For))
+            if (axis := get_axis(outer) or "").startswith("blockIdx")
+        }
+        axes = [(around[axis].loop_var, constant(around[axis].extent)) for axis in sorted(around)]
+        self.axes = [(variable, extent) for variable, extent in axes if extent is not None]
+        if not self.axes or len(self.axes) < len(axes):
+            raise TransformError(
+                f"loop '{loop.loop_var.name}' has no known number of tiles around it",
+                "lower the module as make_persistent left it",
+            )
+        self.round_, self.steps = Var("round", loop.loop_var.ty), constant(loop.extent)
+        if self.steps is None:
+            self.steps = loop.extent
+            self.counters = [decl_buffer((1,), "int32", "tma_steps", scope="local")]
+        self.grid = math.prod(extent for _, extent in self.axes)
+        self.stays = min(int(notes[TMA_PERSISTENT]), self.grid)
 
     def _read(self, copy: Any) -> TmaTile:
         """The tile of a copy, under loops of its own and over threads."""
@@ -551,7 +471,41 @@ class Pipeline:
 
     def count(self, step: Any) -> Any:
         """The number of an iteration among those of all tiles of a thread block."""
-        return self.rounds.count(step)
+        if not self.axes:
+            return step
+        return (self.counters[0][0] if self.counters else self.round_ * self.steps) + step
+
+    def end_tile(self) -> list[Any]:
+        """Behind a tile's steps, in each role."""
+        return [BufferStore(it, it[0] + self.steps, [0]) for it in self.counters]
+
+    def loop_over_tiles(self, body: Any, name: str) -> Any:
+        """The loop over a block's tiles, in which its own tile is the one of the round.
+
+        Its extent says which block has a tile less: barriers may stand in a loop, and under no
+        condition. Where each block has one tile, there is no loop. Where tiles take different
+        times, long and short ones lie in the order of the grid: every other round goes back, so
+        that no block has all of the long ones.
+        """
+        if not self.axes:
+            return body
+        variable, block = Var(name, self.round_.ty), self.axes[0][0]
+        whole, rest = divmod(self.grid, self.stays)
+        place, last = block, block  # among the tiles of a round, and of the last one
+        if self.counters:
+            back = self.stays - 1 - block
+            place = Select(FloorMod(variable, 2).equal(1), back, block)
+            last = back if whole % 2 else block
+        extent = IntImm("int32", whole)
+        if rest:
+            extent = FloorDiv(self.grid - 1 - last, self.stays) + 1
+        left, places = variable * self.stays + place, {}
+        for axis, size in self.axes[:-1]:
+            places[axis] = FloorMod(left, size)
+            left = FloorDiv(left, size)
+        places[self.axes[-1][0]] = left
+        made = substitute(body, {self.round_: variable, **places})
+        return For(variable, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
 
     def wait_for_tile(self) -> Evaluate:
         """Wait until an iteration's tiles have arrived."""
@@ -689,15 +643,13 @@ def drop_fences(parts: list[Any]) -> list[Any]:
         return parts
 
     def rewrite(sequence: Any) -> Any:
-        each = list(sequence.seq)
-        fences = [at for at, part in enumerate(each) if is_proxy_fence(part)]
-        dropped = {at + more for at in fences for more in (0, 1)}
+        pairs = list(zip([None, *sequence.seq], sequence.seq, strict=False))
         kept = [
             part
-            for at, part in enumerate(each)
-            if at not in dropped or not (is_proxy_fence(part) or is_barrier(part))
+            for before, part in pairs
+            if not (is_proxy_fence(part) or (is_barrier(part) and is_proxy_fence(before)))
         ]
-        return stmt_seq(*kept) if fences and kept else sequence
+        return stmt_seq(*kept) if 0 < len(kept) < len(pairs) else sequence
 
     return [structural_map(part, (SeqStmt, rewrite)) for part in parts]
 

@@ -82,16 +82,18 @@ from .tma_loads import (
 from .tma_tiles import (
     ATOM,
     COMPUTES,
+    PITCH,
     SLAB,
     TMA_STORE,
     CopyShape,
     TmaTile,
     count_bytes,
     count_slots,
+    find_slabs,
     find_tile,
-    measure_store,
     points_into,
     redirect,
+    require_addressable,
 )
 from .warp_roles import find_threads, put_at_root
 from .warpgroup_tiles import TILE_STORE
@@ -294,13 +296,38 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
         variable: 1 + max((point[at] for point in points), default=0)
         for at, variable in enumerate(places)
     }
-    shape, sizes = measure_store(block, extents, name=name)
-    if len(points) < (whole := math.prod(sizes.values())):
+    target, tile = store.buffer, store.value.source
+    if str(tile.scope()) != SCOPE or str(target.scope()) != "global":
+        raise TransformError(
+            f"block '{name}' copies '{tile.name}' of scope '{tile.scope()}' to scope "
+            f"'{target.scope()}'",
+            'store what lies in scope "shared.dyn" to global memory',
+        )
+    rows = [index for index in store.indices if constant(index) is None]
+    if any(index not in extents for index in rows):
+        raise TransformError(
+            f"block '{name}' writes '{target.name}' at {list(store.indices)}, and the TMA copies a "
+            "rectangle of neighbours",
+            "place a plain copy there",
+        )
+    size = int(target.dtype.itemsize)
+    slab = find_slabs(block, list(store.value.indices), rows, size * 8)
+    if not slab:
+        raise TransformError(
+            f"block '{name}' reads a tile that does not lie in rows of swizzled chunks",
+            "store it with store_through_tiles, and call tensorize_warpgroups first",
+        )
+    box = [1 if constant(index) is not None else extents[index] for index in store.indices]
+    panels = -(-box[-1] * size // slab)
+    box[-1] = slab // size
+    shape = CopyShape(slab if slab > PITCH else 0, panels, tuple(box))
+    require_addressable(target, shape, name)
+    if len(points) < (whole := math.prod(extents[index] for index in rows)):
         raise TransformError(
             f"block '{name}' copies {len(points)} elements of a tile of {whole}",
             "let it copy the whole tile",
         )
-    used = shape.panels * math.prod(shape.box) * block.writes[0].source.dtype.itemsize
+    used = panels * math.prod(box) * size
     most = MAX_SHARED_BYTES[SCOPE] - ATOM  # beside the mbarriers
     if used > most:
         raise TransformError(

@@ -162,13 +162,13 @@ def measure_copy(
         )
     rows = [index for index in load.indices if constant(index) is None]
     size = int(load.source.dtype.itemsize)
-    slab = _find_slabs(block, list(store.indices), rows, size * 8)
+    slab = find_slabs(block, list(store.indices), rows, size * 8)
     width = slab // size if slab else _find_panels(list(store.indices), rows, name)
     panels = box[-1] // width if width and box[-1] > width else 1
     box[-1] //= panels
     swizzle = box[-1] * size if is_swizzled or slab > PITCH else 0
     shape = CopyShape(swizzle, panels, tuple(box))
-    _require_addressable(load.source, shape, name)
+    require_addressable(load.source, shape, name)
     row = shape.box[-1] * size
     if row % PITCH:
         raise TransformError(
@@ -191,45 +191,7 @@ def measure_copy(
     return shape
 
 
-def measure_store(
-    block: SBlock, extents: dict[Any, int], *, name: str
-) -> tuple[CopyShape, dict[Any, int]]:
-    """How a block writes a tile that lies as `place_in_tile` has it, and the sizes of that tile.
-
-    Of its iterators a tile has these extents. Raises `TransformError` for a copy that the TMA
-    cannot do; `name` is that of the block.
-    """
-    store, load = block.body, block.body.value
-    target, tile = store.buffer, load.source
-    if str(tile.scope()) != "shared.dyn" or str(target.scope()) != "global":
-        raise TransformError(
-            f"block '{name}' copies '{tile.name}' of scope '{tile.scope()}' to scope "
-            f"'{target.scope()}'",
-            'store what lies in scope "shared.dyn" to global memory',
-        )
-    rows = [index for index in store.indices if constant(index) is None]
-    if any(index not in extents for index in rows):
-        raise TransformError(
-            f"block '{name}' writes '{target.name}' at {list(store.indices)}, and the TMA copies a "
-            "rectangle of neighbours",
-            "place a plain copy there",
-        )
-    size = int(target.dtype.itemsize)
-    slab = _find_slabs(block, list(load.indices), rows, size * 8)
-    if not slab:
-        raise TransformError(
-            f"block '{name}' reads a tile that does not lie in rows of swizzled chunks",
-            "store it with store_through_tiles, and call tensorize_warpgroups first",
-        )
-    box = [1 if constant(index) is not None else extents[index] for index in store.indices]
-    panels = -(-box[-1] * size // slab)
-    box[-1] = slab // size
-    shape = CopyShape(slab if slab > PITCH else 0, panels, tuple(box))
-    _require_addressable(target, shape, name)
-    return shape, {index: extents[index] for index in rows}
-
-
-def _find_slabs(block: SBlock, stored: list[Any], rows: list[Any], bits: int) -> int:
+def find_slabs(block: SBlock, stored: list[Any], rows: list[Any], bits: int) -> int:
     """The bytes of a row of a tile that lies as `place_in_tile` has it; 0 where it does not."""
     analyzer = Analyzer()
     for iterator in block.iter_vars:
@@ -279,7 +241,7 @@ def find_tile(
     return TmaTile(source, target, start, *shape)
 
 
-def _require_addressable(source: Any, copied: CopyShape, name: str) -> None:
+def require_addressable(source: Any, copied: CopyShape, name: str) -> None:
     """Refuse a tensor that no tensor map describes, and a copy that is larger than it may be."""
     dtype = str(source.dtype)
     if dtype not in _TYPES:

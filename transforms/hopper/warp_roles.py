@@ -25,6 +25,7 @@ from tvm.tirx import (
     GE,
     LT,
     AttrStmt,
+    BufferStore,
     Evaluate,
     FloorDiv,
     FloorMod,
@@ -35,6 +36,7 @@ from tvm.tirx import (
     Not,
     SeqStmt,
     Var,
+    const,
     decl_buffer,
     stmt_seq,
 )
@@ -46,7 +48,7 @@ from tirstep.tvm_compat import get_op_name
 from ..gpu_limits import MAX_SHARED_BYTES, WARP, count_registers
 from ..pass_options import lower_around
 from ..passes.barriers import is_barrier
-from ..queries import get_enclosing_loops, get_loop_name
+from ..queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
 from ..rewriting import edit_loop, exchange
 from ..schedule import Int64, TransformError, transform
 from ..tensor_cores.fragments import SCOPE
@@ -66,7 +68,6 @@ from .tma_loads import (
     if_elected,
     if_one_lane,
     make_tensor_map,
-    require_one_pipeline,
 )
 from .tma_tiles import (
     COMPUTES,
@@ -120,7 +121,12 @@ def make_persistent(
             "call specialize_warps first, and this once: without roles nothing is copied while "
             "a tile is stored",
         )
-    require_one_pipeline(sch, loop, "leave one tile to each block there")
+    loops = find_all(get_enclosing_kernel(sch, loop), For)
+    if sum(TMA_STAGES in it.annotations for it in loops) > 1:
+        raise TransformError(
+            f"the kernel of loop '{name}' has another pipeline of bulk copies",
+            "leave one tile to each block there",
+        )
     if blocks < 1:
         raise TransformError(
             f"blocks={blocks} is no number of thread blocks",
@@ -273,15 +279,15 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
             # A kernel's buffers that stand beside the stages in all rounds: memory of theirs is no
             # stage's, which the next tile is copied to while this one is stored.
             others, staging = list[Any](), list_allocated(pipeline.loop)
-            if pipeline.rounds.is_persistent:
+            if pipeline.axes:
                 others = [it for it in list_allocated(loop.body) if not is_among(it, staging)]
-                others += pipeline.rounds.counters
+                others += pipeline.counters
             loop = edit_loop(loop, body=pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
             return edit_loop(loop, extent=IntImm("int32", extent + pipeline.producers // inner))
-        for at, (axis, _) in enumerate(pipeline.rounds.axes):
+        for at, (axis, _) in enumerate(pipeline.axes):
             if loop.loop_var.same_as(axis):  # blocks that stay are on the first axis of the grid
-                blocks = 1 if at else pipeline.rounds.blocks
+                blocks = 1 if at else pipeline.stays
                 return edit_loop(loop, extent=IntImm("int32", blocks))
         return loop
 
@@ -301,7 +307,7 @@ def _count_arrivals(pipeline: Pipeline) -> list[int]:
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any) -> Any:
     """A statement around the pipeline, whose parts are for the warps that compute alone."""
-    if pipeline.rounds.is_persistent:
+    if pipeline.axes:
         return SeqStmt(_run_with_roles(pipeline, computes, statement))
     if isinstance(statement, For) and statement.loop_var.same_as(pipeline.loop.loop_var):
         return SeqStmt(_run_with_roles(pipeline, computes))
@@ -329,7 +335,7 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
 
     Where a thread block goes through tiles, both roles do all of the kernel.
     """
-    loop, rounds, late = pipeline.loop, pipeline.rounds, pipeline.in_flight
+    loop, late = pipeline.loop, pipeline.in_flight
     computed = pipeline.compute()
     require_no_barrier(computed, pipeline)
     loads = pipeline.fence_loads(computed)
@@ -358,12 +364,12 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     until_empty = Evaluate(T.cuda.mbarrier_wait(find_empty(step), free))
     body = SeqStmt([until_empty, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
-    tile = stmt_seq(copies, *rounds.end_tile())
-    tiles = rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
+    tile = stmt_seq(copies, *pipeline.end_tile())
+    tiles = pipeline.loop_over_tiles(tile, f"{loop.loop_var.name}_tile_copied")
     producer = [if_elected(pipeline.threads, [tiles], first=pipeline.warps * WARP)]
-    if rounds.is_persistent:
+    if pipeline.axes:
         left = [each for at in range(late) for each in release(loop.extent - late + at)]
-        consumer = [*pipeline.fence_others(), *consumer, *left, *rounds.end_tile()]
+        consumer = [*pipeline.fence_others(), *consumer, *left, *pipeline.end_tile()]
         consumer = [go_through_tiles(kernel, pipeline, consumer)]
     if pipeline.registers[0]:
         # Who copies takes registers again when those who compute have given back theirs: taken
@@ -379,8 +385,9 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
         back = [Evaluate(less(first)), *_arrive_by_warps(arrive)]
         consumer = [Evaluate(more(many)), *consumer, *back]
     does, does_not = stmt_seq(*consumer), stmt_seq(*producer)
-    split = [*rounds.begin(), IfThenElse(computes, does, does_not)]
-    if rounds.is_persistent:  # marks for `NameBarriersOfRoles`
+    begin = [BufferStore(it, const(0), [0]) for it in pipeline.counters]
+    split = [*begin, IfThenElse(computes, does, does_not)]
+    if pipeline.axes:  # marks for `NameBarriersOfRoles`
         threads = IntImm("int32", math.prod(count for _, count in pipeline.threads))
         roles = ((COMPUTES, does), (COPIES, does_not))
         split[-1:] = [AttrStmt(threads, key, computes, each) for key, each in roles]
@@ -414,7 +421,7 @@ def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> An
         return replace_fields(block, alloc_buffers=kept) if block.alloc_buffers else block
 
     tile = structural_map(structural_map(kernel, (SBlock, drop)), (For, rewrite))
-    return pipeline.rounds.loop_over(tile, f"{variable.name}_tile")
+    return pipeline.loop_over_tiles(tile, f"{variable.name}_tile")
 
 
 def _arrive_by_warps(arrive: Any) -> list[Any]:

@@ -149,7 +149,7 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     The first iteration has its own first group, and the last one its own last group.
     """
     first, *between, last = pipeline.compute()
-    counters = pipeline.rounds.counters
+    counters = pipeline.counters
     own = [each for each in find_registers(last) if not is_among(each, counters)]
     require_independent(find_registers(first), own, pipeline.loop.loop_var.name)
     step = pipeline.loop.loop_var

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 import tvm
 from tvm.script import tirx as T
 
-from ..schedule import TransformError
+from ..schedule import TransformError, query
 from ..tensor_cores.fragments import (
     ROW_BYTES,
     SCOPE,
@@ -316,6 +316,7 @@ class WgmmaIntrinsics(NamedTuple):
     store: str
 
 
+@query
 def get_wgmma_intrinsics(
     tile: WgmmaTile, *, out: str | None = None, store_scope: str = "global"
 ) -> WgmmaIntrinsics:
@@ -325,26 +326,22 @@ def get_wgmma_intrinsics(
     """
     if tile.dtype not in PTX_TYPES:
         raise TransformError(
-            "get_wgmma_intrinsics",
             f"wgmma does not multiply {tile.dtype}",
             f"use one of {', '.join(PTX_TYPES)}",
         )
     wanted = "int32" if tile.dtype == "int8" else "float32"
     if tile.acc != wanted:
         raise TransformError(
-            "get_wgmma_intrinsics",
             f"products of {tile.dtype} are not summed in {tile.acc} here",
             f"sum them in {wanted}",
         )
     if tile.bits != 16 and not tile.transpose_b:
         raise TransformError(
-            "get_wgmma_intrinsics",
             f"wgmma reads {tile.dtype} along k only, and B lies as (k, columns)",
             "lay B as (columns, k) in shared memory",
         )
     if tile.rows < ROWS or tile.rows % ROWS:
         raise TransformError(
-            "get_wgmma_intrinsics",
             f"a tile of {tile.rows} rows is no multiple of the {ROWS} of wgmma",
             f"use a multiple of {ROWS}",
         )
@@ -353,27 +350,23 @@ def get_wgmma_intrinsics(
         swizzle = tile.swizzles[operand]
         if swizzle not in SWIZZLES or row * tile.bits // 8 % swizzle:
             raise TransformError(
-                "get_wgmma_intrinsics",
                 f"rows of {row * tile.bits // 8} bytes of {name} are no multiple of a swizzle of "
                 f"{swizzle} bytes",
                 f"use one of {', '.join(map(str, SWIZZLES))} that divides them",
             )
     if tile.columns < 1 or not tile.each:
         raise TransformError(
-            "get_wgmma_intrinsics",
             f"no instruction of {tile.dtype} has columns that divide {tile.columns}"
             + ("" if tile.transpose_b else f" and that {tile.swizzles[1]} bytes divide"),
             "use a multiple of 16, or a narrower swizzle of B",
         )
     if tile.depth < 1 or tile.depth % tile.step:
         raise TransformError(
-            "get_wgmma_intrinsics",
             f"a tile of depth {tile.depth} is no multiple of the {tile.step} steps of k of wgmma",
             f"use a multiple of {tile.step}",
         )
     if not 0 <= tile.in_flight <= MAX_IN_FLIGHT:
         raise TransformError(
-            "get_wgmma_intrinsics",
             f"in_flight={tile.in_flight} is no number of groups that a wait can leave in flight",
             f"use 0 to {MAX_IN_FLIGHT}",
         )

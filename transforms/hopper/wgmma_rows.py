@@ -29,7 +29,7 @@ from ..loops import require_serial
 from ..own_lanes import has_lane_rows
 from ..queries import get_enclosing_kernel, get_own_loops, get_sblock_name, is_reduction_loop
 from ..rewriting import replace_blocks
-from ..schedule import TransformError, inlines, transform
+from ..schedule import TransformError, inlines, query, transform
 from ..tensor_cores.fragments import (
     QUAD,
     SCOPE,
@@ -108,24 +108,25 @@ def place_in_row(row: Any, column: Any) -> tuple[Any, ...]:
     return (column // SIDE, *place_in_fragment("C", row, column % SIDE, bits=32))
 
 
+@query
 def get_rows_intrinsic(product: RowsProduct) -> str:
     """The name of a product's intrinsic, registered.
 
     Raises `TransformError` for types and tiles that wgmma does not multiply so.
     """
-    who, (swizzle_a, swizzle_b) = "get_rows_intrinsic", product.swizzles
+    swizzle_a, swizzle_b = product.swizzles
     if product.dtype not in TYPES:
         raise TransformError(
-            who, f"{product.dtype} is no type of 16 bits that wgmma multiplies", "use float16"
+            f"{product.dtype} is no type of 16 bits that wgmma multiplies", "use float16"
         )
     if product.warps < 1 or product.warps % WARPS:
         raise TransformError(
-            who, f"{product.warps} warps are no whole warpgroups", f"use a multiple of {WARPS}"
+            f"{product.warps} warps are no whole warpgroups", f"use a multiple of {WARPS}"
         )
     for size, what in ((product.columns, "columns"), (product.depth, "steps of k")):
         if size < SIDE or size % SIDE:
             raise TransformError(
-                who, f"a tile of {size} {what} has no whole fragments", f"use a multiple of {SIDE}"
+                f"a tile of {size} {what} has no whole fragments", f"use a multiple of {SIDE}"
             )
     rows = [(product.depth if product.transpose_b else product.columns, swizzle_b)]
     if not product.in_registers:
@@ -133,13 +134,11 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
     for length, swizzle in rows:
         if length * SIDE // 8 % swizzle:
             raise TransformError(
-                who,
                 f"rows of {length * SIDE // 8} bytes are no multiple of a swizzle of {swizzle}",
                 "use a narrower swizzle",
             )
     if not product.each or product.each % SIDE:
         raise TransformError(
-            who,
             f"no instruction has whole fragments of columns that divide {product.columns} and that "
             f"a swizzle of {swizzle_b} bytes divides",
             f"use a multiple of {SIDE}, or a narrower swizzle of B",

@@ -26,7 +26,7 @@ from tvm.tirx import For, IterVar, Var
 from tvm_ffi import structural_map
 
 from ..gpu_limits import WARP
-from ..schedule import TransformError
+from ..schedule import TransformError, query
 from ..tir import substitute
 
 Role = Literal["A", "B", "C"]
@@ -163,6 +163,7 @@ class MmaIntrinsics(NamedTuple):
     depth: int
 
 
+@query
 def get_mma_intrinsics(
     dtype: str,
     acc: str,
@@ -180,13 +181,11 @@ def get_mma_intrinsics(
     """
     if dtype not in PTX_TYPES:
         raise TransformError(
-            "get_mma_intrinsics",
             f"mma.sync does not multiply {dtype}",
             f"use one of {', '.join(PTX_TYPES)}",
         )
     if acc not in ACCUMULATORS[dtype]:
         raise TransformError(
-            "get_mma_intrinsics",
             f"mma.sync does not sum products of {dtype} in {acc}",
             f"sum them in {' or '.join(ACCUMULATORS[dtype])}",
         )
