@@ -7,7 +7,7 @@ from tirstep.lowering_checks import run_recipe
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.products import PRODUCTS
-from tirstep.transforms.recipes.time_model import Product, TileRate, rank_tiles, read_costs
+from tirstep.transforms.recipes.time_model import Product, TileRate, estimate, read_costs
 
 NAMES = [recipe.name for ladder in PRODUCTS for recipe in ladder]
 
@@ -43,7 +43,14 @@ def test_the_tiles_of_a_batch_are_counted_together():
     rates = [TileRate((128, 256), (2, 1), 1.0, 256), TileRate((64, 64), (1, 1), 0.5, 128)]
     costs = read_costs("matmul_mma")
     best = {
-        batch: rank_tiles(Product(512, 512, 4096, 2, batch), rates, costs, (1, 4, 16))[0]
+        batch: min(
+            (
+                estimate(Product(512, 512, 4096, 2, batch), rate, parts, costs)
+                for rate in rates
+                for parts in (1, 4, 16)
+            ),
+            key=lambda it: it.us,
+        )
         for batch in (1, 16)
     }
     assert best[1].rate.tile == (64, 64)

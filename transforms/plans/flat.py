@@ -12,7 +12,7 @@ from tvm.tirx import For, ForKind
 from ..loops import fuse_loops
 from ..pass_options import lower_around
 from ..queries import get_root, get_sblock_name, is_reduction
-from ..recipes.element_ladders import FlatConfig, schedule_elements
+from ..recipes.element_ladders import FlatConfig, schedule
 from ..schedule import TransformError, inlines, transform
 from ..tir import find_all, is_choice, is_used
 from .roles import Mismatch, Plan, Roles, find_obstacle, inline_others, list_sblocks, make_roles
@@ -43,7 +43,7 @@ def schedule_flat(sch: Schedule, block: SBlockRV, *, config: FlatConfig) -> None
     loops = list(sch.get_loops(block)) or [sch.add_unit_loop(block)]
     if len(loops) > 1:
         fuse_loops(sch, loops)
-    for _ in schedule_elements(sch, block, config):
+    for _ in schedule(sch, config, block):
         pass
     if reason := find_gather(get_root(sch, block).body):
         raise TransformError(reason, "take vectors of 4 elements or fewer")

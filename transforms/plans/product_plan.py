@@ -185,7 +185,8 @@ def choose_matmul(
     if None in extents:
         return [OPEN_MATMUL]
     *outer, m, n, k = (extent or 1 for extent in extents)
-    sizes = Product.of(m, n, k, node.reads[-1].source.dtype, outer)
+    dtype, batch = node.reads[-1].source.dtype, math.prod(outer)
+    sizes = Product(m, n, k, dtype.itemsize, batch, dtype=dtype, outer=tuple(outer))
     is_narrow = str(node.iter_vars[0].var.ty.dtype) == "int32"
     return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores, is_narrow=is_narrow)
 
@@ -273,7 +274,7 @@ def choose_convolution(
         for group in groups[:3]
     )
     dtype = node.reads[-1].source.dtype
-    sizes = Product.of(rows, columns, steps, dtype, across_k=groups.across_k)
+    sizes = Product(rows, columns, steps, dtype.itemsize, dtype=dtype, across_k=groups.across_k)
     return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores)
 
 

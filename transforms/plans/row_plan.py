@@ -18,7 +18,8 @@ from tirstep.tvm_compat import get_op_name
 
 from ..loops import fuse_loops
 from ..queries import get_root, get_sblock_name, is_reduction
-from ..recipes.row_ladders import RowConfig, rank_configs, schedule_row_blocks
+from ..recipes.row_ladders import RowConfig, rank_configs
+from ..recipes.row_ladders import schedule_rows as schedule_blocks
 from ..recipes.time_model import read_gpu
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, get_elements, is_among
@@ -91,7 +92,7 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
                 fuse_loops(sch, several)
         if not inner:
             sch.add_unit_loop(block)
-    for _ in schedule_row_blocks(sch, list(blocks), config):
+    for _ in schedule_blocks(sch, config, blocks):
         pass
 
 

@@ -39,14 +39,12 @@ class FlatConfig:
     tail: Tail = knob("refuse", "what happens where these do not divide the elements")
 
 
-def schedule(sch: Schedule, config: FlatConfig) -> Iterator[str]:
-    """Single elements, or vectors and batches of them, for each thread."""
-    (block,) = get_sblocks(sch)
-    yield from schedule_elements(sch, block, config)
-
-
-def schedule_elements(sch: Schedule, block: SBlockRV, config: FlatConfig) -> Iterator[str]:
-    """The steps of a config, on a block with one loop, beside others."""
+def schedule(sch: Schedule, config: FlatConfig, block: SBlockRV | None = None) -> Iterator[str]:
+    """Single elements, or vectors and batches of them, for each thread: of the only block, or of
+    one with one loop, beside others.
+    """
+    if block is None:
+        (block,) = get_sblocks(sch)
     if config.vector == config.each == 1:
         tile_block(sch, block, threads=(config.threads,), tail=config.tail)
         yield "bound"
@@ -236,14 +234,14 @@ class TransposeConfig:
     tail: Tail = knob("refuse", "what happens where a tile does not divide")
 
 
-def schedule_transpose(sch: Schedule, config: TransposeConfig) -> Iterator[str]:
-    """Tiles of single elements, or of squares that threads transpose in registers."""
-    (block,) = get_sblocks(sch)
-    yield from transpose_by_tiles(sch, block, config)
-
-
-def transpose_by_tiles(sch: Schedule, block: SBlockRV, config: TransposeConfig) -> Iterator[str]:
-    """The steps of a config on a block that transposes, beside others."""
+def schedule_transpose(
+    sch: Schedule, config: TransposeConfig, block: SBlockRV | None = None
+) -> Iterator[str]:
+    """Tiles of single elements, or of squares that threads transpose in registers: of the only
+    block, or of one beside others.
+    """
+    if block is None:
+        (block,) = get_sblocks(sch)
     loops, dtype = sch.get_loops(block), sch.get(block).reads[0].source.dtype
     side = min(find_vector(get_extent(sch, loop), dtype, most=config.vector) for loop in loops)
     tile, tail = config.tile, config.tail

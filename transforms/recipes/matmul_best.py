@@ -45,7 +45,6 @@ from .time_model import (
     estimate,
     find_stream,
     list_parts,
-    rank_tiles,
     read_costs,
     read_gpu,
     read_sizes,
@@ -348,7 +347,14 @@ def _rank(
     """The configs of tensor cores with tiles, and slices of k, the fastest first."""
     ranked, by_wgmma = [], table.endswith("wgmma")
     known: Any = WgmmaConfig(**wgmma.rows.config) if by_wgmma else MmaConfig(**mma.rows.config)  # type: ignore[arg-type]
-    for it in rank_tiles(product, tiles, get_costs(table, product.size, gpu), parts):
+    costs = get_costs(table, product.size, gpu)
+    found = [
+        estimate(product, tile, count, costs)
+        for tile in tiles
+        for count in parts
+        if count == 1 or not tile.stays  # few tiles, which are cut, leave nothing to stay for
+    ]
+    for it in sorted(found, key=lambda it: it.us):
         rate, knobs = it.rate, dict[str, Any](warp=it.rate.part)
         if by_wgmma:
             knobs = {

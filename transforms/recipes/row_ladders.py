@@ -206,16 +206,15 @@ def schedule_row_per_thread(sch: Schedule, config: RowPerThreadConfig) -> Iterat
     yield "bound"
 
 
-def schedule_rows(sch: Schedule, config: RowConfig) -> Iterator[str]:
-    """Threads share a row."""
-    yield from schedule_row_blocks(sch, get_sblocks(sch), config)
-
-
-def schedule_row_blocks(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) -> Iterator[str]:
-    """The steps of a config, on blocks in program order, the last of which writes the result.
+def schedule_rows(
+    sch: Schedule, config: RowConfig, blocks: Sequence[SBlockRV] | None = None
+) -> Iterator[str]:
+    """Threads share a row: of all blocks, or of some in program order, the last of which writes the
+    result.
 
     The first loop of each goes over the rows, and its second and last one over a row.
     """
+    blocks = get_sblocks(sch) if blocks is None else list(blocks)
     if config.parts > 1:
         yield from _sum_parts(sch, blocks, config)
         return

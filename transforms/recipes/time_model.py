@@ -20,7 +20,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -169,14 +169,6 @@ class Product(NamedTuple):
     outer: tuple[int, ...] = ()
     across_k: bool = False
 
-    @classmethod
-    def of(
-        cls, m: int, n: int, k: int, dtype: Any, outer: Sequence[int] = (), **more: Any
-    ) -> Product:
-        """That of operands of a type."""
-        batch = math.prod(outer)
-        return cls(m, n, k, dtype.itemsize, batch, dtype=dtype, outer=tuple(outer), **more)
-
     @property
     def cells(self) -> int:
         """Elements of the results."""
@@ -213,7 +205,8 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Pro
     operand, across = block.reads[-1], not is_along_k(sch, total)
     result = sch.get(find_epilogue(sch, total) or total).writes[0].source.dtype.itemsize
     dtype = operand.source.dtype
-    return Product.of(m, n, k, dtype, outer, stored=result, across_k=across)
+    batch = math.prod(outer)
+    return Product(m, n, k, dtype.itemsize, batch, result, dtype, tuple(outer), across)
 
 
 def choose_tail(sizes: Product, tile: tuple[int, int], depth: int) -> WholeTail:
@@ -449,19 +442,6 @@ def estimate(
     us = costs.launch_us + max(compute, memory) + hidden + sums
     times = us, waves + (rest > 0), compute, memory, sums, costs.launch_us
     return Estimate(tile, parts, workers, *times, tiles, together)
-
-
-def rank_tiles(
-    product: Product, tiles: Iterable[TileRate], costs: Costs, parts: Iterable[int]
-) -> list[Estimate]:
-    """The tiles and slices of k, those first that take least."""
-    found = [
-        estimate(product, tile, count, costs)
-        for tile in tiles
-        for count in parts
-        if count == 1 or not tile.stays  # few tiles, which are cut, leave nothing to stay for
-    ]
-    return sorted(found, key=lambda it: it.us)
 
 
 def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:

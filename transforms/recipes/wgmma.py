@@ -39,7 +39,7 @@ from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
 from ..tensor_cores.fragments import get_depth
 from ..tir import constant
-from .element_ladders import TransposeConfig, transpose_by_tiles
+from .element_ladders import TransposeConfig, schedule_transpose
 from .mma import TYPES, Copies, Store, TensorCoreEngine
 from .recipe import Example
 from .rungs import Family, Pair, knob
@@ -190,7 +190,7 @@ class WgmmaEngine(TensorCoreEngine):
             row, column = sch.get_loops(copy)
             sch.reorder(column, row)  # as rows of the result lie, which threads write side by side
             by_squares = TransposeConfig(tile=64, padding=1, vector=2, tail="guard")
-            for _ in transpose_by_tiles(sch, copy, by_squares):
+            for _ in schedule_transpose(sch, by_squares, copy):
                 pass
             yield "B_transposed"
         self.lengths = get_row_lengths(sch, total)
