@@ -41,6 +41,7 @@ def is_on_threads(function: PrimFunc) -> bool:
     return {"blockIdx.x", "threadIdx.x"} <= axes
 
 
+@pytest.mark.share(2)
 def test_all_functions_of_a_block_of_half_precision_are_scheduled(example: dict[str, Any]) -> None:
     scheduled = example["schedule_block"](example["make_block"]("n", "float16"))
     functions = list_functions(scheduled)
@@ -49,6 +50,7 @@ def test_all_functions_of_a_block_of_half_precision_are_scheduled(example: dict[
     assert relax.build(scheduled, GPU, tir_pipeline="tirstep") is not None
 
 
+@pytest.mark.share(2)
 def test_the_scheduled_block_computes_the_same_through_the_virtual_machine(
     example: dict[str, Any],
 ) -> None:
@@ -174,6 +176,7 @@ PRODUCTS = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_functions_of_relax_run_by_wgmma_and_round_once(name: str) -> None:
     """Indices of 64 bits and sums that a model declares in float16; against float64."""

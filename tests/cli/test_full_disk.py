@@ -208,6 +208,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_keeps_the_trials_that_it_wrote(command: Command, disk: Disk, name: str):
     """A whole run, on a disk that is full after every number of changes, and one that goes on."""

@@ -102,6 +102,7 @@ def test_a_file_of_another_hand_stays_and_is_told_before_the_work(
     assert (folder / "thesis").read_text() == "years"
 
 
+@pytest.mark.share(3)
 def test_facts_that_differ_are_told(command: Command, folder: Path):
     result = command("pass", "--drop", "s_tir.ThreadSync", "window_sum_shared", "-o", "small.py")
     assert result.code == 1
@@ -127,6 +128,7 @@ def test_a_whole_pipeline_takes_the_place_of_tvm_s(command: Command, folder: Pat
     assert result.document["counts"] == {"unchanged": 2}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["barrierless", "hidden"])
 def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(
     command: Command, folder: Path, name: str
@@ -140,6 +142,7 @@ def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(
     assert done.returncode == 1
 
 
+@pytest.mark.share(2)
 def test_the_corpus_is_searched_and_goes_on_from_its_state(
     command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

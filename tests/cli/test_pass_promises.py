@@ -45,6 +45,7 @@ def test_list_has_functions_that_are_declared_as_passes(command: Command):
     assert kinds == {"liar": "pass", "honest": "pass"}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("modules", [["module.py:plus"], ["--corpus", "6"]])
 def test_a_broken_promise_is_told_where_every_answer_is_right(command: Command, modules: list[str]):
     result = command("pass", "passes.py:liar", *modules)

@@ -154,6 +154,7 @@ def draw(seed: int) -> Case:
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("start", range(0, 80, 20))
 def test_the_simulator_sees_the_races_that_the_rule_sees(start: int) -> None:
     seen = {}

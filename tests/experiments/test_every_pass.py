@@ -52,6 +52,7 @@ def judge(subject: Subject, place: str, anchor: str) -> str:
         return try_change(experiment, subject).status
 
 
+@pytest.mark.share(2)
 def test_a_pass_that_does_nothing_changes_nothing_at_any_place(subject: Subject):
     names = dict.fromkeys(list_passes())
     assert len(names) > 40

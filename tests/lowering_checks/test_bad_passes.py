@@ -123,6 +123,7 @@ PLANTED: list[tuple[str, str, Change, tuple]] = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("behind", "change", "of"),
     [(behind, change, of) for behind, _, change, of in PLANTED],

@@ -44,6 +44,7 @@ def test_a_recipe_takes_an_odd_shape_and_ends_finished_there(recipe) -> None:
     assert check_ownership(odd.steps[-1].module) == []
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "name", ["vector_add_bound", "matmul_shared", "matmul_strips", "softmax_rows"]
 )

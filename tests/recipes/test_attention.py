@@ -15,6 +15,7 @@ TILED = {"batch": 1, "heads": 4, "queries": 8, "keys": 12, "dim": 6}
 WHOLE = {"threads": (2, 2), "thread_tile": (2, 2)}
 
 
+@pytest.mark.share(2)
 @DEVICES
 @pytest.mark.parametrize(
     ("name", "options", "config"),

@@ -81,6 +81,7 @@ def test_few_rows_that_nothing_divides_are_cut(kernel, m, n, device, dtype):
     assert check_numbers(problem, sch.mod, get_device(device), where="best") == []
 
 
+@pytest.mark.share(2)
 @settings(max_examples=6)
 @given(
     kernel=st.sampled_from(("row_sum", "matvec")),

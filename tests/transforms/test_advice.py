@@ -40,6 +40,7 @@ def list_calls(names: list[str]) -> Iterator[Callable[[Schedule, Any, Any], obje
         )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("fuses", [False, True])
 def test_no_refusal_of_tvm_s_is_passed_on_bare(fuses: bool) -> None:
     refusals = []

@@ -47,6 +47,7 @@ def test_what_the_space_has_not_is_left_out() -> None:
     assert make_plan(find_recipe("softmax_rows"), softmax, device=H100).promising == []
 
 
+@pytest.mark.share(3)
 def test_four_trials_are_no_slower_than_the_chosen_config(tmp_path: Path) -> None:
     best = find_recipe("matmul_best").steps(PROBLEM.module, device=H100)[-1].module
 
