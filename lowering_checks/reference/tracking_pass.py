@@ -211,36 +211,29 @@ class _TrackingPass:
 
     def _index(self, index: Any, buffer: TrackedBuffer) -> tuple[Any, Any]:
         """An index and its error; a place that is not certain, or outside, is the first."""
-        if not self._has_data(index):
-            return self._keep_within(index, buffer), 0.0
-        tracked = self.expression(index)
-        place, zero = tracked.value, tirx.const(0, tracked.dtype)
-        size = tirx.const(int(buffer.parts["value"].shape[0]), tracked.dtype)
-        inside = self.let(tirx.And(place >= zero, place < size))
-        outside = BufferStore(self.status, number(1), [STATUS.index("outside")])
-        certain = tirx.EQ(lift(tracked.error), number(0))
-        self.emit(IfThenElse(tirx.And(certain, tirx.Not(inside)), outside, None))
-        if not self._is_shaky(index):
-            return self.let(Select(inside, place, zero)), 0.0
-        known = tirx.And(inside, certain)
-        return self.let(Select(known, place, zero)), tracked.error
-
-    def _keep_within(self, index: Any, buffer: TrackedBuffer) -> Any:
-        """An index of loops alone; one that may leave its buffer is the first there, and told."""
-        place = self._substitute(index)
-        size = int(buffer.parts["value"].shape[0])
-        bound = self.analyzer.const_int_bound(place)
-        if bound.min_value >= 0 and bound.max_value < size:
-            return place
-        place = self.let(place)
+        has_data, size = self._has_data(index), int(buffer.parts["value"].shape[0])
+        error: Any = 0.0
+        if has_data:
+            tracked = self.expression(index)
+            place, error = tracked.value, tracked.error
+        else:
+            place = self._substitute(index)
+            bound = self.analyzer.const_int_bound(place)
+            if bound.min_value >= 0 and bound.max_value < size:
+                return place, error
+            place = self.let(place)
         zero, end = tirx.const(0, get_dtype(place)), tirx.const(size, get_dtype(place))
         inside = self.let(tirx.And(place >= zero, place < end))
-        if not (self.depth or self.unsure):
-            found = number(BEYOND + len(self.places))
+        certain, found = tirx.EQ(lift(error), number(0)), 1
+        if not has_data and not (self.depth or self.unsure):
+            found = BEYOND + len(self.places)
             self.places.append(f"{buffer.source.name}[{index}]")
-            told = BufferStore(self.status, found, [STATUS.index("outside")])
-            self.emit(IfThenElse(tirx.Not(inside), told, None))
-        return self.let(Select(inside, place, zero))
+        if has_data or found >= BEYOND:
+            told = BufferStore(self.status, number(found), [STATUS.index("outside")])
+            self.emit(IfThenElse(tirx.And(certain, tirx.Not(inside)), told, None))
+        if has_data and self._is_shaky(index):
+            return self.let(Select(tirx.And(inside, certain), place, zero)), error
+        return self.let(Select(inside, place, zero)), 0.0
 
     def _close_all(self, buffer: TrackedBuffer) -> None:
         """In the end: every element as one term, in its value and its error."""
@@ -580,8 +573,10 @@ class _TrackingPass:
         if kind == "Not":
             inner = self.condition(node.a)
             return Condition(inner.may_fail, inner.may_hold).as_number()
-        if kind in ("And", "Or"):
-            return self._connect(kind, node.a, node.b).as_number()
+        if kind == "And":
+            return self._choose(node.a, node.b, tirx.const(False, "bool"))
+        if kind == "Or":
+            return self._choose(node.a, tirx.const(True, "bool"), node.b)
         if get_dtype(node.a) == "bool":
             if kind not in ("EQ", "NE"):
                 raise RefusedError("an order of truth values has no meaning here")
@@ -602,28 +597,3 @@ class _TrackingPass:
         for variable in find_all(expression, Var):
             found += self.bound_loads.get(variable, [])
         return found
-
-    def _connect(self, kind: str, first: Any, second: Any) -> Condition:
-        """And, Or: the second is computed only where it matters."""
-        left = self.condition(first)
-        is_and = kind == "And"
-        matters = left.may_hold if is_and else left.may_fail
-        if not needs_guard(second):
-            right = self.condition(second)
-        else:
-            cells = [self.tracker.cell("bool") for _ in range(2)]
-            for cell, value in zip(cells, (not is_and, is_and), strict=True):
-                self.emit(BufferStore(cell, tirx.const(value, "bool"), [0]))
-            with self.tracker.inside() as statements:
-                inner = self.condition(second)
-                self.emit(BufferStore(cells[0], inner.may_hold, [0]))
-                self.emit(BufferStore(cells[1], inner.may_fail, [0]))
-            self.tracker.add_branch(matters, statements)
-            right = Condition(*(self.let(BufferLoad(cell, [0])) for cell in cells))
-        if is_and:
-            holds = tirx.And(left.may_hold, right.may_hold)
-            fails = tirx.Or(left.may_fail, right.may_fail)
-        else:
-            holds = tirx.Or(left.may_hold, right.may_hold)
-            fails = tirx.And(left.may_fail, right.may_fail)
-        return Condition(self.let(holds), self.let(fails))
