@@ -84,7 +84,7 @@ _PASS = "tirstep.LowerTmaPipelines"
 MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
 """TVM's attribute within a kernel: the second of the launch bounds."""
 BARRIER = 8
-"""The number of the named barrier of the warps that compute, beyond those of `PingPong`."""
+"""The number of the named barrier of the warps that compute, beyond those of `take_turns`."""
 
 
 @transform
@@ -294,17 +294,6 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     return structural_map(body, (For, rewrite))
 
 
-def _count_arrivals(pipeline: Pipeline) -> list[int]:
-    """The arrivals that complete each mbarrier of a kernel with roles.
-
-    Those of full stages come first, then those of empty ones, at which warps arrive, and that of
-    registers that move.
-    """
-    stages, warps = pipeline.stages, pipeline.warps
-    moving = [warps] if pipeline.registers[0] else []
-    return [*[1] * stages, *[warps] * stages, *moving]
-
-
 def _guard(statement: Any, pipeline: Pipeline, computes: Any) -> Any:
     """A statement around the pipeline, whose parts are for the warps that compute alone."""
     if pipeline.axes:
@@ -391,7 +380,9 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
         threads = IntImm("int32", math.prod(count for _, count in pipeline.threads))
         roles = ((COMPUTES, does), (COPIES, does_not))
         split[-1:] = [AttrStmt(threads, key, computes, each) for key, each in roles]
-    counts = _count_arrivals(pipeline)
+    # Arrivals at mbarriers: of full stages; by warps at empty ones, and where registers move.
+    warps = [pipeline.warps] * (pipeline.stages + bool(pipeline.registers[0]))
+    counts = [*[1] * pipeline.stages, *warps]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 

@@ -6,8 +6,8 @@ Of a warpgroup's own next iteration (`overlap_products`), and of other warpgroup
 The first statement of an iteration and its last one are groups of wgmma each. With
 `overlap_products` the loop is turned by one of them: the first group of the next iteration is
 issued, behind it the last one of this iteration, and what lies between the two is computed while
-that runs. With `alternate_warpgroups` warpgroups take turns to issue the two (`PingPong`): each has
-a named barrier at which it waits, and at which the warpgroup before it arrives when it has issued
+that runs. With `alternate_warpgroups` warpgroups take turns to issue the two: each has a named
+barrier at which it waits, and at which the warpgroup before it arrives when it has issued
 its products. The last one arrives in front of the first one's first turn, and the first one takes
 the arrival that is left when all turns are over. Turns change what runs when, and no value:
 mbarriers still say which tiles are there.
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvm.ir import Call
 from tvm.s_tir import SBlock, Schedule
@@ -161,12 +161,12 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     def at(value: Any, statements: list[Any]) -> list[Any]:
         return [substitute(each, {step: value}) for each in statements]
 
-    wait, turns = pipeline.wait_for_tile(), take_turns(pipeline)
+    wait, (opens, begins, ends, closes) = pipeline.wait_for_tile(), take_turns(pipeline)
     zero = IntImm("int32", 0)
     body = [
-        *at(ahead, [wait, *turns.begin, _drop_wait(first)]),
+        *at(ahead, [wait, *begins, _drop_wait(first)]),
         _drop_wait(last),
-        *turns.end,
+        *ends,
         wait_for_groups(1),
         *at(ahead, between[:kept]),
         wait_for_groups(0),
@@ -176,8 +176,8 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     loop = pipeline.loop
     turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, stmt_seq(*body), None, pipeline.notes)
     end = loop.extent - 1
-    begin = [*turns.open, *at(zero, [wait, first, *between])]
-    return [*begin, turned, *at(end, [last]), *done(end), *turns.close]
+    begin = [*opens, *at(zero, [wait, first, *between])]
+    return [*begin, turned, *at(end, [last]), *done(end), *closes]
 
 
 def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[Any]:
@@ -186,18 +186,18 @@ def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[A
     A turn is the last products of an iteration and the first ones of the next.
     """
     first, *between, last = pipeline.compute()
-    turns = take_turns(pipeline)
+    opens, begins, ends, closes = take_turns(pipeline)
     body = [
         pipeline.wait_for_tile(),
         _drop_wait(first),
-        *turns.end,
+        *ends,
         wait_for_groups(0),
         *between,
-        *turns.begin,
+        *begins,
         last,
         *done(pipeline.loop.loop_var),
     ]
-    return [*turns.open, *turns.begin, pipeline.loop_over(body), *turns.end, *turns.close]
+    return [*opens, *begins, pipeline.loop_over(body), *ends, *closes]
 
 
 def require_independent(first: list[Any], last: list[Any], name: str) -> None:
@@ -236,24 +236,16 @@ FIRST = 1
 """The number of the first warpgroup's barrier."""
 
 
-class PingPong(NamedTuple):
-    """What warpgroups that take turns do, in front of all turns, of each, behind each and all."""
-
-    open: list[Any]
-    begin: list[Any]
-    end: list[Any]
-    close: list[Any]
-
-
-def take_turns(pipeline: Pipeline) -> PingPong:
-    """The turns that `alternate_warpgroups` asked for; nothing at all where there are none.
+def take_turns(pipeline: Pipeline) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+    """What warpgroups do in front of all turns, of each, behind each and behind all; nothing where
+    `alternate_warpgroups` asked for none.
 
     The first warpgroup may begin; each waits until the one before has issued its products, and then
     lets the next one go on; behind all turns no arrival is left over.
     """
     groups = math.prod(count for _, count in pipeline.threads) // WARPGROUP
     if groups < 2 or not pipeline.alternates:
-        return PingPong([], [], [], [])
+        return [], [], [], []
     number, analyzer = number_threads(pipeline.threads)
     number, first = analyzer.simplify(FloorDiv(number, WARPGROUP)), IntImm("int32", 0)
 
@@ -261,7 +253,7 @@ def take_turns(pipeline: Pipeline) -> PingPong:
         return Evaluate(instruction((group + FIRST).astype("uint32"), T.uint32(2 * WARPGROUP)))
 
     wait, arrive = T.ptx.bar.sync, T.ptx.bar.arrive
-    return PingPong(
+    return (
         [IfThenElse(number.equal(groups - 1), at_barrier(arrive, first), None)],
         [at_barrier(wait, number)],
         [at_barrier(arrive, FloorMod(number + 1, groups))],
