@@ -12,10 +12,11 @@ say what it means; elementwise.py is a whole example::
     )
     def vector_multiply(n: int, *, dtype: str = "float32") -> tvm.IRModule: ...
 
-Two habits of TVM's parser shape them. It takes a size and a loop of one name for the same thing, so
-sizes are in capitals, as in textbooks: ``for i, j, k in T.grid(M, N, K)``. And it does not find a
-class in a function whose signature ends in a line of its own, ``) -> tvm.IRModule:``, so that a
-function with a program in it has its signature on one line.
+Habits of TVM's parser shape them. It takes a size and a loop of one name for the same thing, so
+sizes are in capitals, as in textbooks: ``for i, j, k in T.grid(M, N, K)``. It does not find a class
+in a function whose signature ends in a line of its own, ``) -> tvm.IRModule:``, so that a function
+with a program in it has its signature on one line. And a buffer that gets another name is renamed,
+unless `T.meta_var` is around it.
 
 Options called `acc` and `out` may default to None: the factory is called with what they stand for.
 A kernel of several outputs says how many (``outputs=2``), and its reference returns a tuple
