@@ -43,13 +43,6 @@ def _count_pairs(queries: int, keys: int, causal: bool, window: int | None) -> i
     return growing * first + growing * (growing - 1) // 2 + (queries - growing) * width
 
 
-def _attend(q: Any, k: Any, v: Any, visible: Any, *, scale: float, xp: Any) -> Any:
-    """softmax(scale q k^T) v of one head: q (queries, dim), k and v (keys, dim)."""
-    scores = xp.where(visible, scale * (q @ k.T), -math.inf)
-    powers = xp.exp(scores - xp.amax(scores, axis=1, keepdims=True))
-    return powers @ v / powers.sum(axis=1, keepdims=True)
-
-
 def _find_scale(scale: float | None, dim: int) -> float:
     return 1 / math.sqrt(dim) if scale is None else float(scale)
 
@@ -75,7 +68,13 @@ def _attention_of(
     **_: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
-    attend = functools.partial(_attend, scale=_find_scale(scale, dim), xp=xp)
+    factor = _find_scale(scale, dim)
+
+    def attend(q: Any, k: Any, v: Any, visible: Any) -> Any:  # of one head
+        scores = xp.where(visible, factor * (q @ k.T), -math.inf)
+        powers = xp.exp(scores - xp.amax(scores, axis=1, keepdims=True))
+        return powers @ v / powers.sum(axis=1, keepdims=True)
+
     return _by_rows(attend, (q, k, v), visible, group, xp)
 
 
