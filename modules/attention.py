@@ -47,13 +47,6 @@ def _find_scale(scale: float | None, dim: int) -> float:
     return 1 / math.sqrt(dim) if scale is None else float(scale)
 
 
-def _write_scale(scale: float | None, dim: Any) -> Any:
-    """The scale in a program, whose `dim` may be open."""
-    if scale is None and isinstance(dim, tvm.tirx.Var):
-        return T.rsqrt(T.Cast("float32", dim))
-    return T.float32(_find_scale(scale, int(dim) if scale is None else 1))
-
-
 def _attention_of(
     q: Any,
     k: Any,
@@ -269,7 +262,11 @@ def _write_blocks(
     (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
     widen, narrow = cast_between(dtype, "float32"), cast_between("float32", dtype)
     store, hidden = cast_between("float32", out), T.min_value("float32")
-    factor, attributes = _write_scale(scale, D), {EXPONENTS: "fused"} if is_fused else {}
+    attributes = {EXPONENTS: "fused"} if is_fused else {}
+    if scale is None and isinstance(D, tvm.tirx.Var):  # a size that is left open
+        factor = T.rsqrt(T.Cast("float32", D))
+    else:
+        factor = T.float32(_find_scale(scale, int(D) if scale is None else 1))
 
     @T.inline
     def add_blocks(Q, K, V, Y, *seen):
@@ -326,28 +323,22 @@ def _write_blocks(
     return add_blocks
 
 
-def _decode_of(q: Any, k: Any, v: Any, lengths: Any, *, xp: Any = np, **options: Any) -> Any:
-    return _by_batch(q, k, v, lengths, _attention_of, {**options, "xp": xp})
-
-
-def _decode_error(q: Any, k: Any, v: Any, lengths: Any, *, xp: Any = np, **options: Any) -> Any:
-    return _by_batch(q, k, v, lengths, _attention_error, {**options, "xp": xp})
-
-
-def _by_batch(
-    q: Any, k: Any, v: Any, lengths: Any, of: Callable[..., Any], options: dict[str, Any]
-) -> Any:
+def _cut(of: Callable[..., Any]) -> Callable[..., Any]:
     """What a function of attention says of each sequence, cut to its length."""
-    rows = [
-        of(q[b : b + 1], k[b : b + 1, :, :length], v[b : b + 1, :, :length], **options)
-        for b, length in enumerate(map(int, lengths))
-    ]
-    return options["xp"].concatenate(rows)
+
+    def by_batch(q: Any, k: Any, v: Any, lengths: Any, *, xp: Any = np, **options: Any) -> Any:
+        rows = [
+            of(q[b : b + 1], k[b : b + 1, :, :end], v[b : b + 1, :, :end], xp=xp, **options)
+            for b, end in enumerate(map(int, lengths))
+        ]
+        return xp.concatenate(rows)
+
+    return by_batch
 
 
 @kernel(
-    reference=_decode_of,
-    error=_decode_error,
+    reference=_cut(_attention_of),
+    error=_cut(_attention_error),
     corners=QUERIES,
     beside=_mark_keys,
     ranges=lambda keys, *, full, **_: {3: (keys if full else 1, keys)},

@@ -113,12 +113,10 @@ def layer_norm(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
     return LayerNorm
 
 
-def _rms_norm_of(a: Any, gain: Any, **_: Any) -> Any:
-    return a / np.sqrt((a * a).mean(axis=1, keepdims=True) + EPSILON) * gain
-
-
 @kernel(
-    reference=_rms_norm_of,
+    reference=lambda a, gain, **_: (
+        a / np.sqrt((a * a).mean(axis=1, keepdims=True) + EPSILON) * gain
+    ),
     corners=corners.pick("zeros", "small", "large", "sparse", "high offset", "subnormal"),
     flops=lambda m, n, **_: 4 * m * n,
     elements=lambda m, n, **_: m * n,
@@ -301,12 +299,8 @@ def matvec(m: int, n: int, *, dtype: str = "float32", acc: str | None = None) ->
     return MatVec
 
 
-def _argmax_of(a: Any, **_: Any) -> Any:
-    return a.max(axis=1), a.argmax(axis=1)
-
-
 @kernel(
-    reference=_argmax_of,
+    reference=lambda a, **_: (a.max(axis=1), a.argmax(axis=1)),
     outputs=2,
     corners=corners.pick(
         "low",
