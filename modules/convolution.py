@@ -90,61 +90,10 @@ def conv1d(
     `KernelError` for bad sizes, dtype, acc or over. Source: the 1D convolution tutorial, at
     m = 16384, n = 32.
     """
-    forms = {
-        "filter": _conv1d_over_filter,
-        "output": _conv1d_over_output,
-        "padded": _conv1d_over_padded,
-    }
-    return forms[over](m, n, dtype, acc)
+    return _conv1d(m, n, dtype, acc, over)
 
 
-def _conv1d_over_filter(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRModule:
-    zero, widen = zero_of(acc), cast_between(dtype, acc)
-
-    @I.ir_module
-    class Conv1D:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((M,), dtype), W: T.Buffer((N,), dtype), B: T.Buffer((M + N - 1,), acc)
-        ):
-            T.func_attr({"tirx.noalias": True})
-            for i, r in T.grid(M + N - 1, N):
-                with T.sblock("B"):
-                    vi, vr = T.axis.remap("SR", [i, r])
-                    with T.init():
-                        B[vi] = zero
-                    B[vi] = B[vi] + T.if_then_else(
-                        vi - vr >= 0 and vi - vr < M, widen(A[vi - vr]), zero
-                    ) * widen(W[vr])
-
-    return Conv1D
-
-
-def _conv1d_over_output(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRModule:
-    zero, widen = zero_of(acc), cast_between(dtype, acc)
-
-    @I.ir_module
-    class Conv1D:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((M,), dtype), W: T.Buffer((N,), dtype), B: T.Buffer((M + N - 1,), acc)
-        ):
-            T.func_attr({"tirx.noalias": True})
-            for i, k in T.grid(M + N - 1, M + N - 1):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[vi] = zero
-                    B[vi] = B[vi] + T.if_then_else(
-                        vk >= M or vi - vk < 0 or vi - vk >= N,
-                        zero,
-                        widen(A[vk]) * widen(W[vi - vk]),
-                    )
-
-    return Conv1D
-
-
-def _conv1d_over_padded(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRModule:
+def _conv1d(M: int, N: int, dtype: str, acc: str | None, over: str) -> tvm.IRModule:
     zero, widen, blank = zero_of(acc), cast_between(dtype, acc), zero_of(dtype)
     SUMS, PADDED, RIM = _round(M, N)
 
@@ -155,22 +104,43 @@ def _conv1d_over_padded(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRMo
             A: T.Buffer((M,), dtype), W: T.Buffer((N,), dtype), B: T.Buffer((M + N - 1,), acc)
         ):
             T.func_attr({"tirx.noalias": True})
-            padded = T.sblock_alloc_buffer((PADDED,), dtype)
-            sums = T.sblock_alloc_buffer((SUMS,), acc)
-            for x in T.grid(PADDED):
-                with T.sblock("padded"):
-                    vx = T.axis.remap("S", [x])
-                    padded[vx] = T.if_then_else(vx >= RIM and vx < M + RIM, A[vx - RIM], blank)
-            for i, r in T.grid(SUMS, N):
-                with T.sblock("sums"):
-                    vi, vr = T.axis.remap("SR", [i, r])
-                    with T.init():
-                        sums[vi] = zero
-                    sums[vi] = sums[vi] + widen(padded[vi + RIM - vr]) * widen(W[vr])
-            for i in T.grid(M + N - 1):
-                with T.sblock("B"):
-                    vi = T.axis.remap("S", [i])
-                    B[vi] = sums[vi]
+            if over == "filter":
+                for i, r in T.grid(M + N - 1, N):
+                    with T.sblock("B"):
+                        vi, vr = T.axis.remap("SR", [i, r])
+                        with T.init():
+                            B[vi] = zero
+                        B[vi] = B[vi] + T.if_then_else(
+                            vi - vr >= 0 and vi - vr < M, widen(A[vi - vr]), zero
+                        ) * widen(W[vr])
+            if over == "output":
+                for i, k in T.grid(M + N - 1, M + N - 1):
+                    with T.sblock("B"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        with T.init():
+                            B[vi] = zero
+                        B[vi] = B[vi] + T.if_then_else(
+                            vk >= M or vi - vk < 0 or vi - vk >= N,
+                            zero,
+                            widen(A[vk]) * widen(W[vi - vk]),
+                        )
+            if over == "padded":
+                padded = T.sblock_alloc_buffer((PADDED,), dtype)
+                sums = T.sblock_alloc_buffer((SUMS,), acc)
+                for x in T.grid(PADDED):
+                    with T.sblock("padded"):
+                        vx = T.axis.remap("S", [x])
+                        padded[vx] = T.if_then_else(vx >= RIM and vx < M + RIM, A[vx - RIM], blank)
+                for i, r in T.grid(SUMS, N):
+                    with T.sblock("sums"):
+                        vi, vr = T.axis.remap("SR", [i, r])
+                        with T.init():
+                            sums[vi] = zero
+                        sums[vi] = sums[vi] + widen(padded[vi + RIM - vr]) * widen(W[vr])
+                for i in T.grid(M + N - 1):
+                    with T.sblock("B"):
+                        vi = T.axis.remap("S", [i])
+                        B[vi] = sums[vi]
 
     return Conv1D
 

@@ -1,5 +1,6 @@
 """Kernels of single elements: sums, functions as neural networks apply them, a transpose."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,19 +59,21 @@ def relu(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     No zero of B has a sign, and infinities are numbers like others. What a NaN becomes is not said:
     a GPU's maximum drops it. n operations. Raises `KernelError` for a bad size or dtype.
     """
-    N, zero = n, zero_of(dtype)
+    return _apply(n, dtype, lambda x: T.max(x, zero_of(dtype)))
 
+
+def _apply(N: int, dtype: str, function: Callable[[Any], Any]) -> tvm.IRModule:
     @I.ir_module
-    class Relu:
+    class Apply:
         @T.prim_func(s_tir=True)
         def main(A: T.Buffer((N,), dtype), B: T.Buffer((N,), dtype)):
             T.func_attr({"tirx.noalias": True})
             for i in T.grid(N):
                 with T.sblock("B"):
                     vi = T.axis.remap("S", [i])
-                    B[vi] = T.max(A[vi], zero)
+                    B[vi] = function(A[vi])
 
-    return Relu
+    return Apply
 
 
 def compute_gelu(a: Any, **_: Any) -> Any:
@@ -101,19 +104,8 @@ def gelu(n: int, *, dtype: str = "float32", approximate: str = "tanh") -> tvm.IR
     arithmetic is float32, B has the type of A, and all of it is finite. 8 * n operations, an
     exponential counted as one. Raises `KernelError` for a bad size or dtype.
     """
-    N, widen, narrow = n, cast_between(dtype, "float32"), cast_between("float32", dtype)
-
-    @I.ir_module
-    class Gelu:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((N,), dtype), B: T.Buffer((N,), dtype)):
-            T.func_attr({"tirx.noalias": True})
-            for i in T.grid(N):
-                with T.sblock("B"):
-                    vi = T.axis.remap("S", [i])
-                    B[vi] = narrow(apply_gelu(widen(A[vi])))
-
-    return Gelu
+    widen, narrow = cast_between(dtype, "float32"), cast_between("float32", dtype)
+    return _apply(n, dtype, lambda x: narrow(apply_gelu(widen(x))))
 
 
 @kernel(

@@ -193,10 +193,6 @@ def softmax(m: int, n: int, *, dtype: str = "float32", online: bool = False) -> 
     What is between is float32; B has the type of A. 4 * m * n operations, an exponential counted as
     one. Raises `KernelError` for bad sizes, dtype or online.
     """
-    return _make_online(m, n, dtype) if online else _make_in_passes(m, n, dtype)
-
-
-def _make_in_passes(m: int, n: int, dtype: str) -> tvm.IRModule:
     M, N, widen, narrow = m, n, cast_between(dtype, "float32"), cast_between("float32", dtype)
 
     @I.ir_module
@@ -204,69 +200,59 @@ def _make_in_passes(m: int, n: int, dtype: str) -> tvm.IRModule:
         @T.prim_func(s_tir=True)
         def main(A: T.Buffer((M, N), dtype), B: T.Buffer((M, N), dtype)):
             T.func_attr({"tirx.noalias": True})
-            largest = T.sblock_alloc_buffer((M,))
-            power = T.sblock_alloc_buffer((M, N))
-            total = T.sblock_alloc_buffer((M,))
-            for i, k in T.grid(M, N):
-                with T.sblock("max"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        largest[vi] = T.min_value("float32")
-                    largest[vi] = T.max(largest[vi], widen(A[vi, vk]))
-            for i, k in T.grid(M, N):
-                with T.sblock("exp"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    power[vi, vk] = T.exp(widen(A[vi, vk]) - largest[vi])
-            for i, k in T.grid(M, N):
-                with T.sblock("sum"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        total[vi] = T.float32(0)
-                    total[vi] = total[vi] + power[vi, vk]
-            for i, k in T.grid(M, N):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    B[vi, vk] = narrow(power[vi, vk] / total[vi])
+            if not online:
+                largest = T.sblock_alloc_buffer((M,))
+                power = T.sblock_alloc_buffer((M, N))
+                total = T.sblock_alloc_buffer((M,))
+                for i, k in T.grid(M, N):
+                    with T.sblock("max"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        with T.init():
+                            largest[vi] = T.min_value("float32")
+                        largest[vi] = T.max(largest[vi], widen(A[vi, vk]))
+                for i, k in T.grid(M, N):
+                    with T.sblock("exp"):
+                        vi, vk = T.axis.remap("SS", [i, k])
+                        power[vi, vk] = T.exp(widen(A[vi, vk]) - largest[vi])
+                for i, k in T.grid(M, N):
+                    with T.sblock("sum"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        with T.init():
+                            total[vi] = T.float32(0)
+                        total[vi] = total[vi] + power[vi, vk]
+                for i, k in T.grid(M, N):
+                    with T.sblock("B"):
+                        vi, vk = T.axis.remap("SS", [i, k])
+                        B[vi, vk] = narrow(power[vi, vk] / total[vi])
+            else:
+                W = T.sblock_alloc_buffer((M, N))
+                total = T.sblock_alloc_buffer((M,))
+                top = T.sblock_alloc_buffer((M,))
+                # A block of its own: TVM forgets to lower bfloat16 in what T.let binds.
+                for i, k in T.grid(M, N):
+                    with T.sblock("wide"):
+                        vi, vk = T.axis.remap("SS", [i, k])
+                        W[vi, vk] = widen(A[vi, vk])
+                for i, k in T.grid(M, N):
+                    with T.sblock("statistics"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        with T.init():
+                            total[vi] = T.float32(0)
+                            top[vi] = T.min_value("float32")
+                        # exp(0) is the 1 that an element adds: the literal would be folded away,
+                        # and TVM would not know the reducer again.
+                        new_total: T.let[T.float32] = total[vi] * T.exp(
+                            top[vi] - T.max(top[vi], W[vi, vk])
+                        ) + T.exp(T.float32(0)) * T.exp(W[vi, vk] - T.max(top[vi], W[vi, vk]))
+                        new_top: T.let[T.float32] = T.max(top[vi], W[vi, vk])
+                        total[vi] = new_total
+                        top[vi] = new_top
+                for i, k in T.grid(M, N):
+                    with T.sblock("B"):
+                        vi, vk = T.axis.remap("SS", [i, k])
+                        B[vi, vk] = narrow(T.exp(W[vi, vk] - top[vi]) / total[vi])
 
     return Softmax
-
-
-def _make_online(m: int, n: int, dtype: str) -> tvm.IRModule:
-    M, N, widen, narrow = m, n, cast_between(dtype, "float32"), cast_between("float32", dtype)
-
-    @I.ir_module
-    class OnlineSoftmax:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((M, N), dtype), B: T.Buffer((M, N), dtype)):
-            T.func_attr({"tirx.noalias": True})
-            W = T.sblock_alloc_buffer((M, N))
-            total = T.sblock_alloc_buffer((M,))
-            top = T.sblock_alloc_buffer((M,))
-            # A block of its own: TVM forgets to lower bfloat16 in what T.let binds.
-            for i, k in T.grid(M, N):
-                with T.sblock("wide"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    W[vi, vk] = widen(A[vi, vk])
-            for i, k in T.grid(M, N):
-                with T.sblock("statistics"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        total[vi] = T.float32(0)
-                        top[vi] = T.min_value("float32")
-                    # exp(0) is the 1 that an element adds: the literal would be folded away, and
-                    # TVM would not know the reducer again.
-                    new_total: T.let[T.float32] = total[vi] * T.exp(
-                        top[vi] - T.max(top[vi], W[vi, vk])
-                    ) + T.exp(T.float32(0)) * T.exp(W[vi, vk] - T.max(top[vi], W[vi, vk]))
-                    new_top: T.let[T.float32] = T.max(top[vi], W[vi, vk])
-                    total[vi] = new_total
-                    top[vi] = new_top
-            for i, k in T.grid(M, N):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    B[vi, vk] = narrow(T.exp(W[vi, vk] - top[vi]) / total[vi])
-
-    return OnlineSoftmax
 
 
 @kernel(
