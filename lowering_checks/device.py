@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
+from tvm.ir import Range
 from tvm.s_tir import SBlock
-from tvm.tirx import BufferStore, For, IntImm, Var
+from tvm.tirx import AttrStmt, BufferStore, For, IntImm, IterVar, Var
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.buffer import BufferType
+from tvm_ffi import structural_map
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
@@ -219,12 +221,22 @@ def close_extents(function: Any, values: Mapping[Var, Any]) -> Any:
 
     TVM's `specialize` takes constants for parameters that are numbers, wherever they stand in a
     shape (n + 1, say), so they become such parameters first. It takes these parameters away; one
-    that the function had itself stays, and nothing reads it any more.
+    that the function had itself stays, and nothing reads it any more. It forgets how long the axes
+    of `T.launch_thread` are.
     """
     own = {each: Var(each.name, each.ty) for each in function.params if each in values}
     params = [*values, *(own.get(each, each) for each in function.params)]
-    opened = with_parameters(function, params)
-    return opened.specialize(dict(values))
+    closed = with_parameters(function, params).specialize(dict(values))
+
+    def close(launch: AttrStmt) -> AttrStmt:
+        axis, extent = launch.node, launch.value
+        if not isinstance(axis, IterVar):
+            return launch
+        span = Range.from_min_extent(0, extent)
+        axis = IterVar(span, axis.var, axis.iter_type, axis.thread_tag)
+        return AttrStmt(axis, launch.attr_key, extent, launch.body)
+
+    return structural_map(closed, [(AttrStmt, close)])
 
 
 def leaves_sizes_open(function: Any) -> bool:

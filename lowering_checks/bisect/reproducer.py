@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm_ffi import structural_equal
 
 from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import KernelError, Problem
@@ -167,9 +168,10 @@ def _make_script(bad: FirstBad) -> str:
             return problem.reference(problem.take_inputs(case.make_arguments()))
         return case.run(kernel)
 
-    serial = bad.module if is_kernel else make_threads_serial(bad.module)
+    serial = make_threads_serial(bad.module)
     plans = list(dict.fromkeys(_plan_cases(bad)))
-    case, is_shown = _set_bounds(bad, plans[0]), is_kernel
+    case = _set_bounds(bad, plans[0])
+    is_shown = is_kernel and bool(structural_equal(serial, bad.module))  # else it is tried
     if is_tried and not bad.finding.message.startswith("out of bounds"):
         tried = [replace(plan, seed=seed) for seed in range(SEEDS) for plan in plans]
         far = [(-FAR, FAR) if each == (-REACH, REACH) else each for each in plans[0].drawn]
@@ -250,16 +252,17 @@ def _plan_cases(bad: FirstBad) -> Iterator[Case]:
     """Small whole numbers, the plainest first: for floats up to `REACH`, for integers of the range
     that was searched with, since they may be indices; for a scalar what it was.
     """
-    rounds, names, in_out = [bad.arguments], list[str](), frozenset[int]()
+    rounds, own, in_out = [bad.arguments], list[int](), frozenset[int]()
     if bad.run is not None:
         problem = bad.run.problem
-        names, in_out = [each.name for each in problem.outputs], frozenset(problem.in_out)
+        own = [at for at, each in enumerate(problem.arguments) if each in problem.outputs]
+        in_out = frozenset(problem.in_out)
         blanks = [np.zeros(each.shape) for each in problem.outputs]
         inputs = (*problem.integer_rounds(bad.seed), *problem.planted_inputs(bad.seed))
         rounds = [tuple(problem.make_arguments(each, blanks)) for each in inputs]
     for arguments in rounds:
         tensors, drawn = list[Tensor](), list[tuple[int, int] | None]()
-        outputs = set(bad.outputs)
+        outputs = {*bad.outputs, *own}  # of a reference parameters may have other names
         for place, (parameter, given) in enumerate(
             zip(bad.module[MAIN].params, arguments, strict=True)
         ):
@@ -267,8 +270,6 @@ def _plan_cases(bad: FirstBad) -> Iterator[Case]:
             dtype, values = str(parameter.ty if scalar else parameter.dtype), array.astype(float)
             tensors.append(Tensor(str(parameter.name), array.shape, dtype, is_scalar=scalar))
             is_float = dtype_facts(dtype).is_float
-            if str(parameter.name) in names:
-                outputs.add(place)
             flat = values.ravel()
             is_of_one = bool(np.isnan(flat).all() or (flat == flat[:1]).all())
             if place in outputs and (is_of_one if bad.run is None else place not in in_out):

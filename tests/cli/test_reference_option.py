@@ -35,6 +35,32 @@ def wrong(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
 def narrow(A: T.Buffer((32,), "float32"), C: T.Buffer((64,), "float32")):
     for i in range(64):
         C[i] = A[i // 2]
+
+
+@T.prim_func
+def unturned(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+    for tx in T.thread_binding(64, thread="threadIdx.x"):
+        C[tx] = A[tx] + T.float32(1)
+
+
+@T.prim_func
+def doubled(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    C = T.match_buffer(c, (n,))
+    for i in range(n):
+        C[i] = A[i] * T.float32(2)
+
+
+@T.prim_func
+def launched(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    B = T.match_buffer(b, (n,))
+    with T.launch_thread("blockIdx.x", (n + 31) // 32) as bx:
+        with T.launch_thread("threadIdx.x", 32) as tx:
+            if bx * 32 + tx < n:
+                B[bx * 32 + tx] = A[bx * 32 + tx] * T.float32(2)
 """
 FILES = {"pair.py": PROGRAMS}
 pytestmark = pytest.mark.usefixtures("folder")
@@ -65,11 +91,22 @@ def test_a_reference_judges_it(command: Command) -> None:
     assert (found.code, "step 0 input" in found.out) == (1, True)
 
 
+def test_the_reference_s_parameters_are_taken_by_their_places(command: Command) -> None:
+    """Its output is Y, and the program's is C; the script has no threads."""
+    found = command("why", "pair.py:unturned", "--reference", "pair.py:plain")
+    assert (found.code, "the script shows it: " in found.out) == (1, True), found.out
+
+
+def test_threads_are_launched_over_an_open_size(command: Command) -> None:
+    result = command("check", "pair.py:launched", "--reference", "pair.py:doubled")
+    assert (result.code, "numbers ok on simulator 65 n open" in result.out) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["pair.py:turned", "--reference", "pair.py:narrow"], "its reference narrow takes float32"),
-        (["pair.py:turned", "--reference", "pair.py"], "has 4 programs, and a reference is one"),
+        (["pair.py:turned", "--reference", "pair.py"], "has 7 programs, and a reference is one"),
         (["pair.py:turned", "--reference", "pair.py:turned"], "it cannot be judged"),
         (["relu_bound", "--reference", "pair.py:plain"], "--reference is for modules of your own"),
         (["pair.py:turned", "--reference", "gone.py:f"], "there is no file gone.py"),
