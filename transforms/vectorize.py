@@ -41,10 +41,8 @@ from .layout import require_copy, require_own_loops
 from .loops import require_constant, require_serial
 from .pass_options import set_pipeline
 from .queries import (
-    get_enclosing_loops,
     get_loop_name,
     get_own_loops,
-    get_realize,
     get_root,
     get_sblock_name,
     get_sblocks_under,
@@ -58,7 +56,6 @@ from .tir import (
     find_all,
     find_row_stride,
     get_elements,
-    get_iterator_values,
     get_places,
     get_regions,
     is_among,
@@ -142,7 +139,8 @@ def find_float8_fault(sch: Schedule, loop: LoopRV) -> str:
         return ""
     trial = sch.copy()
     trial.vectorize(loop)
-    apart = find_taken_apart(trial, trial.get_sblock(block.name_hint))
+    places = get_places(get_root(trial, loop))
+    apart = find_taken_apart(next(it for it in places if it.block.same_as(block)))
     faults = (f"{how} in '{item.name}' ({item.dtype})" for how, item in apart if _is_float8(item))
     return next(faults, "")
 
@@ -282,7 +280,7 @@ _TRIED = 64
 
 def find_scattered(place: Place) -> Iterator[tuple[For, Any]]:
     """The vectorized loops around a block, each with a buffer of which they take no neighbours."""
-    for loop, buffer, indices, analyzer in _find_vectors(place.loops, place.block, place.values):
+    for loop, buffer, indices, analyzer in _find_vectors(place):
         if not _are_neighbours(indices, loop, analyzer):
             yield loop, buffer
 
@@ -364,21 +362,18 @@ def _find_unwritten(place: Place, loop: For, lanes: int) -> Iterator[str]:
             yield f"{lanes} elements of {node.ty.dtype} that are computed with"
 
 
-def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]]:
+def find_taken_apart(place: Place) -> Iterator[tuple[str, Any]]:
     """What TVM takes apart of the vectors around a block: how they lie, and in which buffer.
 
     One element that is repeated is not taken apart. Of buffers that are compacted later nothing is
     known but whether they take neighbours; and where lanes have conditions of their own, there are
     vectors of what is aligned alone (`SplitGuardedVectors`).
     """
-    loops, values = get_enclosing_loops(sch, block), get_iterator_values(get_root(sch, block))
-    body = sch.get(block).body
-    # The conditions around and in the block, in loop variables alone.
+    body = place.block.body
     inside = [node.condition for node in find_all(body, IfThenElse)]
     inside += [node.args[0] for node in find_all(body, Call) if is_choice(node)]
-    conditions = [substitute(condition, values) for condition in inside]
-    conditions.append(get_realize(sch, block).predicate)
-    for loop, buffer, indices, analyzer in _find_vectors(loops, sch.get(block), values):
+    conditions = [*place.guards, *(substitute(it, place.values) for it in inside)]
+    for loop, buffer, indices, analyzer in _find_vectors(place):
         if not any(is_used(loop.loop_var, index) for index in indices):
             continue
         is_guarded = any(is_used(loop.loop_var, condition) for condition in conditions)
@@ -389,15 +384,13 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
             yield "do not begin at multiples of a vector", buffer
 
 
-def _find_vectors(
-    loops: Sequence[For], block: SBlock, values: dict[Any, Any]
-) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:
+def _find_vectors(place: Place) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:
     """The vectorized loops, with each element's buffer and its indices in loop variables alone."""
-    analyzer = bind_ranges(loops)
-    for loop in loops:
+    analyzer = bind_ranges(place.loops)
+    for loop in place.loops:
         if loop.kind == ForKind.VECTORIZED:
-            for buffer, indices in get_elements(block.body):
-                yield loop, buffer, [substitute(index, values) for index in indices], analyzer
+            for buffer, indices in get_elements(place.block.body):
+                yield loop, buffer, [substitute(it, place.values) for it in indices], analyzer
 
 
 def begin_aligned(buffer: Any, indices: Sequence[Any], loop: For, analyzer: Analyzer) -> bool:

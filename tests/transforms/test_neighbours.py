@@ -80,7 +80,7 @@ def test_only_a_stride_of_one_makes_neighbours(stride, lanes):
             vectorize_loop(sch, loop)
     sch.vectorize(loop)
     assert [buffer.name for _, buffer in find_scattered(find_place(sch, "B"))] == ["A"]
-    apart = [(how, buffer.name) for how, buffer in find_taken_apart(sch, block)]
+    apart = [(how, buffer.name) for how, buffer in find_taken_apart(find_place(sch, "B"))]
     assert ("are no neighbours", "A") in apart or stride == 0  # one element that is repeated
 
 

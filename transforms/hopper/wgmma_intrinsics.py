@@ -36,9 +36,9 @@ from ..tensor_cores.fragments import (
     Element,
     FragmentPlace,
     all_of,
-    describe_fill,
     describe_product,
     get_depth,
+    make_fill,
     make_store,
     register_intrinsic,
 )
@@ -373,29 +373,13 @@ def get_wgmma_intrinsics(
     out = out or tile.acc
     each = f"{tile.rows}x{tile.columns}_by_{tile.each}_{tile.acc}"
     store = f"tirstep_wgmma_store_{tile.each}_{tile.acc}_as_{out}_{store_scope.replace('.', '_')}"
+    sums, sizes = (tile.sums_shape, tile.acc, IN_REGISTERS), (tile.rows, tile.columns)
+    zeros = (sums, sizes, tile.place_sum, THREADS)
     return WgmmaIntrinsics(
-        register_intrinsic(f"tirstep_wgmma_fill_{each}", lambda: _fill(tile)),
+        register_intrinsic(f"tirstep_wgmma_fill_{each}", lambda: make_fill(*zeros)),
         register_intrinsic(f"tirstep_wgmma_{tile.name}", lambda: _multiply(tile)),
         register_intrinsic(store, lambda: _store(tile, out, store_scope)),
     )
-
-
-def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
-    shape, acc = tile.sums_shape, tile.acc
-    (down, across, _, share), zero, sums_of_all = shape, tvm.tirx.const(0, acc), all_of(shape)
-
-    @T.prim_func(s_tir=True)
-    def fill(sums: T.handle) -> None:
-        C = T.match_buffer(sums, shape, acc, **IN_REGISTERS)
-        with T.sblock("root"):
-            T.reads()
-            T.writes(C[sums_of_all])
-            for _ in T.thread_binding(THREADS, "threadIdx.x"):
-                for i, j, element in T.grid(down, across, share):
-                    C[i, j, 0, element] = zero
-
-    match = (shape, acc, IN_REGISTERS)
-    return describe_fill(match, (tile.rows, tile.columns), tile.place_sum), fill
 
 
 def _multiply(tile: WgmmaTile) -> tuple[Any, Any]:

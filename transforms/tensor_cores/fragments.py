@@ -197,6 +197,8 @@ def get_mma_intrinsics(
     load_b = f"tirstep_{'ldmatrix' if by_matrices else 'load'}_{b_name}_{dtype}"
     store = f"tirstep_mma_store_{acc}_as_{out}_{store_scope.replace('.', '_')}"
     register = _register_in_quads if in_quads else register_intrinsic
+    place = functools.partial(place_in_fragment, "C", bits=32)
+    zeros = (_in_registers(get_share("C", 32), acc), (SIDE, SIDE), place, WARP)
     return MmaIntrinsics(
         register(f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)),
         register(
@@ -205,7 +207,7 @@ def get_mma_intrinsics(
                 _load_matrices(dtype, "B", transpose_b) if by_matrices else _load_elements(dtype)
             ),
         ),
-        register(f"tirstep_mma_fill_{acc}", lambda: _fill(acc)),
+        register(f"tirstep_mma_fill_{acc}", lambda: make_fill(*zeros)),
         register(f"tirstep_mma_{dtype}_{acc}", lambda: _multiply(dtype, acc)),
         register(store, lambda: _store(acc, out, store_scope)),
         get_depth(bits),
@@ -285,13 +287,16 @@ def _describe_copy(
     return copy
 
 
-def describe_fill(sums: Match, sizes: tuple[int, int], place: Callable[[Any, Any], Any]) -> Any:
-    """Zeros for the sums of a tile, each at its place."""
+def make_fill(
+    sums: Match, sizes: tuple[int, int], place: Callable[[Any, Any], Any], threads: int
+) -> tuple[Any, Any]:
+    """Zeros for the sums of a tile, each at its place, which threads have in their registers."""
     shape, acc, match = sums
-    zero, whole = tvm.tirx.const(0, acc), all_of(shape)
+    *front, _, share = shape
+    has_blocks, zero, whole = bool(front), tvm.tirx.const(0, acc), all_of(shape)
 
     @T.prim_func(s_tir=True)
-    def fill(sums: T.handle) -> None:
+    def describe(sums: T.handle) -> None:
         C = T.match_buffer(sums, shape, acc, **match)
         with T.sblock("root"):
             T.reads()
@@ -304,7 +309,21 @@ def describe_fill(sums: Match, sizes: tuple[int, int], place: Callable[[Any, Any
                     T.writes(C[at])
                     C[at] = zero
 
-    return fill
+    @T.prim_func(s_tir=True)
+    def fill(sums: T.handle) -> None:
+        C = T.match_buffer(sums, shape, acc, **match)
+        with T.sblock("root"):
+            T.reads()
+            T.writes(C[whole])
+            for _ in T.thread_binding(threads, "threadIdx.x"):
+                if has_blocks:
+                    for i, j, element in T.grid(*front, share):
+                        C[i, j, 0, element] = zero
+                else:
+                    for element in T.unroll(share):
+                        C[0, element] = zero
+
+    return describe, fill
 
 
 def describe_product(
@@ -415,23 +434,6 @@ def _load_elements(dtype: str) -> tuple[Any, Any]:
                     F[0, element] = S[find(tx, element)]
 
     return _describe_load(dtype, "B", False), load
-
-
-def _fill(acc: str) -> tuple[Any, Any]:
-    zero, share = tvm.tirx.const(0, acc), get_share("C", 32)
-
-    @T.prim_func(s_tir=True)
-    def fill(sums: T.handle) -> None:
-        C = T.match_buffer(sums, (WARP, share), acc, offset_factor=share, scope="local")
-        with T.sblock("root"):
-            T.reads()
-            T.writes(C[0:WARP, 0:share])
-            for _ in T.thread_binding(WARP, "threadIdx.x"):
-                for element in T.unroll(share):
-                    C[0, element] = zero
-
-    match, find = _in_registers(share, acc), functools.partial(place_in_fragment, "C", bits=32)
-    return describe_fill(match, (SIDE, SIDE), find), fill
 
 
 def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
