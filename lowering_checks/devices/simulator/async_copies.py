@@ -8,7 +8,6 @@ and a value that changed until the copy arrives is a race.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,30 +22,26 @@ CP_ASYNC = "cp.async"
 _SIZES = (4, 8, 16)
 
 
-@dataclass
-class _Work:
-    """`group` is the number of each lane's group, `left` the lanes whose part is in flight."""
-
-    group: Array
-    left: Array
-    arrive: Arrive
-
-
 class AsyncQueue:
     """Work that hardware does asynchronously, of one kind: each thread has groups of its own.
 
     Work belongs to the group that its thread commits next; a wait for all but the last n groups
     completes what is older, and work that is never committed never completes. Columns have the
     shape (lanes, 1).
+
+    Attributes
+    ----------
+    work : that no thread waited for yet: the number of each lane's group, the lanes whose part is
+        in flight, and what makes it arrive
     """
 
     def __init__(self, lanes: int) -> None:
         self._committed = np.zeros((lanes, 1), np.int64)
-        self._work: list[_Work] = []
+        self.work: list[tuple[Array, Array, Arrive]] = []
 
     def defer(self, active: Array, arrive: Arrive) -> None:
         """Add work of these lanes."""
-        self._work.append(_Work(self._committed.copy(), active.copy(), arrive))
+        self.work.append((self._committed, active.copy(), arrive))
 
     def commit(self, active: Array) -> None:
         """Close the group of these lanes; it may be empty."""
@@ -54,17 +49,12 @@ class AsyncQueue:
 
     def wait(self, active: Array, in_flight: int | Array) -> None:
         """Complete the work of these lanes, but for that of their last `in_flight` groups."""
-        for work in self._work:
-            ready = work.left & active & (work.group < self._committed - in_flight)
+        for group, left, arrive in self.work:
+            ready = left & active & (group < self._committed - in_flight)
             if ready.any():
-                work.left &= ~ready
-                work.arrive(ready)
-        self._work = [work for work in self._work if work.left.any()]
-
-    @property
-    def left(self) -> int:
-        """How many pieces of work no thread waited for yet."""
-        return len(self._work)
+                left &= ~ready
+                arrive(ready)
+        self.work = [each for each in self.work if each[1].any()]
 
 
 def _copy_raw(

@@ -12,7 +12,7 @@ A thread that waits knows of what was done before the arrivals of that phase, an
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from tirstep.transforms.gpu_limits import WARP
 from ...device import Array
 from .clusters import find_pointer
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
-from .shadow import GLOBAL_PROXY, PROXY
+from .shadow import GLOBAL_PROXY, OPAQUE, PROXY
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -156,10 +156,12 @@ class MBarriers:
     def _mark(self, pointer: Pointer, lane: int, *, is_opaque: bool) -> None:
         """Threads may not load or store what an mbarrier is made of."""
         shadow, cell = pointer.locate(lane)
-        shadow.mark_opaque(slice(cell, cell + _BYTES // shadow.unit), is_opaque)
+        shadow.mark(OPAQUE, slice(cell, cell + _BYTES // shadow.unit), is_opaque)
 
-    def get_made_by(self, lane: int) -> Iterator[MBarrier]:
-        return (barrier for barrier in self._made.values() if barrier.maker == lane)
+    def fence(self, lanes: Sequence[int]) -> None:
+        """Make visible to bulk copies what these lanes have initialized."""
+        for barrier in self._made.values():
+            barrier.is_fenced |= barrier.maker in lanes
 
     def arrive(
         self,
@@ -317,9 +319,7 @@ def _wait(threads: Threads, pointer: Pointer, parity: Any, *, is_of_cluster: boo
 
 
 def _fence_initialization(threads: Threads, *modifiers: str) -> None:
-    for lane in get_lanes(threads):
-        for barrier in threads.gpu.mbarriers.get_made_by(lane):
-            barrier.is_fenced = True
+    threads.gpu.mbarriers.fence(get_lanes(threads))
     threads.gpu.meetings.fence(threads)
 
 

@@ -19,15 +19,22 @@ from tvm.tirx import (
     Add,
     Bind,
     Broadcast,
-    BufferStore,
     For,
     IfThenElse,
     Ramp,
-    Select,
     While,
 )
 
-from tirstep.transforms.tir import constant, find_all, find_axes, is_choice, is_used, substitute
+from tirstep.transforms.tir import (
+    constant,
+    find_all,
+    find_axes,
+    find_choices,
+    get_elements,
+    is_choice,
+    is_used,
+    substitute,
+)
 from tirstep.tvm_compat import get_op_name
 
 SPAN = 128
@@ -103,9 +110,9 @@ class _Bindings:
 
     def list_conditions(self, statement: Any) -> Iterator[Any]:
         """Conditions, and where loops begin and how often they run."""
-        for kind in (IfThenElse, Select, While):
+        for kind in (IfThenElse, While):
             yield from (node.condition for node in find_all(statement, kind))
-        yield from (call.args[0] for call in find_all(statement, Call) if is_choice(call))
+        yield from (condition for condition, *_ in find_choices(statement))
         for loop in find_all(statement, For):
             yield from (loop.min, loop.extent)
 
@@ -115,12 +122,10 @@ def list_indices(statement: Any) -> Iterator[tuple[int, Any]]:
 
     The integers that a call is given may be offsets, in elements of a byte at least.
     """
-    for node in (*find_all(statement, BufferStore), *find_all(statement, TensorLoad)):
-        buffer = node.buffer if isinstance(node, BufferStore) else node.source
+    for buffer, indices in get_elements(statement):
         if hasattr(buffer, "scope") and str(buffer.scope()) != "local":
-            for index in node.indices:
-                size = int(buffer.dtype.bits) * int(buffer.dtype.lanes) // 8
-                yield max(1, size), _get_first_lane(index)
+            size = max(1, int(buffer.dtype.bits) * int(buffer.dtype.lanes) // 8)
+            yield from ((size, _get_first_lane(index)) for index in indices)
     for call in find_all(statement, Call):
         if not is_choice(call):
             yield from ((1, each) for each in call.args if _is_integer(each))

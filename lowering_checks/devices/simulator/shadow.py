@@ -23,6 +23,7 @@ from .broadcasting import are_all, is_any, spread_to
 from .run_state import RunState
 
 NO_THREAD = -1
+OPAQUE, BY_PROXY = "mbarrier", "by proxy"
 PROXY, GLOBAL_PROXY = "proxy", "proxy of global memory"
 """The fences between stores and what reads shared, or global, memory on another way than loads."""
 _MAX_PENDING = 64
@@ -136,10 +137,10 @@ class Shadow:
     changer : the thread that changed each cell last; `writer` itself until a thread stores what is
         there already
     owner : the id of the buffer that each cell was written as; empty where one buffer lies
-    by_proxy : which cells a bulk copy stored to last; None where none did
+    marks : which cells are `OPAQUE`, where an mbarrier is, or were stored to `BY_PROXY` last, by a
+        bulk copy; absent where none are
     loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
         else reads or writes shared memory
-    opaque : which cells are mbarriers now; None for none
     """
 
     def __init__(
@@ -162,9 +163,8 @@ class Shadow:
         self._pending: list[tuple[Array, Array]] = []
         self._copier: Array | None = None
         self._incoming: Array | None = None
-        self.by_proxy: Array | None = None
+        self.marks: dict[str, Array] = {}
         self.loader: Array | None = None
-        self.opaque: Array | None = None
         self._forget()
         if is_written:
             self.track()
@@ -273,8 +273,8 @@ class Shadow:
         self.writer[cells], self._write_time[cells] = threads, self.state.interval
         if self.written.size:
             self.written[cells] = True
-        if self.by_proxy is not None:
-            self.by_proxy[cells] = False
+        if BY_PROXY in self.marks:
+            self.mark(BY_PROXY, cells, False)
         self.last_write = self.state.interval
         lost = self.writer[cells] != threads
         if not is_any(lost):
@@ -282,11 +282,11 @@ class Shadow:
         self._remember(cells[lost], threads[lost])
         return lost
 
-    def mark_opaque(self, cells: slice, is_opaque: bool) -> None:
-        """Note that an mbarrier lies in these cells from now on, or none any more."""
-        if self.opaque is None:
-            self.opaque = np.zeros(self.cells, bool)
-        self.opaque[cells] = is_opaque
+    def mark(self, kind: str, cells: Array | slice, holds: bool = True) -> None:
+        """Note what these cells are from now on, or are no more."""
+        if kind not in self.marks:
+            self.marks[kind] = np.zeros(self.cells, bool)
+        self.marks[kind][cells] = holds
 
     def _record_silent_writes(self, cells: Array, threads: Array) -> None:
         """Stores of what is there already: other threads' stores of it are remembered, too."""
@@ -322,7 +322,11 @@ class Shadow:
         own = fences.last[np.maximum(inside, 0), 0] > times
         known = fences.get_known(lanes, threads) > times
         unfenced: Array = (threads != NO_THREAD) & (inside >= 0) & ~own & ~known
-        return unfenced if loads or self.by_proxy is None else unfenced & ~self.by_proxy[cells]
+        return (
+            unfenced
+            if loads or BY_PROXY not in self.marks
+            else unfenced & ~self.marks[BY_PROXY][cells]
+        )
 
     def mark_loaded(self, cells: Array, threads: Array) -> None:
         """Note that threads loaded these cells themselves, and not by a bulk copy or wgmma."""
@@ -376,12 +380,6 @@ class Shadow:
             unordered = unordered | self._are_other_blocks(cells, found, threads, times)
         return other & unordered
 
-    def mark_by_proxy(self, cells: Array) -> None:
-        """Note that a bulk copy stored to these cells."""
-        if self.by_proxy is None:
-            self.by_proxy = np.zeros(self.cells, bool)
-        self.by_proxy[cells] = True
-
     @property
     def copier(self) -> Array:
         """The threads whose copies to the cells are in flight."""
@@ -401,9 +399,3 @@ class Shadow:
             return None
         in_flight = self._copier[cells] != NO_THREAD
         return in_flight if is_any(in_flight) else None
-
-    def complete_copies(self, cells: Array, threads: Array, changes: Array) -> None:
-        """Copies of these threads have arrived."""
-        own = self.copier[cells] == threads
-        self.copier[cells[own]] = NO_THREAD
-        self.record_write(cells, threads, changes)

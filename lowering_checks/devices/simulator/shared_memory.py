@@ -18,7 +18,7 @@ from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
 from .memory import LOAD, STORE, Arrive, Memory, differ
 from .run_state import UnsupportedError
-from .shadow import NO_THREAD, Shadow
+from .shadow import BY_PROXY, NO_THREAD, OPAQUE, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
 BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
@@ -26,7 +26,6 @@ AND_LOAD = "and load by {rival} with no barrier in between"
 AND_STORE = "and store by {rival} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
-OPAQUE = "mbarrier"
 CONSTANT = (
     "which the kernel stores by a tensor map alone: NVIDIA's compiler takes it for constant, "
     "and loads what was there before; load it in another kernel"
@@ -146,10 +145,12 @@ class SharedMemory(Memory):
             lanes = spread_to(self.state.batch.lane, cells.shape)
             unfenced = shadow.find_unfenced(cells, lanes)
             self._report_race(access, unfenced, shadow.writer, UNFENCED, "missing fence")
-        if shadow.opaque is not None:
-            self._report_opaque(access)
-        if self._stored_by_map is not None and access.kind == LOAD:
-            self._report_constant(access)
+        self._report_opaque(access)
+        # What NVIDIA's compiler takes for constant is loaded at any time, and by its own cache.
+        is_constant = kind == LOAD and self.name in self.state.read_only
+        if self._stored_by_map is not None and is_constant:
+            wrong = self._per_cell(self._stored_by_map[access.elements] == self.state.launch)
+            self._report("race", access, wrong, CONSTANT)
         in_flight = shadow.find_in_flight(cells)
         if in_flight is not None:
             self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
@@ -199,9 +200,11 @@ class SharedMemory(Memory):
             changes = self._find_changes(here, values)
             self.data[here.elements[here.active]] = values[here.active]
             self._set_owner(here)
-            shadow.complete_copies(*here.pick_cells(here.cells, here.threads, changes))
+            cells, threads, changes = here.pick_cells(here.cells, here.threads, changes)
+            shadow.copier[cells[shadow.copier[cells] == threads]] = NO_THREAD
+            shadow.record_write(cells, threads, changes)
             if kind == BULK_STORE:
-                shadow.mark_by_proxy(here.cells[here.touched])
+                shadow.mark(BY_PROXY, here.cells[here.touched])
 
         return arrive
 
@@ -305,8 +308,7 @@ class SharedMemory(Memory):
         shadow, cells, threads = self.shadow, access.cells, access.threads
         if not shadow.is_tracked:
             shadow.track()
-        if shadow.opaque is not None:
-            self._report_opaque(access)
+        self._report_opaque(access)
         shadow.apply_pending_reads()
         changes = self._find_changes(access, values)
         readers = shadow.find_rivals(cells, threads, loads=True)
@@ -442,18 +444,9 @@ class SharedMemory(Memory):
             self._report(kind, access, wrong, text.replace("{rival}", rival))
 
     def _report_opaque(self, access: _CellAccess) -> None:
-        assert self.shadow.opaque is not None
-        wrong = access.touched & self.shadow.opaque[access.cells]
-        if wrong.any():
+        if OPAQUE in self.shadow.marks:
+            wrong = self.shadow.marks[OPAQUE][access.cells]
             self._report(OPAQUE, access, wrong, "where an mbarrier is: invalidate it first")
-
-    def _report_constant(self, access: _CellAccess) -> None:
-        """Loads of what NVIDIA's compiler takes for constant: at any time, and by its own cache."""
-        assert self._stored_by_map is not None
-        if self.name in self.state.read_only:
-            wrong = self._per_cell(self._stored_by_map[access.elements] == self.state.launch)
-            if wrong.any():
-                self._report("race", access, wrong, CONSTANT)
 
     def _report(self, kind: str, access: _CellAccess, wrong: Array, text: str) -> None:
         def describe(at: tuple[int, ...]) -> str:

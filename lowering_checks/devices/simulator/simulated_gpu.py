@@ -196,7 +196,7 @@ class SimulatedGpu:
             self.mbarriers.report_left()
             self.named_barriers.report_left()
             self.meetings.report_left()
-            if BULK in self._queues and self._queues[BULK].left:
+            if BULK in self._queues and self._queues[BULK].work:
                 self.state.log.add_sentence(
                     "unfinished bulk store",
                     "a bulk store reads shared memory when the kernel ends: nobody waits for its "

@@ -29,8 +29,6 @@ class Turns:
     def __init__(self) -> None:
         self._parts: list[_Part] = []
         self._current: _Part | None = None
-        self._ended = threading.Semaphore(0)
-        self._failed = False
 
     @property
     def are_taken(self) -> bool:
@@ -43,7 +41,7 @@ class Turns:
             for run in runs:
                 run()
             return
-        self._parts, self._failed = [_Part(run) for run in runs], False
+        self._parts = [_Part(run) for run in runs]
         workers = []
         for part in self._parts:
             context = contextvars.copy_context()  # NumPy's settings are in there
@@ -51,7 +49,6 @@ class Turns:
             workers.append(worker)
             worker.start()
         self._hand_to(self._parts[0])
-        self._ended.acquire()
         for worker in workers:
             worker.join()
         parts, self._parts, self._current = self._parts, [], None
@@ -69,7 +66,7 @@ class Turns:
             if not other.is_done and other.seen != progress:
                 self._hand_to(other)
                 part.turn.acquire()
-                if self._failed:
+                if self._has_failed():
                     raise _Abandoned
                 return True
         return False
@@ -78,6 +75,9 @@ class Turns:
         at = self._parts.index(part)
         return self._parts[at + 1 :] + self._parts[:at]
 
+    def _has_failed(self) -> bool:
+        return any(part.error is not None for part in self._parts)
+
     def _hand_to(self, part: _Part) -> None:
         self._current = part
         part.turn.release()
@@ -85,15 +85,13 @@ class Turns:
     def _work(self, part: _Part) -> None:
         part.turn.acquire()
         try:
-            if not self._failed:
+            if not self._has_failed():
                 part.run()
         except _Abandoned:
             pass
         except BaseException as error:  # raised again by run_together
-            part.error, self._failed = error, True
+            part.error = error
         part.is_done = True
-        left = [other for other in self._get_others(part) if not other.is_done]
-        if left:
-            self._hand_to(left[0])
-        else:
-            self._ended.release()
+        left = next((other for other in self._get_others(part) if not other.is_done), None)
+        if left is not None:
+            self._hand_to(left)
