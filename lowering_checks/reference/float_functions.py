@@ -24,10 +24,7 @@ from .tracked import (
     choose,
     get_roundoff,
     holds_always,
-    lift,
     number,
-    plus,
-    scale,
 )
 
 
@@ -49,7 +46,7 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
     argument = tracker.close(argument)
     compute = _MADE_OF.get(name, lambda x: call_library(function.name, x))
     value = let(compute(argument.value))
-    error, passed = lift(argument.error), argument.error
+    error, passed = argument.error, argument.error
     if not holds_always(argument.error, 0.0) and not function.is_flat:
         ends = []
         for end in (argument.value + error, argument.value - error):
@@ -61,23 +58,19 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
             ends.append(let(tracker.absolute(let(compute(end)) - value)))
         # The library's own roundings: differences of two values near each other are off by those.
         own = tracker.absolute(value) * number(2.0**-50)
-        apart = let(plus(tracker.larger(*ends), own))
+        apart = let(tracker.larger(*ends) + own)
         # Infinity less infinity is no number; such an end may be anything.
         known = choose(tirx.EQ(apart, apart), apart, INFINITE)
         passed = choose(tirx.EQ(error, number(0)), 0.0, known)
     if function.is_whole:
         passed = let(passed)
-        size = let(plus(tracker.absolute(value), passed))
+        size = let(tracker.absolute(value) + passed)
         return Tracked(value, argument.dtype, size, 0.0, passed, 1.0)
     size = let(tracker.absolute(argument.value))
-    units = plus(function.relative, scale(function.growth, size) if function.growth else 0.0)
-    roundoff = get_roundoff(argument.dtype)
-    beside = plus(
-        function.absolute * roundoff,
-        scale(function.absolute_growth * roundoff, size) if function.absolute_growth else 0.0,
-    )
+    units, roundoff = function.growth * size + function.relative, get_roundoff(argument.dtype)
+    beside = function.absolute_growth * roundoff * size + function.absolute * roundoff
     if function.is_reciprocal:
-        beside = plus(beside, 1.0 / float(dtype_facts(argument.dtype).largest))
+        beside = beside + 1.0 / float(dtype_facts(argument.dtype).largest)
     rough = Tracked(value, argument.dtype, 0.0, 0.0, let(passed), 0.0)
     rounded = tracker.round(rough, let(units), let(beside))
     # Of an exact 0 or infinity that becomes 0, 1 or an infinity: exact, too.
@@ -108,8 +101,8 @@ def apply_power(tracker: Tracker, base: Tracked, exponent: Tracked) -> Tracked:
         return _round_power(tracker, result, base, exponent)
     let = tracker.let
     value = let(call_library("pow", base.value, exponent.value))
-    bases = [base.value + lift(base.error), base.value - lift(base.error)]
-    exponents = [exponent.value + lift(exponent.error), exponent.value - lift(exponent.error)]
+    bases = [base.value + base.error, base.value - base.error]
+    exponents = [exponent.value + exponent.error, exponent.value - exponent.error]
     apart: Any = 0.0
     for end in bases:
         clipped = let(tirx.Select(end < number(0), number(0), end))
@@ -117,10 +110,10 @@ def apply_power(tracker: Tracker, base: Tracked, exponent: Tracked) -> Tracked:
             apart = let(
                 tracker.larger(apart, tracker.absolute(call_library("pow", clipped, power) - value))
             )
-    exact = tirx.EQ(lift(plus(base.error, exponent.error)), number(0))
-    own = plus(lift(apart), tracker.absolute(value) * number(2.0**-50))
+    exact = tirx.EQ(base.error + exponent.error, number(0))
+    own = apart + tracker.absolute(value) * number(2.0**-50)
     error = let(choose(exact, 0.0, own))
-    error = let(choose(tirx.EQ(lift(error), lift(error)), error, INFINITE))
+    error = let(choose(tirx.EQ(error, error), error, INFINITE))
     return _round_power(tracker, Tracked(value, base.dtype, 0.0, 0.0, error, 0.0), base, exponent)
 
 
@@ -128,5 +121,5 @@ def _round_power(tracker: Tracker, result: Tracked, base: Tracked, exponent: Tra
     size = tracker.let(tracker.absolute(base.value))
     base_or_one = tirx.Select(tirx.EQ(size, number(0)), number(1), size)
     logarithm = tracker.absolute(call_library("log", base_or_one) * exponent.value)
-    steps = plus(scale(16.0, tracker.absolute(exponent.value)), scale(8.0, logarithm))
-    return tracker.round(replace(result, unit=0.0), tracker.let(plus(8.0, steps)))
+    steps = 16.0 * tracker.absolute(exponent.value) + 8.0 * logarithm
+    return tracker.round(replace(result, unit=0.0), tracker.let(8.0 + steps))

@@ -53,7 +53,7 @@ def get_roundoff(dtype: str) -> float:
 
 @dataclass(frozen=True)
 class Tracked:
-    """A number and its error; every part is an expression of TIR, or a Python float.
+    """A number and its error; every part is an expression of TIR, which folds its constants.
 
     Attributes
     ----------
@@ -73,6 +73,10 @@ class Tracked:
     error: Any = 0.0
     unit: Any = 1.0
     condition: Condition | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("magnitude", "additions", "error", "unit"):
+            object.__setattr__(self, part, lift(getattr(self, part)))
 
     @property
     def is_float(self) -> bool:
@@ -148,11 +152,9 @@ class Emitter:
 
     def times(self, first: Any, second: Any) -> Any:
         """A product of two numbers >= 0 in which 0 times infinity is 0."""
-        if isinstance(first, float) and isinstance(second, float):
-            return 0.0 if 0.0 in (first, second) else first * second
         for one, other in ((first, second), (second, first)):
-            if isinstance(one, float) and one in (0.0, 1.0):
-                return other if one else 0.0
+            if holds_always(one, 0.0) or holds_always(other, 1.0):
+                return one
         first, second = self.let(lift(first)), self.let(lift(second))
         zero = number(0)
         none = tirx.Or(tirx.EQ(first, zero), tirx.EQ(second, zero))
@@ -160,25 +162,23 @@ class Emitter:
 
     def larger(self, first: Any, second: Any) -> Any:
         """The larger of two numbers >= 0."""
-        if isinstance(first, float) and isinstance(second, float):
-            return max(first, second)
         for one, other in ((first, second), (second, first)):
-            if isinstance(one, float) and one == 0.0:
+            if holds_always(one, 0.0):
                 return other
         first, second = self.let(lift(first)), self.let(lift(second))
         return Select(first >= second, first, second)
 
     def smaller(self, first: Any, second: Any) -> Any:
         """The smaller of two numbers."""
-        if isinstance(first, float) and isinstance(second, float):
-            return min(first, second)
+        if _get_constant(first) == (least := _get_constant(second)) and least is not None:
+            return first
         first, second = self.let(lift(first)), self.let(lift(second))
         return Select(first <= second, first, second)
 
     def absolute(self, value: Any) -> Any:
         """The absolute value of a number in float64."""
-        if isinstance(value, float):
-            return abs(value)
+        if (known := _get_constant(value)) is not None:
+            return number(abs(known))
         value = self.let(value)
         return Select(value < number(0), number(0) - value, value)
 
@@ -199,34 +199,20 @@ def lift(value: Any) -> Any:
     return number(value) if isinstance(value, (float, int)) else value
 
 
-def plus(first: Any, second: Any) -> Any:
-    """A sum; of Python floats one of them."""
-    if isinstance(first, float) and isinstance(second, float):
-        return first + second
-    if isinstance(first, float) and first == 0.0:
-        return second
-    if isinstance(second, float) and second == 0.0:
-        return first
-    return lift(first) + lift(second)
-
-
-def scale(factor: float, value: Any) -> Any:
-    """A finite factor times a number."""
-    if isinstance(value, float):
-        return 0.0 if value == 0.0 else factor * value
-    return number(factor) * value
-
-
 def choose(condition: Any, first: Any, second: Any) -> Any:
     """One of two numbers."""
-    if isinstance(first, float) and isinstance(second, float) and first == second:
-        return first
+    if (known := _get_constant(first)) is not None and known == _get_constant(second):
+        return lift(first)
     return Select(condition, lift(first), lift(second))
 
 
 def holds_always(value: Any, expected: float) -> bool:
     """Whether a part is that constant."""
-    return isinstance(value, float) and value == expected
+    return _get_constant(value) == expected
+
+
+def _get_constant(value: Any) -> float | None:
+    return float(lift(value).value) if isinstance(value, (float, tirx.FloatImm)) else None
 
 
 class Tracker(Emitter):
@@ -250,30 +236,30 @@ class Tracker(Emitter):
         if not value.is_float or holds_always(value.additions, 0.0):
             return value
         facts = dtype_facts(value.dtype)
-        let, n = self.let, lift(value.additions)
+        let, n = self.let, value.additions
         relative = let(n * number(get_roundoff(value.dtype)))
         gamma = let(
             Select(relative < number(0.5), relative / (number(1) - relative), number(INFINITE))
         )
-        rounded = plus(self.times(gamma, value.magnitude), n * number(facts.underflow))
-        rounded = plus(plus(value.error, self.times(gamma, value.error)), rounded)
+        rounded = self.times(gamma, value.magnitude) + n * number(facts.underflow)
+        rounded = value.error + self.times(gamma, value.error) + rounded
         error = let(choose(self.is_kept(value), value.error, rounded))
         return self._term(value, error)
 
     def _term(self, value: Tracked, error: Any) -> Tracked:
-        magnitude = self.let(plus(self.absolute(value.value), error))
-        unit = self.let(choose(lift(error) > number(0), 0.0, value.unit))
+        magnitude = self.let(self.absolute(value.value) + error)
+        unit = self.let(choose(error > number(0), 0.0, value.unit))
         return replace(value, magnitude=magnitude, additions=0.0, error=error, unit=unit)
 
     def is_kept(self, value: Tracked, dtype: str | None = None) -> Any:
         """Whether any partial sum of the terms is a number of a type; or it is 0, or infinite."""
         facts = dtype_facts(dtype or value.dtype)
-        unit = self.let(lift(value.unit))
-        fits = lift(value.magnitude) <= unit * number(2.0**facts.mantissa_bits)
+        unit = self.let(value.unit)
+        fits = value.magnitude <= unit * number(2.0**facts.mantissa_bits)
         is_normal = unit >= number(facts.smallest_normal)
-        is_exact = tirx.EQ(lift(value.error), number(0))
-        size = self.let(lift(self.absolute(value.value)))
-        is_zero = tirx.EQ(lift(value.magnitude), number(0))
+        is_exact = tirx.EQ(value.error, number(0))
+        size = self.let(self.absolute(value.value))
+        is_zero = tirx.EQ(value.magnitude, number(0))
         is_plain = tirx.Or(is_zero, tirx.EQ(size, number(INFINITE)))
         return tirx.And(is_exact, tirx.Or(tirx.And(fits, is_normal), is_plain))
 
@@ -282,9 +268,9 @@ class Tracker(Emitter):
         not at all where the type has it, if it is one rounding or none (`units` of 1).
         """
         facts = dtype_facts(value.dtype)
-        size = plus(self.absolute(value.value), value.error)
-        own = plus(self.times(scale(get_roundoff(value.dtype), units), size), facts.underflow)
-        total = plus(plus(value.error, own), extra)
+        size = self.absolute(value.value) + value.error
+        own = self.times(get_roundoff(value.dtype) * units, size) + facts.underflow
+        total = value.error + own + extra
         if holds_always(units, 1.0):
             total = choose(self.is_kept(value), value.error, total)
         return self._term(value, self.let(total))
@@ -294,19 +280,19 @@ class Tracker(Emitter):
     def add(self, first: Tracked, second: Tracked, *, sign: int = 1) -> Tracked:
         """A sum, or with sign -1 a difference."""
         value = first.value + second.value if sign > 0 else first.value - second.value
-        error, counts = plus(first.error, second.error), 0.0
+        error, counts = first.error + second.error, 0.0
         if first.is_float:
-            parts = [lift(first.magnitude), lift(second.magnitude)]
+            parts = [first.magnitude, second.magnitude]
             rounds = tirx.And(*(part > number(0) for part in parts))
             is_one = all(holds_always(each.additions, 0.0) for each in (first, second))
             if is_one and first.dtype in ("float32", "float16"):  # the one addition may be exact
                 value = self.let(value)
                 stored = tirx.Cast(DOUBLE, tirx.Cast(first.dtype, value))
-                is_kept = tirx.And(tirx.EQ(stored, value), tirx.EQ(lift(error), number(0)))
+                is_kept = tirx.And(tirx.EQ(stored, value), tirx.EQ(error, number(0)))
                 rounds = tirx.And(rounds, tirx.Not(is_kept))
             counts = self.let(choose(rounds, 1.0, 0.0))
-        magnitude = plus(first.magnitude, second.magnitude)
-        additions = plus(plus(first.additions, second.additions), counts)
+        magnitude = first.magnitude + second.magnitude
+        additions = first.additions + second.additions + counts
         unit = self.smaller(first.unit, second.unit)
         return self.name(Tracked(value, first.dtype, magnitude, additions, error, unit))
 
@@ -316,18 +302,19 @@ class Tracker(Emitter):
         """A product."""
         first, second = self.close(first), self.close(second)
         sizes = [self.let(self.absolute(self.as_double(each))) for each in (first, second)]
-        error = plus(
-            plus(self.times(sizes[0], second.error), self.times(sizes[1], first.error)),
-            self.times(first.error, second.error),
+        error = (
+            self.times(sizes[0], second.error)
+            + self.times(sizes[1], first.error)
+            + self.times(first.error, second.error)
         )
         value = self.let(first.value * second.value)
         if not first.is_float:
             magnitude = self.times(first.magnitude, second.magnitude)
             return self.name(Tracked(value, first.dtype, magnitude, error=error))
         unit = self.times(first.unit, second.unit)
-        unit = choose(lift(unit) > number(ANY_UNIT), ANY_UNIT, unit)
+        unit = choose(unit > number(ANY_UNIT), ANY_UNIT, unit)
         error = self.let(error)
-        magnitude = self.let(plus(self.absolute(value), error))
+        magnitude = self.let(self.absolute(value) + error)
         product = Tracked(value, first.dtype, magnitude, 0.0, error, self.let(unit))
         return self.round(product, 1.0)
 
@@ -339,18 +326,18 @@ class Tracker(Emitter):
         first, second = self.close(first), self.close(second)
         value = self.let(first.value / second.value)
         size, quotient = (self.let(self.absolute(it)) for it in (second.value, value))
-        left = self.let(size - lift(second.error))
-        passed = plus(first.error, self.times(quotient, second.error))
+        left = self.let(size - second.error)
+        passed = first.error + self.times(quotient, second.error)
         error = choose(left > number(0), self.times(passed, number(1) / left), INFINITE)
         is_zero = tirx.EQ(self.absolute(first.value), number(0))
-        nothing = tirx.And(tirx.EQ(lift(passed), number(0)), is_zero)
+        nothing = tirx.And(tirx.EQ(passed, number(0)), is_zero)
         error = self.let(choose(nothing, 0.0, error))
         lost = 0.0
         if second.dtype in ("float32", "bfloat16"):
-            lost = choose(lift(second.magnitude) > number(LARGEST_DIVISOR), quotient, 0.0)
+            lost = choose(second.magnitude > number(LARGEST_DIVISOR), quotient, 0.0)
         result = Tracked(value, first.dtype, 0.0, 0.0, error, 0.0)
         rounded = self.round(result, DIVISION, lost)
-        is_exact = tirx.EQ(lift(second.error), number(0))
+        is_exact = tirx.EQ(second.error, number(0))
         is_one = tirx.And(is_exact, tirx.EQ(second.value, number(1)))  # the reciprocal is 1
         return replace(
             rounded,
@@ -380,7 +367,7 @@ class Tracker(Emitter):
         make = tirx.Select
         value = self.let(make(holds, first.value, second.value))
         apart = self.absolute(self.as_double(first) - self.as_double(second))
-        either = plus(self.larger(first.error, second.error), apart)
+        either = self.larger(first.error, second.error) + apart
         error = choose(uncertain, either, choose(holds, first.error, second.error))
         error = self.let(error)
         if not first.is_float:
@@ -394,14 +381,14 @@ class Tracker(Emitter):
     ) -> Tracked:
         """One of two integers, which is no sum: as large as it is, unless either overflowed."""
         overflows = self.let(tirx.Or(self._overflows(first), self._overflows(second)))
-        size = plus(self.absolute(tirx.Cast(DOUBLE, value)), error)
+        size = self.absolute(tirx.Cast(DOUBLE, value)) + error
         settled = choose(overflows, magnitude, self.let(size))
         return self.name(Tracked(value, first.dtype, settled, error=error))
 
     def _overflows(self, value: Tracked) -> Any:
         """Whether an integer, or a partial sum of it, is none of its type; see `share_of`."""
         facts = dtype_facts(value.dtype)
-        return lift(value.magnitude) * self.share_of(value, facts) > number(1)
+        return value.magnitude * self.share_of(value, facts) > number(1)
 
     def share_of(self, value: Tracked, facts: DType) -> Any:
         """What a magnitude is multiplied by: more than 1 says that a partial sum may overflow.
@@ -426,15 +413,15 @@ class Tracker(Emitter):
         first is not certain either: another order of a reduction may choose the other.
         """
         first, second = self.close(first), self.close(second)
-        off = self.let(plus(first.error, second.error))
+        off = self.let(first.error + second.error)
         node = getattr(tirx, kind)
         plain = self.let(node(first.value, second.value))
         ties = ties and kind not in ("EQ", "NE")
         if holds_always(off, 0.0) and not ties:
             return Condition(plain, self.let(tirx.Not(plain)))
         apart = self.let(self.absolute(self.as_double(first) - self.as_double(second)))
-        near = tirx.Not(apart > lift(off))
-        near = self.let(near if ties else tirx.And(lift(off) > number(0), near))
+        near = tirx.Not(apart > off)
+        near = self.let(near if ties else tirx.And(off > number(0), near))
         return Condition(self.let(tirx.Or(plain, near)), self.let(tirx.Or(tirx.Not(plain), near)))
 
     # ---- Conversions
@@ -447,7 +434,7 @@ class Tracker(Emitter):
         if facts.is_float:
             double = self.let(self.as_double(value))
             size = self.let(self.absolute(double))
-            magnitude = self.let(plus(size, value.error))
+            magnitude = self.let(size + value.error)
             same = Tracked(double, dtype, magnitude, 0.0, value.error, value.unit)
             if value.is_float and is_wider(dtype, value.dtype):
                 return same
@@ -458,16 +445,16 @@ class Tracker(Emitter):
             return replace(same, error=self.let(choose(beyond, INFINITE, same.error)))
         converted, error = tirx.Cast(dtype, value.value), value.error
         if not holds_always(error, 0.0):
-            is_off = lift(error) > number(0)
+            is_off = error > number(0)
             if value.is_float:
                 near, *ends = (
                     self.let(tirx.Cast(DOUBLE, tirx.Cast("int64", self.clip(value.value + shift))))
-                    for shift in (number(0), lift(error), number(0) - lift(error))
+                    for shift in (number(0), error, number(0) - error)
                 )
                 apart = self.larger(*(self.absolute(end - near) for end in ends))
                 error = choose(is_off, apart, 0.0)
             else:
-                beyond = tirx.And(is_off, lift(value.magnitude) > number(facts.largest))
+                beyond = tirx.And(is_off, value.magnitude > number(facts.largest))
                 error = choose(beyond, INFINITE, error)
         return self.name(Tracked(converted, dtype, value.magnitude, error=error))
 

@@ -61,7 +61,6 @@ from .tracked import (
     holds_always,
     lift,
     number,
-    plus,
     sequence,
     store_cell,
 )
@@ -206,7 +205,7 @@ class _TrackingPass:
         tracked = Tracked(value, buffer.dtype, **loaded)
         if holds_always(taint, 0.0):
             return tracked
-        error = choose(lift(taint) > number(0), INFINITE, tracked.error)
+        error = choose(taint > number(0), INFINITE, tracked.error)
         return self.tracker.name(replace(tracked, error=error))
 
     def _index(self, index: Any, buffer: TrackedBuffer) -> tuple[Any, Any]:
@@ -242,7 +241,7 @@ class _TrackingPass:
         index = Var("i", "int32")
         with self.tracker.inside() as statements:
             closed = self.tracker.close(self._load_from(buffer, index))
-            self.emit(BufferStore(buffer.parts["error"], lift(closed.error), [index]))
+            self.emit(BufferStore(buffer.parts["error"], closed.error, [index]))
         extent = buffer.parts["error"].shape[0]
         require_countable(buffer.source.name, constant(extent) or 0)
         self.emit(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
@@ -300,7 +299,7 @@ class _TrackingPass:
             return self._substitute(expression)
         tracked = self.expression(expression)
         if not holds_always(tracked.error, 0.0):
-            self._lose(lift(tracked.error) > number(0))
+            self._lose(tracked.error > number(0))
         return tracked.value
 
     def _lose(self, condition: Any) -> None:
@@ -356,22 +355,22 @@ class _TrackingPass:
         else:
             value = self.expression(value)
         if self.depth:
-            error = self.let(plus(value.error, BufferLoad(self.poison, [0])))
+            error = self.let(value.error + BufferLoad(self.poison, [0]))
             value = replace(value, error=error)
         index, taint = self._index(node.indices[0], buffer)
         if not holds_always(taint, 0.0):
             each, error = Var("i", "int32"), buffer.parts["error"]
             poison = BufferStore(error, number(INFINITE), [each])
             loop = For(each, 0, error.shape[0], ForKind.SERIAL, poison)
-            self.emit(IfThenElse(lift(taint) > number(0), loop, None))
+            self.emit(IfThenElse(taint > number(0), loop, None))
         if not value.is_float:
             self._note_overflow(value)
         for name, part in buffer.parts.items():
-            self.emit(BufferStore(part, lift(getattr(value, name)), [index]))
+            self.emit(BufferStore(part, getattr(value, name), [index]))
 
     def _note_overflow(self, value: Tracked) -> None:
         """Keep the largest ratio of a magnitude to what its type holds; see `Tracker.share_of`."""
-        if isinstance(value.magnitude, float):
+        if isinstance(value.magnitude, tirx.FloatImm):
             return
         place, facts = STATUS.index("overflow"), dtype_facts(value.dtype)
         ratio = self.let(value.magnitude * self.tracker.share_of(value, facts))
@@ -486,7 +485,7 @@ class _TrackingPass:
         for each in tracked:
             error = self.tracker.larger(error, each.error)
         if not holds_always(error, 0.0):
-            error = self.let(choose(lift(error) > number(0), INFINITE, 0.0))
+            error = self.let(choose(error > number(0), INFINITE, 0.0))
         return Tracked(
             value, dtype, self.let(self.tracker.absolute(tirx.Cast(DOUBLE, value))), error=error
         )
@@ -565,7 +564,7 @@ class _TrackingPass:
         plain = value.value
         if value.dtype != "bool":
             plain = tirx.NE(plain, number(0) if value.is_float else tirx.const(0, value.dtype))
-        near = lift(value.error) > number(0)
+        near = value.error > number(0)
         return Condition(self.let(tirx.Or(plain, near)), self.let(tirx.Or(tirx.Not(plain), near)))
 
     def _decide(self, kind: str, node: Any) -> Tracked:
