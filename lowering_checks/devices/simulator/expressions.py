@@ -150,7 +150,12 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
         for hazard in hazards:
             wrong = hazard.find(one, other, dtype)
             if np.any(wrong):
-                _report_hazard(gpu, mask, hazard, (one, other), wrong)
+                lanes = 1 if gpu.state.running is None else gpu.state.batch.lanes
+                shape = np.broadcast_shapes(np.shape(wrong), (lanes, 1))
+                places = np.broadcast_to(wrong if mask is None else wrong & mask, shape)
+                operands = [np.broadcast_to(operand, shape) for operand in (one, other)]
+                tell = functools.partial(_describe, gpu, hazard, operands)
+                gpu.state.log.add(hazard.kind, "", gpu.location, places, tell)
         if hazards and kind in DIVISIONS:
             is_array = isinstance(other, np.ndarray)
             other = np.where(other == 0, 1, other) if is_array else other or 1
@@ -162,19 +167,9 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
     return run
 
 
-def _report_hazard(
-    gpu: SimulatedGpu, mask: Array | None, hazard: Hazard, operands: tuple[Any, Any], wrong: Any
-) -> None:
-    lanes = 1 if gpu.state.running is None else gpu.state.batch.lanes
-    shape = np.broadcast_shapes(np.shape(wrong), (lanes, 1))
-    places = np.broadcast_to(wrong if mask is None else wrong & mask, shape)
-    first, second = (np.broadcast_to(operand, places.shape) for operand in operands)
-
-    def describe(at: tuple[int, ...]) -> str:
-        thread = "the host" if gpu.state.running is None else gpu.state.describe_lane(at[0])
-        return f"{thread} {hazard.text.format(first[at], second[at])}"
-
-    gpu.state.log.add(hazard.kind, "", gpu.location, places, describe)
+def _describe(gpu: SimulatedGpu, hazard: Hazard, operands: list[Array], at: tuple[int, ...]) -> str:
+    thread = "the host" if gpu.state.running is None else gpu.state.describe_lane(at[0])
+    return f"{thread} {hazard.text.format(*(operand[at] for operand in operands))}"
 
 
 def _logical(node: Any, operate: Callable[..., Any], decides: bool) -> Evaluate:
@@ -343,28 +338,19 @@ def _call(node: Any) -> Evaluate:
         return _if_then_else(node)
     if name in BITWISE:
         return _binary(BITWISE[name], *node.args)
-    if name == "reinterpret" and not hasattr(node.ty, "dtype"):
-        return translate(node.args[0])  # a pointer, as one to anything
-    operate = _find_function(name, node)
-    if operate is not None:
-        return _apply(operate, node.args)
+    if name == "reinterpret":
+        if not hasattr(node.ty, "dtype"):
+            return translate(node.args[0])  # a pointer, as one to anything
+        source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
+        return _apply(lambda it: np.ascontiguousarray(it, source).view(target)[()], node.args)
+    if name in ("bitwise_not", "clz"):
+        make = invert if name == "bitwise_not" else count_leading_zeros
+        return _apply(make(str(node.args[0].ty.dtype)), node.args)
+    if name in FUNCTIONS:
+        return _apply(FUNCTIONS[name], node.args)
     if full_name in _POINTERS:
         return _POINTERS[full_name](node)
     return _call_function(full_name, node)
-
-
-def _find_function(name: str, node: Any) -> Callable[..., Any] | None:
-    """The function of a call that takes and returns values only; None for any other."""
-    if name == "bitwise_not":
-        return invert(str(node.args[0].ty.dtype))
-    if name == "clz":
-        return count_leading_zeros(str(node.args[0].ty.dtype))
-    if name == "reinterpret":
-        source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
-        return lambda value: np.ascontiguousarray(value, source).view(target)[()]
-    if name == "large_uint_imm":
-        return lambda low, high: high << 32 | low
-    return FUNCTIONS.get(name)
 
 
 def _call_function(name: str, node: Any) -> Evaluate:

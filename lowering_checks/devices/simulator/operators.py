@@ -166,6 +166,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fma": _multiply_and_add,
     "popcount": _count_ones,  # TVM writes it for unsigned numbers of 32 and 64 bits alone
     "likely": lambda x: x,
+    "large_uint_imm": lambda low, high: high << 32 | low,
 }
 """The calls that take and return values only."""
 
