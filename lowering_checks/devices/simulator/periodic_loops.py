@@ -9,9 +9,8 @@ takes an address or a condition from memory runs as it is, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from tvm.ir import Call, Range, TensorLoad
 from tvm.sym import Analyzer
@@ -44,21 +43,13 @@ ENDS = ((0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (0, 3))
 """Iterations at the beginning and the end of a loop that may differ from those between."""
 
 
-@dataclass(frozen=True)
-class Period:
+class Period(NamedTuple):
     """Of a loop: the iterations that run first, those after which all counts come again, and those
     that run at the end, of all its iterations."""
 
     head: int
     period: int
     tail: int
-
-    def split(self, count: int) -> tuple[Sequence[int], range, int]:
-        """The iterations that run before, those that count several times, and how often more."""
-        between = count - self.head - self.tail
-        times, rest = divmod(between, self.period)
-        alone = [*range(self.head), *range(count - self.tail - rest, count)]
-        return alone, range(self.head, self.head + self.period), times - 1
 
 
 def find_periods(kernel: Any) -> dict[Any, Period]:
@@ -68,53 +59,35 @@ def find_periods(kernel: Any) -> dict[Any, Period]:
     calls = [get_op_name(call) for call in find_all(kernel, Call)]
     if any("thread_return" in name or "mbarrier" in name for name in calls):
         return {}  # threads that are gone, and phases, make iterations differ
-    bound, found = _Bindings(kernel), {}
-    for loop in find_all(kernel, For):
-        period = _find_period(loop, bound)
-        if period is not None:
-            found[loop] = period
-    return found
+    loops, values = find_all(kernel, For), _inline_names(kernel)
+    ranges = {axis.node.var: Range(0, axis.value) for axis in find_axes(kernel)}
+    ranges |= {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    periods = {loop: _find_period(loop, values, ranges) for loop in loops}
+    return {loop: period for loop, period in periods.items() if period is not None}
 
 
 def is_decided_by_memory(statement: Any) -> bool:
     """Whether a value in memory decides an address, a condition, or how often a loop runs."""
-    bound = _Bindings(statement)
-    return any(map(bound.loads, bound.list_deciding(statement)))
+    values, indices = _inline_names(statement), (index for _, index in list_indices(statement))
+    deciding = (*list_conditions(statement), *indices)
+    return any(find_all(substitute(each, values), TensorLoad) for each in deciding)
 
 
-class _Bindings:
-    """What the names in a kernel stand for, and an analyzer that knows the ranges of its axes."""
+def _inline_names(kernel: Any) -> dict[Any, Any]:
+    """What the names that a kernel binds stand for, without others of these names."""
+    values: dict[Any, Any] = {}
+    for bind in find_all(kernel, Bind):
+        values[bind.var] = substitute(bind.value, values)
+    return values
 
-    def __init__(self, kernel: Any) -> None:
-        self._values: dict[Any, Any] = {}
-        for bind in find_all(kernel, Bind):
-            self._values[bind.var] = self.inline(bind.value)
-        self.ranges: dict[Any, Range] = {}
-        for axis in find_axes(kernel):
-            self.ranges[axis.node.var] = Range(0, axis.value)
-        for loop in find_all(kernel, For):
-            self.ranges[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
 
-    def inline(self, expression: Any) -> Any:
-        """An expression without the names that the kernel binds."""
-        return substitute(expression, self._values) if self._values else expression
-
-    def loads(self, expression: Any) -> bool:
-        """Whether memory decides the value of an expression."""
-        return bool(find_all(self.inline(expression), TensorLoad))
-
-    def list_deciding(self, statement: Any) -> Iterator[Any]:
-        """The expressions that decide what is accessed: indices, conditions, extents, operands."""
-        yield from self.list_conditions(statement)
-        yield from (index for _, index in list_indices(statement))
-
-    def list_conditions(self, statement: Any) -> Iterator[Any]:
-        """Conditions, and where loops begin and how often they run."""
-        for kind in (IfThenElse, While):
-            yield from (node.condition for node in find_all(statement, kind))
-        yield from (condition for condition, *_ in find_choices(statement))
-        for loop in find_all(statement, For):
-            yield from (loop.min, loop.extent)
+def list_conditions(statement: Any) -> Iterator[Any]:
+    """Conditions, and where loops begin and how often they run."""
+    for kind in (IfThenElse, While):
+        yield from (node.condition for node in find_all(statement, kind))
+    yield from (condition for condition, *_ in find_choices(statement))
+    for loop in find_all(statement, For):
+        yield from (loop.min, loop.extent)
 
 
 def list_indices(statement: Any) -> Iterator[tuple[int, Any]]:
@@ -144,13 +117,13 @@ def _is_integer(expression: Any) -> bool:
     return str(getattr(getattr(expression, "ty", None), "dtype", "")).startswith(("int", "uint"))
 
 
-def _find_period(loop: Any, bound: _Bindings) -> Period | None:
+def _find_period(loop: For, values: dict[Any, Any], ranges: dict[Any, Range]) -> Period | None:
     count = constant(loop.extent)
     if count is None or constant(loop.min) is None:
         return None
-    indices = [(size, bound.inline(index)) for size, index in list_indices(loop.body)]
+    indices = [(size, substitute(index, values)) for size, index in list_indices(loop.body)]
     moving = [(size, index) for size, index in indices if is_used(loop.loop_var, index)]
-    conditions = [bound.inline(each) for each in bound.list_conditions(loop.body)]
+    conditions = [substitute(each, values) for each in list_conditions(loop.body)]
     changing = [each for each in conditions if is_used(loop.loop_var, each)]
     for head, tail in ENDS if changing else ENDS[:1]:
         for period in PERIODS:
@@ -158,7 +131,7 @@ def _find_period(loop: Any, bound: _Bindings) -> Period | None:
                 break
             span = Range.from_min_extent(loop.min + head, count - head - tail - period)
             analyzer = Analyzer()
-            for variable, range_of in {**bound.ranges, loop.loop_var: span}.items():
+            for variable, range_of in {**ranges, loop.loop_var: span}.items():
                 analyzer.bind(variable, range_of)
             later = {loop.loop_var: loop.loop_var + period}
             moved = [

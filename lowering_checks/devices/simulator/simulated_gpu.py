@@ -281,13 +281,13 @@ class SimulatedGpu:
 
     def run_periodic(self, period: Period, count: int, run: Callable[[int], None]) -> None:
         """Run the iterations of a loop that count differently, and count the others."""
-        alone, together, more = period.split(count)
-        for step in alone:
+        times, rest = divmod(count - period.head - period.tail, period.period)
+        for step in (*range(period.head), *range(count - period.tail - rest, count)):
             run(step)
         before = self.state.counts.copy()
-        for step in together:
+        for step in range(period.head, period.head + period.period):
             run(step)
-        self.state.counts.repeat_since(before, more)
+        self.state.counts.repeat_since(before, times - 1)
 
     # ---- Parts of a kernel that wait for one another
 
