@@ -31,7 +31,7 @@ _FOREIGN = (
     "func_call",
 )
 GIVE_REFERENCE = "name the program before it was scheduled: --reference FILE:NAME"
-_SYNCHRONIZES = ("storage_sync", "barrier", "sync", "shuffle", "shfl", "allreduce")
+SYNCHRONIZES = ("barrier", "sync", "shuffle", "shfl", "allreduce")
 
 
 def get_call_name(call: Any) -> str:
@@ -52,7 +52,7 @@ def refuse_call(call: Any) -> NoReturn:
         raise RefusedError(f"it calls the function '{name}' of its module; inline that first")
     if "rand" in name:
         raise RefusedError(f"'{name}' draws random numbers, so that no answer is the right one")
-    if any(word in name for word in _SYNCHRONIZES):
+    if any(word in name for word in SYNCHRONIZES):
         raise RefusedError(
             f"'{shown}' has threads of a GPU wait or exchange values; {GIVE_REFERENCE}"
         )

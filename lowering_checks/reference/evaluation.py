@@ -27,14 +27,19 @@ from ..compile.compiling import MAIN
 from ..device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError
-from .conditions import GIVE_REFERENCE, RefusedError, get_call_name, refuse_call
+from .conditions import (
+    GIVE_REFERENCE,
+    SYNCHRONIZES,
+    RefusedError,
+    get_call_name,
+    refuse_call,
+)
 from .index_ranges import find_exchange
 from .tracked import DOUBLE
 from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
 
 KEPT = 4
 """Answers: the inputs of a case are asked for its values and for its errors."""
-_SYNCHRONIZES = ("sync", "allreduce", "shuffle", "shfl", "barrier")
 
 
 @dataclass(frozen=True)
@@ -97,16 +102,22 @@ class Evaluation:
         self.stored = {place for place, each in buffers if each is not None and each.is_stored}
         self._answers: dict[Any, Answer] = {}
 
-    @property
-    def is_deciding(self) -> bool:
-        """Whether the program compares floats."""
-        return self.tracked.is_deciding
-
     @functools.cached_property
     def _compiled(self) -> Any:
+        """The module's ``main``, compiled by no more passes than plain loops need."""
+        target = tvm.target.Target("llvm")
+        passes = [
+            tvm.tirx.transform.BindTarget(target.with_host(target)),
+            tvm.tirx.transform.AnnotateEntryFunc(),
+            tvm.tirx.transform.SplitHostDevice(),
+            tvm.tirx.transform.MakePackedAPI(),
+            tvm.tirx.transform.LowerTVMBuiltin(),
+            tvm.tirx.transform.LowerIntrin(),
+        ]
         try:
             with convert_tvm_errors("TVM does not compile the program in float64"):
-                return _compile(self.tracked.module)
+                lowered = tvm.ir.transform.Sequential(passes)(self.tracked.module)
+                return tvm.runtime.Executable(tir_to_runtime(lowered, {}, target))[MAIN]
         except DeviceError as error:
             raise KernelError(f"{self.kernel}: it cannot be judged: {error}") from error
 
@@ -152,21 +163,6 @@ class Evaluation:
         return Answer(values, errors, float(overflow), bool(outside), left)
 
 
-def _compile(module: tvm.IRModule) -> Any:
-    """The module's ``main``, compiled by no more passes than plain loops need."""
-    target = tvm.target.Target("llvm")
-    passes = [
-        tvm.tirx.transform.BindTarget(target.with_host(target)),
-        tvm.tirx.transform.AnnotateEntryFunc(),
-        tvm.tirx.transform.SplitHostDevice(),
-        tvm.tirx.transform.MakePackedAPI(),
-        tvm.tirx.transform.LowerTVMBuiltin(),
-        tvm.tirx.transform.LowerIntrin(),
-    ]
-    lowered = tvm.ir.transform.Sequential(passes)(module)
-    return tvm.runtime.Executable(tir_to_runtime(lowered, {}, target))[MAIN]
-
-
 def _make_part(name: str, array: Array, dtype: str) -> Array:
     flat = np.asarray(array).reshape(-1)
     values = flat.astype(np.float64)
@@ -187,7 +183,7 @@ def _track(function: Any) -> TrackedFunction:
                 "no arguments are made with; give it a buffer without"
             )
     for call in find_all(function.body, Call):
-        if any(word in get_call_name(call) for word in _SYNCHRONIZES):
+        if any(word in get_call_name(call) for word in SYNCHRONIZES):
             refuse_call(call)
     if (name := find_exchange(function.body)) is not None:
         raise RefusedError(f"threads hand values to one another in '{name}'; {GIVE_REFERENCE}")

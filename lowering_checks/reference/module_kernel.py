@@ -187,7 +187,7 @@ class ModuleProblem(AnyProblem):
             self._ranges,
             self.answer,
             chooses_by_data(self.function.body),
-            self._evaluation.is_deciding,
+            self._evaluation.tracked.is_deciding,
         )
 
     @functools.cached_property

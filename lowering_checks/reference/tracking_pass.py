@@ -114,7 +114,6 @@ class TrackedFunction:
 
     module: tvm.IRModule
     buffers: list[TrackedBuffer | None]
-    status: Any
     is_deciding: bool
     places: list[str]
 
@@ -173,7 +172,7 @@ class _TrackingPass:
                 self._close_all(argument)
         function = PrimFunc([*flat, self.status], self.tracker.finish())
         module = make_main(function)
-        return TrackedFunction(module, arguments, self.status, self.is_deciding, self.places)
+        return TrackedFunction(module, arguments, self.is_deciding, self.places)
 
     # ---- Buffers
 
