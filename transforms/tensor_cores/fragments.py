@@ -200,13 +200,8 @@ def get_mma_intrinsics(
     place = functools.partial(place_in_fragment, "C", bits=32)
     zeros = (_in_registers(get_share("C", 32), acc), (SIDE, SIDE), place, WARP)
     return MmaIntrinsics(
-        register(f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)),
-        register(
-            load_b,
-            lambda: (
-                _load_matrices(dtype, "B", transpose_b) if by_matrices else _load_elements(dtype)
-            ),
-        ),
+        register(f"tirstep_ldmatrix_a_{dtype}", lambda: _load(dtype, "A", False, True)),
+        register(load_b, lambda: _load(dtype, "B", transpose_b, by_matrices)),
         register(f"tirstep_mma_fill_{acc}", lambda: make_fill(*zeros)),
         register(f"tirstep_mma_{dtype}_{acc}", lambda: _multiply(dtype, acc)),
         register(store, lambda: _store(acc, out, store_scope)),
@@ -364,26 +359,20 @@ def describe_product(
     return multiply
 
 
-def _describe_load(dtype: str, role: Role, transposed: bool) -> Any:
-    """A tile in shared memory, element by element to its places."""
-    bits = tvm.DataType(dtype).bits
-    shape = get_fragment_shape(role, bits, transposed)
+def _load(dtype: str, role: Role, transposed: bool, by_matrices: bool) -> tuple[Any, Any]:
+    """A tile in shared memory, element by element to its places; or `by_matrices` with ldmatrix.x4,
+    and .trans for B as (k, columns).
+    """
+    bits, flips = tvm.DataType(dtype).bits, role == "B" and not transposed
+    share, shape = get_share(role, bits), get_fragment_shape(role, bits, transposed)
+    align, all_read = 128 // bits, all_of(shape)
 
     def place(row: Any, column: Any) -> tuple[Any, Any]:
         at = (column, row) if transposed else (row, column)
         return (row, column), tuple(place_in_fragment(role, *at, bits=bits))
 
-    source = (shape, dtype, {"offset_factor": 128 // bits, "scope": SCOPE})
-    return _describe_copy(
-        source, _in_registers(get_share(role, bits), dtype), shape, place, is_load=True
-    )
-
-
-def _load_matrices(dtype: str, role: Role, transposed: bool) -> tuple[Any, Any]:
-    """ldmatrix.x4; with .trans for B as (k, columns)."""
-    bits = tvm.DataType(dtype).bits
-    share, width, flips = get_share(role, bits), 128 // bits, role == "B" and not transposed
-    rows, columns = get_fragment_shape(role, bits, transposed)
+    def find(lane: Any, element: Any) -> Any:
+        return tuple(get_element(role, lane, element, bits=bits))
 
     def find_row(lane: Any, stride: Any) -> Any:
         row, column = get_matrix_row(role, lane, bits=bits, is_transposed=transposed)
@@ -393,54 +382,32 @@ def _load_matrices(dtype: str, role: Role, transposed: bool) -> tuple[Any, Any]:
     def load(target: T.handle, source: T.handle) -> None:
         s0 = T.int32()
         s1 = T.int32()
-        S = T.match_buffer(
-            source, (rows, columns), dtype, offset_factor=width, scope=SCOPE, strides=[s0, s1]
-        )
+        S = T.match_buffer(source, shape, dtype, offset_factor=align, scope=SCOPE, strides=[s0, s1])
         F = T.match_buffer(target, (WARP, share), dtype, offset_factor=share, scope="local")
         with T.sblock("root"):
-            T.reads(S[0:rows, 0:columns])
+            T.reads(S[all_read])
             T.writes(F[0:WARP, 0:share])
             for tx in T.thread_binding(WARP, "threadIdx.x"):
-                rows_of_lanes = T.meta_var((S.access_ptr("r", ptr_type=dtype), find_row(tx, s0)))
-                fragment = T.meta_var((F.data, F.elem_offset))
-                T.evaluate(
-                    ptx_legacy.ldmatrix(flips, 4, ".b16", *fragment, *rows_of_lanes, dtype=dtype)
-                )
+                if by_matrices:
+                    rows_of_lanes = T.meta_var(
+                        (S.access_ptr("r", ptr_type=dtype), find_row(tx, s0))
+                    )
+                    lanes = T.meta_var((F.data, F.elem_offset, *rows_of_lanes))
+                    T.evaluate(ptx_legacy.ldmatrix(flips, 4, ".b16", *lanes, dtype=dtype))
+                else:
+                    for element in T.unroll(share):
+                        F[0, element] = S[find(tx, element)]
 
-    return _describe_load(dtype, role, transposed), load
-
-
-def _load_elements(dtype: str) -> tuple[Any, Any]:
-    """B as (k, columns) of a type that ldmatrix does not transpose: element by element."""
-    bits = tvm.DataType(dtype).bits
-    depth, share = get_depth(bits), get_share("B", bits)
-
-    def find(lane: Any, element: Any) -> Any:
-        return tuple(get_element("B", lane, element, bits=bits))
-
-    @T.prim_func(s_tir=True)
-    def load(target: T.handle, source: T.handle) -> None:
-        s0 = T.int32()
-        s1 = T.int32()
-        S = T.match_buffer(
-            source, (depth, SIDE), dtype, offset_factor=128 // bits, scope=SCOPE, strides=[s0, s1]
-        )
-        F = T.match_buffer(target, (WARP, share), dtype, offset_factor=share, scope="local")
-        with T.sblock("root"):
-            T.reads(S[0:depth, 0:SIDE])
-            T.writes(F[0:WARP, 0:share])
-            for tx in T.thread_binding(WARP, "threadIdx.x"):
-                for element in T.unroll(share):
-                    F[0, element] = S[find(tx, element)]
-
-    return _describe_load(dtype, "B", False), load
+    source = (shape, dtype, {"offset_factor": align, "scope": SCOPE})
+    return _describe_copy(source, _in_registers(share, dtype), shape, place, is_load=True), load
 
 
 def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
     """A pair of instructions, for the two halves of 8 columns."""
     bits = tvm.DataType(dtype).bits
     shares = get_share("A", bits), get_share("B", bits), get_share("C", 32)
-    shape, name, sums_name = f"m16n8k{get_depth(bits)}", PTX_TYPES[dtype], SUMS[acc]
+    shape, name = f"m16n8k{get_depth(bits)}", PTX_TYPES[dtype]
+    kinds = (shape, "row", "col", name, name, SUMS[acc])
 
     @T.prim_func(s_tir=True)
     def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
@@ -452,24 +419,10 @@ def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
             T.writes(C[0:WARP, 0 : shares[2]])
             for _ in T.thread_binding(WARP, "threadIdx.x"):
                 for half in T.unroll(2):
-                    T.evaluate(
-                        ptx_legacy.mma(
-                            shape,
-                            "row",
-                            "col",
-                            name,
-                            name,
-                            sums_name,
-                            A.data,
-                            A.elem_offset,
-                            B.data,
-                            B.elem_offset + half * (shares[1] // 2),
-                            C.data,
-                            C.elem_offset + half * (shares[2] // 2),
-                            False,
-                            dtype=acc,
-                        )
-                    )
+                    of_b = T.meta_var((B.data, B.elem_offset + half * (shares[1] // 2)))
+                    of_c = T.meta_var((C.data, C.elem_offset + half * (shares[2] // 2)))
+                    operands = T.meta_var((A.data, A.elem_offset, *of_b, *of_c))
+                    T.evaluate(ptx_legacy.mma(*kinds, *operands, False, dtype=acc))
 
     def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
         of_a = place_in_fragment("A", row, k, bits=bits)
