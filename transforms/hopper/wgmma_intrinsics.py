@@ -374,11 +374,14 @@ def get_wgmma_intrinsics(
     each = f"{tile.rows}x{tile.columns}_by_{tile.each}_{tile.acc}"
     store = f"tirstep_wgmma_store_{tile.each}_{tile.acc}_as_{out}_{store_scope.replace('.', '_')}"
     sums, sizes = (tile.sums_shape, tile.acc, IN_REGISTERS), (tile.rows, tile.columns)
-    zeros = (sums, sizes, tile.place_sum, THREADS)
+    zeros, own = (sums, sizes, tile.place_sum, THREADS), ((THREADS, tile.share), tile.register)
+    stored = ((*own, IN_REGISTERS), tile.acc, ((ROWS, tile.each), out, store_scope))
     return WgmmaIntrinsics(
         register_intrinsic(f"tirstep_wgmma_fill_{each}", lambda: make_fill(*zeros)),
         register_intrinsic(f"tirstep_wgmma_{tile.name}", lambda: _multiply(tile)),
-        register_intrinsic(store, lambda: _store(tile, out, store_scope)),
+        register_intrinsic(
+            store, lambda: make_store(*stored, place_in_accumulator, get_accumulated, waits=True)
+        ),
     )
 
 
@@ -481,15 +484,3 @@ def emit_instruction(
     transposed = [0, int(not tile.transpose_b)] if tile.bits == 16 else []
     adds = T.bool(True) if adds is True else adds
     return chain(*sums, *a, b, adds, *scales, *transposed[len(a) > 1 :])
-
-
-def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:
-    """All groups have ended before."""
-
-    def convert(value: Any) -> Any:
-        total = tile.read_sum(value)
-        return total if tile.acc == out else T.Cast(out, total)
-
-    sums, shape = (tile.register, THREADS, tile.share, 1), (ROWS, tile.each)
-    places = place_in_accumulator, get_accumulated
-    return make_store(out, scope, sums, shape, *places, convert, waits=True)

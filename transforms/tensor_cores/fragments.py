@@ -198,13 +198,14 @@ def get_mma_intrinsics(
     store = f"tirstep_mma_store_{acc}_as_{out}_{store_scope.replace('.', '_')}"
     register = _register_in_quads if in_quads else register_intrinsic
     place = functools.partial(place_in_fragment, "C", bits=32)
-    zeros = (_in_registers(get_share("C", 32), acc), (SIDE, SIDE), place, WARP)
+    find = functools.partial(get_element, "C", bits=32)
+    sums, shape = _in_registers(get_share("C", 32), acc), (SIDE, SIDE)
     return MmaIntrinsics(
         register(f"tirstep_ldmatrix_a_{dtype}", lambda: _load(dtype, "A", False, True)),
         register(load_b, lambda: _load(dtype, "B", transpose_b, by_matrices)),
-        register(f"tirstep_mma_fill_{acc}", lambda: make_fill(*zeros)),
+        register(f"tirstep_mma_fill_{acc}", lambda: make_fill(sums, shape, place, WARP)),
         register(f"tirstep_mma_{dtype}_{acc}", lambda: _multiply(dtype, acc)),
-        register(store, lambda: _store(acc, out, store_scope)),
+        register(store, lambda: make_store(sums, acc, (shape, out, store_scope), place, find)),
         get_depth(bits),
     )
 
@@ -437,48 +438,37 @@ def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
     return describe_product(matched, (SIDE, SIDE, get_depth(bits)), place, add), multiply
 
 
-def _store(acc: str, out: str, scope: str) -> tuple[Any, Any]:
-    share = get_share("C", 32)
-
-    def convert(value: Any) -> Any:
-        return value if acc == out else T.Cast(out, value)
-
-    find = functools.partial(get_element, "C", bits=32)
-    place, sums = functools.partial(place_in_fragment, "C", bits=32), (acc, WARP, share, share)
-    return make_store(out, scope, sums, (SIDE, SIDE), place, find, convert)
-
-
 def make_store(
-    out: str,
-    scope: str,
-    sums: tuple[str, int, int, int],
-    shape: tuple[int, int],
+    sums: Match,
+    acc: str,
+    target: tuple[tuple[int, int], str, str],
     place: Callable[[Any, Any], Any],
     find: Callable[[Any, Any], Any],
-    convert: Callable[[Any], Any],
     *,
     waits: bool = False,
 ) -> tuple[Any, Any]:
     """The store of a tile from the registers of threads: pairs of neighbours, as vectors.
 
-    `sums` are their type, how many threads have how many of them, and the alignment of their
-    buffer; `place` and `find` say where one lies in these and in the tile. It waits for groups of
-    wgmma first where it `waits`.
+    Registers hold `sums` of a type `acc`; of the `target` these are the rows and columns, the type
+    and the scope. `place` and `find` say where one lies in the registers and in the tile. It waits
+    for groups of wgmma first where it `waits`.
     """
-    acc, threads, share, align = sums
-    rows, columns = shape
+    ((threads, share), kept, match), (shape, out, scope) = sums, target
+    all_read, all_written = all_of((threads, share)), all_of(shape)
+
+    def convert(value: Any) -> Any:
+        total = value if kept == acc else T.Cast(acc, value)
+        return total if acc == out else T.Cast(out, total)
 
     @T.prim_func(s_tir=True)
     def store(sums: T.handle, target: T.handle) -> None:
         s0 = T.int32()
         s1 = T.int32()
-        C = T.match_buffer(sums, (threads, share), acc, offset_factor=align, scope="local")
-        D = T.match_buffer(
-            target, (rows, columns), out, offset_factor=1, scope=scope, strides=[s0, s1]
-        )
+        C = T.match_buffer(sums, (threads, share), kept, **match)
+        D = T.match_buffer(target, shape, out, offset_factor=1, scope=scope, strides=[s0, s1])
         with T.sblock("root"):
-            T.reads(C[0:threads, 0:share])
-            T.writes(D[0:rows, 0:columns])
+            T.reads(C[all_read])
+            T.writes(D[all_written])
             for tx in T.thread_binding(threads, "threadIdx.x"):
                 if waits:
                     T.ptx.wgmma.wait_group.sync.aligned(0)
@@ -490,6 +480,5 @@ def make_store(
     def pair_places(row: Any, column: Any) -> tuple[Any, Any]:
         return tuple(place(row, column)), (row, column)
 
-    source: Match = ((threads, share), acc, {"offset_factor": align, "scope": "local"})
-    target: Match = (shape, out, {"offset_factor": 1, "scope": scope})
-    return _describe_copy(source, target, shape, pair_places, convert), store
+    stored: Match = (shape, out, {"offset_factor": 1, "scope": scope})
+    return _describe_copy(sums, stored, shape, pair_places, convert), store
