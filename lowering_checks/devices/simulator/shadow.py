@@ -41,33 +41,42 @@ class Accessors:
     def __init__(self, cells: int, are_apart: Callable[..., Array]) -> None:
         self._threads = np.full((2, cells), NO_THREAD, np.int64)
         self._times, self._are_apart, self.last = self._threads.copy(), are_apart, 0
+        self._slots: tuple[int, ...] = (0,)  # that are in use, the first one last
 
-    def _find(self, slot: int, cells: Array, threads: Array) -> tuple[Array, Array]:
-        """The thread in a slot of each cell, and whether it is apart from another one."""
+    def _find(self, slot: int, cells: Array, threads: Array) -> tuple[Array, Array | None]:
+        """The thread in a slot of each cell, and where it is apart; None where all are the same."""
         others = self._threads[slot][cells]
         is_apart = others != threads
-        if is_any(is_apart):
-            is_apart &= self._are_apart(cells, threads, others, self._times[slot][cells])
+        if not is_any(is_apart):
+            return others, None
+        is_apart &= self._are_apart(cells, threads, others, self._times[slot][cells])
         return others, is_apart
 
     def add(self, cells: Array, threads: Array, time: int) -> None:
         """Threads accessed cells in an interval: they replace what they are not apart from."""
         first, times, self.last = self._threads[0], self._times[0], time
-        _, is_apart = self._find(0, cells, threads)
+        others, is_apart = self._find(0, cells, threads)
+        if is_apart is None:
+            times[cells] = time
+            return
         free = ~is_apart if is_any(is_apart) else slice(None)
-        first[cells[free]], times[cells[free]] = threads[free], time
+        there = cells[free]
+        first[there], times[there] = threads[free], time
         others = first[cells]
         left = others != threads
         if is_any(left):  # of several at once the last one is in there
-            left = left & self._are_apart(cells, threads, others, time) | is_apart
-            self._threads[1][cells[left]], self._times[1][cells[left]] = threads[left], time
+            left &= self._are_apart(cells, threads, others, time)
+            left |= is_apart
+            there = cells[left]
+            self._threads[1][there], self._times[1][there] = threads[left], time
+            self._slots = (1, 0)
 
     def find_rivals(self, cells: Array, threads: Array) -> Array:
         """A thread that is apart from the one that accesses each of these cells; or NO_THREAD."""
         rivals = np.full(cells.shape, NO_THREAD, np.int64)
-        for slot in (1, 0):
+        for slot in self._slots:
             others, is_apart = self._find(slot, cells, threads)
-            if is_any(is_apart):
+            if is_apart is not None and is_any(is_apart):
                 rivals = np.where(is_apart, others, rivals)
         return rivals
 
