@@ -10,7 +10,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.tirx import BufferStore, Var
 
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.tir import LARGEST_INDEX, find_all
+from tirstep.transforms.tir import find_all
 
 COMPARISONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 TESTS = ("isnan", "isinf", "isfinite")
@@ -59,15 +59,6 @@ def refuse_call(call: Any) -> NoReturn:
     if name == "reinterpret":
         raise RefusedError("'reinterpret' takes the bits of a number, which float64 has others of")
     raise RefusedError(f"'{shown}' has no meaning in float64 here; {GIVE_REFERENCE}")
-
-
-def require_countable(name: str, elements: int) -> None:
-    """Raise `RefusedError` for a parameter of more elements than an index of 32 bits counts."""
-    if elements > LARGEST_INDEX:
-        raise RefusedError(
-            f"its parameter {name} has {elements:,} elements, which are counted in 32 bits, up to "
-            f"{LARGEST_INDEX:,}; give a smaller shape"
-        )
 
 
 def get_dtype(expression: Any) -> str:

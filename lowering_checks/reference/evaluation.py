@@ -177,7 +177,12 @@ def _make_part(name: str, array: Array, dtype: str) -> Array:
 
 def _track(function: Any) -> TrackedFunction:
     for parameter in function.params:
-        if not is_scalar(parameter) and not _is_compact(parameter):
+        if is_scalar(parameter):
+            continue
+        shape = [constant(extent) or 1 for extent in parameter.shape]
+        expected = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        strides = [constant(stride) for stride in parameter.strides]
+        if constant(parameter.elem_offset) != 0 or strides not in ([], expected):
             raise RefusedError(
                 f"the elements of its parameter {parameter.name} have strides, or an offset, that "
                 "no arguments are made with; give it a buffer without"
@@ -192,14 +197,3 @@ def _track(function: Any) -> TrackedFunction:
     loaded = {load.source for load in find_all(flat.body, TensorLoad)}
     plain = frozenset(place for place, buffer in enumerate(flat.parameters) if buffer not in loaded)
     return track_function(flat.body, flat.parameters, plain)
-
-
-def _is_compact(buffer: Any) -> bool:
-    """Whether the elements of a buffer lie one after another, from its beginning on."""
-    expected: list[int] = []
-    step = 1
-    for extent in reversed(buffer.shape):
-        expected.insert(0, step)
-        step *= constant(extent) or 1
-    strides = [constant(stride) for stride in buffer.strides]
-    return constant(buffer.elem_offset) == 0 and strides in ([], expected)

@@ -31,7 +31,7 @@ from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.float_errors import FLOAT_FUNCTIONS
-from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
+from tirstep.transforms.tir import LARGEST_INDEX, THREAD_EXTENT, constant, find_all
 
 from ..compile.compiling import make_main
 from ..device import is_scalar
@@ -48,7 +48,6 @@ from .conditions import (
     is_shaky,
     needs_guard,
     refuse_call,
-    require_countable,
 )
 from .float_functions import apply_function, apply_power
 from .tracked import (
@@ -242,7 +241,11 @@ class _TrackingPass:
             closed = self.tracker.close(self._load_from(buffer, index))
             self.emit(BufferStore(buffer.parts["error"], closed.error, [index]))
         extent = buffer.parts["error"].shape[0]
-        require_countable(buffer.source.name, constant(extent) or 0)
+        if (count := constant(extent) or 0) > LARGEST_INDEX:
+            raise RefusedError(
+                f"its parameter {buffer.source.name} has {count:,} elements, which are counted in "
+                f"32 bits, up to {LARGEST_INDEX:,}; give a smaller shape"
+            )
         self.emit(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
 
     # ---- Statements
