@@ -31,6 +31,7 @@ from tirstep.lowering_checks.expectations import ARCHITECTURE
 from tirstep.lowering_checks.facts.compiled import find_source_error
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
 from tirstep.lowering_checks.legality.bounds import find_outside
+from tirstep.lowering_checks.legality.reads import find_lost_reads
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
@@ -452,15 +453,17 @@ def require_structure(module: tvm.IRModule) -> None:
 def find_own_fault(problem: Problem, calls: Iterable[Call]) -> Call | None:
     """The first primitive that makes a right module wrong by itself, which is TVM's own fault.
 
-    Both run as they stand, on the CPU or interpreted, or else may use what a buffer does not have.
+    Both run as they stand, interpreted and on the CPU, where what was never written may look right:
+    rules see that, and what lies outside of buffers. What cannot be judged blames nobody.
     """
 
-    def ask(module: tvm.IRModule) -> Iterator[bool]:
+    def ask(module: tvm.IRModule) -> Iterator[bool | None]:
         for judge in (Interpreter(), get_device("cpu")):
             try:
                 yield bool(check_numbers(problem, module, judge, where="as it stands"))
             except Exception:  # of a module that may be anything
-                yield bool(find_outside(module))
+                yield None
+        yield bool(find_outside(module) or find_lost_reads(module))
 
     play = Play(problem)
     for call in calls:
