@@ -49,7 +49,7 @@ from .accesses import (
 from .open_sizes import close_sizes
 
 _POINTS = 1 << 13
-"""Elements that are read, above which of outer loops and axes only the last iteration is tried."""
+"""Elements that are read, above which of outer loops and axes one iteration at an end is tried."""
 _TRIED = 256
 """Iterations of a reader of global memory that are tried."""
 _STORED = 2048
@@ -156,10 +156,13 @@ class _Frame:
             *loops.values(),
             *(it for it in reader.place.loops if is_among(it.loop_var, around)),
         ]
-        chosen = self._choose(fixed) if is_exact else {}
         columns = [*self.axes.values(), *around, *_tell_time(reader, self.serial)]
         tried = 0 if is_exact else _TRIED
-        self.rows = reader.tabulate(columns, chosen, tried=tried, beside=beside)
+        for end in (-1, 0):  # a guard may leave the last iterations out
+            chosen = self._choose(fixed, end) if is_exact else {}
+            self.rows = reader.tabulate(columns, chosen, tried=tried, beside=beside)
+            if self.rows is None or len(self.rows):
+                break
         shape = [constant(extent) for extent in reader.buffer.shape]
         for at, extent in zip(range(-len(shape), 0), shape, strict=True):
             if self.rows is not None:  # what lies outside is no element
@@ -167,8 +170,8 @@ class _Frame:
                 is_in = (column >= 0) & (extent is None or column < extent)
                 self.rows = self.rows if is_in.all() else self.rows[is_in]
 
-    def _choose(self, fixed: list[Any]) -> dict[Any, list[int]]:
-        """The places and iterations that are tried: all, the first and the last, or the last."""
+    def _choose(self, fixed: list[Any], end: int) -> dict[Any, list[int]]:
+        """All places and iterations, the first and the last, or one at an end, to be tried."""
         chosen: dict[Any, list[int]] = {}
         outer = [loop.loop_var for loop in fixed]
         inside = [it for it in self.reader.deciding if not is_among(it.loop_var, outer)]
@@ -176,7 +179,7 @@ class _Frame:
         for loop in reversed(fixed):
             extent = constant(loop.extent) or 1
             tried = [*range(extent)] if extent * points <= _POINTS else [0, extent - 1]
-            chosen[loop.loop_var] = tried if len(tried) * points <= _POINTS else [extent - 1]
+            chosen[loop.loop_var] = tried if len(tried) * points <= _POINTS else [tried[end]]
             points *= len(chosen[loop.loop_var])
         return chosen
 

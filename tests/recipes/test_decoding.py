@@ -1,5 +1,7 @@
 """Decode attention by ranges of keys: drawn shapes, lengths at their edges."""
 
+import sys
+
 import numpy as np
 import pytest
 from golden_runs import require_right
@@ -9,7 +11,7 @@ from one_key import plant_places
 
 from tirstep.lowering_checks import get_device, run_recipe
 from tirstep.lowering_checks.device import run
-from tirstep.modules import validation
+from tirstep.modules import Kernel
 from tirstep.transforms.recipes import LADDERS, RECIPES
 from tirstep.transforms.recipes.decoding import RangesConfig
 
@@ -84,7 +86,7 @@ def test_indices_beyond_32_bits(
     options: dict, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a tensor of 64 elements were too large for them."""
-    monkeypatch.setattr(validation, "_TOO_MANY_ELEMENTS", 64)
+    monkeypatch.setattr(sys.modules[Kernel.__module__], "MOST_ELEMENTS", 64)
     shape = {**SHAPE, "batch": 5, "dim": 16}  # of no other test: modules are kept by problem
     made = run_recipe(RECIPES[SPLIT], shape, options=options, config=WHOLE)
     assert 'T.int64(32), T.int64(16)), "' in made.problem.module.script()

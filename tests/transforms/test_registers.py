@@ -83,3 +83,40 @@ def test_fetches_may_be_bound_after_an_initialization_in_thread_loops_of_its_own
     tr.stage_operand_at(sch, block, steps.outer, operand=1, threads=(8, 8))
     assert "__launch_bounds__(64)" in compile_for_cuda(sch.mod)
     assert tir_check(sch.mod, Matmul, devices=["simulator"]) == ["simulator"]
+
+
+def test_a_thread_whose_initialization_is_another_thread_s_where_the_last_threads_do_nothing():
+    """Of so many threads one row is looked at: the last one that there is, of which none is let in,
+    or else the first."""
+    Sums = parse_kernel("""
+        A (3, 4, 2), B (3, 4)
+        P = T.sblock_alloc_buffer((3, 4), scope="local")
+        for y in T.thread_binding(16, thread="threadIdx.y"):
+            for x in T.thread_binding(16, thread="threadIdx.x"):
+                for i, j in T.grid(4, 4):
+                    with T.sblock("zero"):
+                        vi = T.axis.spatial(3, y * 4 + i)
+                        vj = T.axis.spatial(4, x * 4 + j)
+                        T.where(y * 4 + i < 3 and x * 4 + j < 4)
+                        P[vi, vj] = T.float32(0)
+                for k, i, j in T.grid(8, 4, 4):
+                    with T.sblock("add"):
+                        vi = T.axis.spatial(3, y * 4 + i)
+                        vj = T.axis.spatial(4, x * 4 + j)
+                        vk = T.axis.reduce(2, k)
+                        T.where(y * 4 + i < 3 and x * 4 + j < 4 and k < 2)
+                        P[vi, vj] = P[vi, vj] + A[vi, vj, vk]
+                for i, j in T.grid(4, 4):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(3, y * 4 + i)
+                        vj = T.axis.spatial(4, x * 4 + j)
+                        T.where(y * 4 + i < 3 and x * 4 + j < 4)
+                        B[vi, vj] = P[vi, vj]
+    """)
+    sch = Schedule(Sums)
+    zero, stored = (sch.get_loops(sch.get_sblock(name))[-1] for name in ("zero", "B"))
+    tr.bind_loop(sch, stored, axis="threadIdx.z")
+    with refuses(
+        sch, "'threadIdx.z' write the register buffer 'P' in block 'zero', and block 'add' would"
+    ):
+        tr.bind_loop(sch, zero, axis="threadIdx.z")
