@@ -116,7 +116,6 @@ def test_a_thread_whose_initialization_is_another_thread_s_where_the_last_thread
     sch = Schedule(Sums)
     zero, stored = (sch.get_loops(sch.get_sblock(name))[-1] for name in ("zero", "B"))
     tr.bind_loop(sch, stored, axis="threadIdx.z")
-    with refuses(
-        sch, "'threadIdx.z' write the register buffer 'P' in block 'zero', and block 'add' would"
-    ):
+    note = "'threadIdx.z' write the register buffer 'P' in block 'zero', and block 'add' would"
+    with refuses(sch, note):
         tr.bind_loop(sch, zero, axis="threadIdx.z")
