@@ -40,12 +40,12 @@ def play(foreign: Foreign, state: str) -> Iterator[Outcome]:
     """Make all calls on a function in a state, and judge what comes of them.
 
     Results that are one program are judged once. Fragments of sums that other threads are yet to
-    hold, as the check of ownership says, are half-way.
+    hold, as the check of ownership says, are half-way, and so is what a state was half-way to.
     """
     start = make_state(foreign.function, state)
     if start is None:
         return
-    seen = {structural_hash(start.mod)}
+    seen, is_begun = {structural_hash(start.mod)}, bool(check_ownership(_bind(start).mod))
     for call in list_calls(start):
         sch = start.copy()
         verdict, text = _make(call, sch)
@@ -53,6 +53,7 @@ def play(foreign: Foreign, state: str) -> Iterator[Outcome]:
             mark = structural_hash(sch.mod)
             if mark not in seen:
                 owned = check_ownership(sch.mod) if call.transform == "lay_in_quads" else []
+                owned += check_ownership(_bind(sch).mod) if is_begun else []
                 verdict, text = (
                     (UNBUILT, f"half-way: {owned[0]}")
                     if owned
@@ -92,13 +93,19 @@ def _finish(call: Call, sch: Schedule) -> Schedule:
 
 def judge_schedule(foreign: Foreign, sch: Schedule) -> tuple[str, str]:
     """The verdict on a schedule, with what it leaves unbound on threads, where that goes."""
-    whole = Schedule(sch.mod)  # of loops of varying lengths that were split TVM makes no copy
-    try:
-        bind_rest(whole)
-    except (TransformError, RuntimeError, IndexError):
-        whole = sch
+    whole = _bind(sch)
     if is_on_a_gpu(whole.mod):
         verdict, text = judge(foreign, whole.mod, "simulator")
         if verdict != UNBUILT:
             return verdict, text
     return judge(foreign, sch.mod, "cpu")
+
+
+def _bind(sch: Schedule) -> Schedule:
+    """The schedule with what it leaves unbound on threads; itself where that does not go."""
+    whole = Schedule(sch.mod)  # of loops of varying lengths that were split TVM makes no copy
+    try:
+        bind_rest(whole)
+    except (TransformError, RuntimeError, IndexError):
+        return sch
+    return whole
