@@ -34,6 +34,13 @@ def find_end_fault(body: Any, loop: For, around: list[For]) -> Fault | None:
         )
     blocks = _find_whole(loop.body)
     private = _find_private(body, blocks)
+    for block in (it.block for it in blocks if it.block.init is not None):
+        if not isinstance(block.init, BufferStore):
+            return Fault(
+                f"block '{block.name_hint}' under loop '{name}' initializes its result in a block "
+                "of its own, of which is not known whether it changes anything where all is hidden",
+                "do this before that block is made of others, or leave the loop as it is",
+            )
     for seed in range(DRAWS):
         trial = _Trial(masks, loop.loop_var, random.Random(seed), private)
         try:

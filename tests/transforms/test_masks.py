@@ -297,6 +297,16 @@ def test_a_loop_that_is_bound_or_begins_elsewhere_is_refused() -> None:
         tr.end_loop_at_mask(sch, late)
 
 
+def test_a_sum_that_begins_in_a_block_of_its_own_is_refused() -> None:
+    """After `blockize` the initialization is a block in another one."""
+    sch = Schedule(Masked)
+    _, k = sch.get_loops(sch.get_sblock("B"))
+    outer, inner = sch.split(k, [None, 8])
+    sch.blockize(inner)
+    with refuses(sch, "block 'B_o' under loop 'k_0' initializes its result in a block of its own"):
+        tr.end_loop_at_mask(sch, outer)
+
+
 def test_what_is_written_where_all_is_hidden_is_not_left_out() -> None:
     sch, _, _, k = at_block(MaskedCopy, "B")
     with refuses(sch, "an iteration of loop 'k' in which all is hidden changes 'B'"):

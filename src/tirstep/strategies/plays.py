@@ -381,6 +381,7 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
     for name in devices:
         device = get_device(name)
         is_unsafe = any("out of bounds" in it for it in said.by_device.get("simulator", ()))
+        is_unsafe |= name == "cuda" and bool(find_outside(module))
         if is_unsafe or device.find_obstacle(module) or (name != "cpu" and not finished):
             continue  # of a GPU an illegal address ends the process
         if name == "simulator" and (steps := count_steps(module)) > LONGEST:
