@@ -158,7 +158,7 @@ class _Frame:
         ]
         columns = [*self.axes.values(), *around, *_tell_time(reader, self.serial)]
         tried = 0 if is_exact else _TRIED
-        for end in (-1, 0):  # a guard may leave the last iterations out
+        for end in (-1, 0) if is_exact else (0,):  # a guard may leave the last iterations out
             chosen = self._choose(fixed, end) if is_exact else {}
             self.rows = reader.tabulate(columns, chosen, tried=tried, beside=beside)
             if self.rows is None or len(self.rows):
