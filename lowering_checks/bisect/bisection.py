@@ -1,4 +1,6 @@
-"""Whether a module is wrong as it stands, or after which of TVM's passes it is, by bisection."""
+"""Whether a module is wrong as it stands, or after which of TVM's passes it is, by bisection over
+the module behind each pass that changed it, and what can be run of it.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,20 @@ import functools
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import tvm
-from tvm.tirx import AllocBuffer
+from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Var
+from tvm_ffi import structural_equal, structural_map
 
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import THREAD_EXTENT, find_all
 
 from ..compile.advice import add_advice
 from ..compile.compiling import MAIN
+from ..compile.launches import find_host, find_kernels, read_launch
 from ..compile.passes import Failure, Lowering, lower_through_passes
 from ..device import Device, DeviceError, Program, get_reason
 from ..devices.cpu import CpuDevice, load_program
@@ -24,7 +29,6 @@ from ..devices.simulator.interpreter import Interpreter
 from ..facts.compiled import find_source_error
 from ..facts.cuda_compilers import CompilerMissing, get_compiler
 from ..steps import Finding
-from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
 
 Check = Callable[[tvm.IRModule, Device], list[Finding]]
 TIMEOUT = 120.0
@@ -38,6 +42,10 @@ AS_LOWERED = "as TVM lowers it"
 GIVEN_WRONG = "it was given what is wrong"
 AS_PROGRAM = "as a program of the CPU"
 AS_SOURCE = "as generated CUDA source"
+ORDERS_THREADS = "s_tir.ThreadSync"
+COMPACTS = "s_tir.CompactBufferAllocation"
+HOST_ALONE = "its function takes packed arguments, which the interpreter does not know"
+HALF_ORDERED = "threads are ordered in static shared memory and not in dynamic shared memory yet"
 CARRIES_OUT = {
     "misaligned access": ("tirx.VectorizeLoop",),
     "launch": (
@@ -49,6 +57,118 @@ CARRIES_OUT = {
 }
 """Faults that are seen in lowered modules only, and the passes behind which they come from the
 schedule: it made the vectors, and the buffers. Behind any other pass they are that pass's."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The module after one pass that changed it, or that changes what the module means.
+
+    Attributes
+    ----------
+    number : the pass's place among all passes of the compilation, from 1
+    is_in_order : TVM has not inserted barriers yet
+    program : what can be run of `module`, with a function ``main``: once TVM has split it, the
+        kernels as they stand, launched by the host's part as it was at the split; otherwise None
+    given : the same of what the pass was given, for one that another one runs, or that was given
+        something else than the pass before it made; None for all others
+    is_compact : buffers are as small as they will be
+    obstacle : why there is no program
+    is_inner : another pass runs it
+    """
+
+    number: int
+    name: str
+    module: tvm.IRModule
+    is_in_order: bool
+    program: tvm.IRModule | None
+    given: tvm.IRModule | None = None
+    is_compact: bool = True
+    obstacle: str = ""
+    is_inner: bool = False
+
+    @property
+    def label(self) -> str:
+        """``pass 42 s_tir.ThreadSync``."""
+        return f"pass {self.number} {self.name}"
+
+
+def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
+    """The stages of a module that was lowered."""
+    passes, found, host = lowering.passes, list[Stage](), None
+    # The numbers of the passes behind which barriers order some threads, and all threads: TVM
+    # inserts them for static shared memory first, then for the dynamic one. In a module that has
+    # one kind only, or none, the two are the same.
+    half = ordered = len(passes) + 1
+    if ordering := [each for each in passes if each.name == ORDERS_THREADS]:
+        scopes = {
+            str(node.buffer.scope())
+            for function in ordering[0].before.functions.values()
+            for node in find_all(function.body, AllocBuffer)
+        }
+        static, dynamic = ordering[0].number, ordering[min(1, len(ordering) - 1)].number
+        ordered = dynamic if "shared.dyn" in scopes else static
+        half = static if "shared" in scopes else ordered
+    compacted = next((each.number for each in passes if each.name == COMPACTS), 0)
+
+    def is_host_alone(module: tvm.IRModule, host: Any) -> bool:
+        return (host is None or not find_kernels(module)) and find_host(module) is None
+
+    def find_program(module: tvm.IRModule, host: Any) -> tvm.IRModule | None:
+        if is_host_alone(module, host):
+            return None
+        return join(host, kernels) if (kernels := find_kernels(module)) else module
+
+    # The latest that is judged: TVM alternates between the host's part and the kernels.
+    latest = lowering.module
+    for place, each in enumerate(passes):
+        before = latest
+        if not is_host_alone(each.module, host):
+            latest = each.module
+        # A pass that another one runs ends before it, and began after it.
+        is_inner = any(later.number < each.number for later in passes[place + 1 :])
+        is_same = is_host_alone(each.before, host) or structural_equal(each.before, before)
+        # Behind these a module means something else, be it the same: barriers that are missing
+        # are missing from here on.
+        changes_meaning = each.number in (half, ordered, compacted) or not (is_same or is_inner)
+        if not (each.changed or changes_meaning):
+            continue
+        host = find_host(each.module) or host
+        given = None
+        if is_inner or not is_same:
+            given = find_program(each.before, find_host(each.before) or host)
+        program = find_program(each.module, host)
+        obstacle = HOST_ALONE if program is None else ""
+        if half <= each.number < ordered:
+            program, obstacle = None, HALF_ORDERED
+        is_in_order, is_compact = each.number < ordered, each.number >= compacted
+        stage = (each.number, each.name, each.module, is_in_order, program, given, is_compact)
+        found.append(Stage(*stage, obstacle, is_inner))
+    return tuple(found)
+
+
+def join(host: Any, kernels: Mapping[str, Any]) -> tvm.IRModule:
+    """One function ``main``, in which each launch is the kernel's body with its arguments.
+
+    The extents of the threads are those that the host launches with.
+    """
+
+    def inline(statement: Any) -> Any:
+        launch = read_launch(statement.value, kernels)
+        if launch is None:
+            return statement
+        kernel, extents = kernels[launch.kernel], launch.extents
+        known = dict(zip(kernel.params, launch.arguments, strict=True))
+
+        def extend(node: Any) -> Any:
+            tag = str(node.node.thread_tag) if node.attr_key == THREAD_EXTENT else ""
+            if tag not in extents:
+                return node
+            return AttrStmt(node.node, node.attr_key, extents[tag], node.body)
+
+        body = structural_map(kernel.body, (AttrStmt, extend))
+        return structural_map(body, (Var, lambda variable: known.get(variable, variable)))
+
+    return tvm.IRModule({MAIN: structural_map(host, (Evaluate, inline))})
 
 
 @dataclass(frozen=True)

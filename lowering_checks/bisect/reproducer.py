@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -169,21 +170,38 @@ def _make_script(bad: FirstBad) -> str:
         return case.run(kernel)
 
     serial = make_threads_serial(bad.module)
-    plans = list(dict.fromkeys(_plan_cases(bad)))
-    case = _set_bounds(bad, plans[0])
     is_shown = is_kernel and bool(structural_equal(serial, bad.module))  # else it is tried
-    if is_tried and not bad.finding.message.startswith("out of bounds"):
-        tried = [replace(plan, seed=seed) for seed in range(SEEDS) for plan in plans]
-        far = [(-FAR, FAR) if each == (-REACH, REACH) else each for each in plans[0].drawn]
-        for each in (*tried, replace(plans[0], drawn=tuple(far))):
-            bounded = _set_bounds(bad, each)
-            try:
-                pairs = zip(bounded.run(serial), refer(bounded), bounded.bounds, strict=True)
-            except (DeviceError, KernelError):
-                break
-            if any(find_wrong(got, it, (it - bound, it + bound)).any() for got, it, bound in pairs):
-                case, is_shown = bounded, True
-                break
+    plans = list(dict.fromkeys(_plan_cases(bad)))
+    case = plans[0]
+    far = [(-FAR, FAR) if each == (-REACH, REACH) else each for each in case.drawn]
+    tried = [replace(plan, seed=seed) for seed in range(SEEDS) for plan in plans]
+    for each in (*tried, replace(case, drawn=tuple(far))):
+        # The bounds that hold between two right modules.
+        bounds: Sequence[Any] = [0.0] * len(each.outputs)
+        with suppress(DeviceError, KernelError):
+            if problem is None:
+                after = CpuDevice().compile(kernel)(each.make_arguments())
+                bounds = [get_default_bound(after[place]) for place in each.outputs]
+            else:
+                inputs, is_exact = problem.take_inputs(each.make_arguments()), False
+                if isinstance(problem, ModuleProblem):
+                    is_exact = problem.answer(inputs).is_exact
+                elif isinstance(problem, Problem):
+                    is_exact = problem.measure_sums(inputs).is_exact
+                if not is_exact:
+                    errors = problem.error_bound(inputs)
+                    bounds = [2 * float(np.max(bound, initial=0)) for bound in errors]
+        bounded = replace(each, bounds=tuple(bounds))
+        case = bounded if each is tried[0] else case
+        if not is_tried or bad.finding.message.startswith("out of bounds"):
+            break
+        try:
+            pairs = zip(bounded.run(serial), refer(bounded), bounds, strict=True)
+        except (DeviceError, KernelError):
+            break
+        if any(find_wrong(got, it, (it - bound, it + bound)).any() for got, it, bound in pairs):
+            case, is_shown = bounded, True
+            break
     series = ".".join(tvm.__version__.split(".")[:2])
     about = [f"{bad}"]
     if bad.run is not None and bad.step is not None:
@@ -281,29 +299,6 @@ def _plan_cases(bad: FirstBad) -> Iterator[Case]:
             else:
                 drawn.append((int(array.min()), int(array.max())))
         yield Case(tuple(tensors), tuple(drawn), tuple(sorted(outputs)))
-
-
-def _set_bounds(bad: FirstBad, case: Case) -> Case:
-    """The case with the bounds that hold between two right modules."""
-    count = len(case.outputs)
-    bounds: Sequence[Any] = [0.0] * count
-    try:
-        if bad.run is None:
-            after = CpuDevice().compile(bad.kernel)(case.make_arguments())
-            bounds = [get_default_bound(after[place]) for place in case.outputs]
-        else:
-            problem = bad.run.problem
-            inputs = problem.take_inputs(case.make_arguments())
-            if isinstance(problem, ModuleProblem):
-                is_exact = problem.answer(inputs).is_exact
-            else:
-                is_exact = isinstance(problem, Problem) and problem.measure_sums(inputs).is_exact
-            if not is_exact:
-                errors = problem.error_bound(inputs)
-                bounds = [2 * float(np.max(bound, initial=0)) for bound in errors]
-    except (DeviceError, KernelError):
-        bounds = [0.0] * count
-    return replace(case, bounds=tuple(bounds))
 
 
 # The parts of the script: it ends with 1 where the wrong result shows, with 2 where it cannot.

@@ -29,7 +29,7 @@ from tirstep.lowering_checks.bisect import (
     run_reproducer,
     write_reproducer,
 )
-from tirstep.lowering_checks.bisect.stages import find_stages
+from tirstep.lowering_checks.bisect.bisection import find_stages
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.devices import DeviceError, find_unbound_sblocks
 from tirstep.lowering_checks.devices.simulator import interpreter

@@ -35,8 +35,7 @@ from tirstep.lowering_checks.bisect import (
     find_bad_pass,
     write_reproducer,
 )
-from tirstep.lowering_checks.bisect.bisection import ModuleBisection
-from tirstep.lowering_checks.bisect.stages import find_stages, join
+from tirstep.lowering_checks.bisect.bisection import ModuleBisection, find_stages, join
 from tirstep.lowering_checks.compile import passes
 from tirstep.lowering_checks.compile.launches import find_kernels
 from tirstep.lowering_checks.compile.passes import lower_through_passes

@@ -19,7 +19,7 @@ import tvm
 import tvm_ffi
 
 from tirstep.lowering_checks import CheckError, Diff, Finding, diff_modules
-from tirstep.lowering_checks.bisect.stages import ORDERS_THREADS, find_stages
+from tirstep.lowering_checks.bisect.bisection import ORDERS_THREADS, find_stages
 from tirstep.lowering_checks.compile.compiling import MAIN, TARGET, using_pipeline
 from tirstep.lowering_checks.compile.launches import SPLIT_PASS
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
