@@ -15,9 +15,8 @@ from tvm.tirx import For, IterVar
 
 from tirstep.transforms.tir import Place, constant, get_axis, get_places, is_used
 
-from .legality.accesses import list_accesses
+from .legality.accesses import close_sizes, list_accesses
 from .legality.lowered_memory import find_missing_barriers
-from .legality.open_sizes import close_sizes
 from .legality.reads import find_foreign_reads, find_leaks, find_lost_reads
 from .legality.storage_reuse import find_overwritten
 from .legality.stores import find_unowned

@@ -17,6 +17,8 @@ SWIZZLE = "permuted_layout"
 """TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 ALIGNMENT = "buffer_dim_align"
 """What storage_align notes: of a buffer's axis, a factor and an offset of its stride."""
+OWN_LANES = "tirstep_own_lanes"
+"""Ours, of the root block of a function that computes with elements of fragments."""
 TMA_IN_FLIGHT = "tirstep_tma_in_flight"
 """Ours, of a pipeline by the TMA: how many groups of wgmma may read tiles of iterations before."""
 

@@ -20,10 +20,9 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
-from .annotations import TMA_IN_FLIGHT, computes_first
-from .own_lanes import OWN_LANES
+from .annotations import OWN_LANES, TMA_IN_FLIGHT, computes_first
 from .schedule import Int64, TransformError, query, suggest, transform
-from .tir import cached_by_module, find_all
+from .tir import cached_by_module, find_all, list_functions
 
 PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")
@@ -119,7 +118,7 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
 @query
 def get_pipeline(module: tvm.IRModule) -> str:
     """The pipeline that a module's transforms asked for; "default" where they did not."""
-    for function in _list_functions(module):
+    for function in list_functions(module):
         for block in find_all(function.body, SBlock):
             if KEY in block.annotations:
                 return str(block.annotations[KEY])
@@ -130,17 +129,12 @@ def get_pipeline(module: tvm.IRModule) -> str:
 def get_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
     """The options of TVM's pass context that a module's transforms asked for, by name."""
     options = {}
-    for function in _list_functions(module):
+    for function in list_functions(module):
         for block in find_all(function.body, SBlock):
             for key, value in block.annotations.items():
                 if str(key).startswith(PREFIX):
                     options[str(key).removeprefix(PREFIX)] = value
     return options
-
-
-def _list_functions(module: tvm.IRModule) -> list[tirx.PrimFunc]:
-    """The functions of TIR; a module of Relax has others beside."""
-    return [each for _, each in module.functions_items() if isinstance(each, tirx.PrimFunc)]
 
 
 class Around(NamedTuple):

@@ -19,6 +19,7 @@ from tvm.tirx import (
     IntImm,
     IterVar,
     Not,
+    PrimFunc,
     Select,
     Var,
 )
@@ -62,13 +63,15 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def cached_by_module(size: int) -> Callable[[_Function], _Function]:
     """Keep the last `size` results of a function of a module, which may get other functions later.
 
-    A module is the same object after ``module["main"] = function``, while functions never change.
+    Of a generator all that it yields. A module is the same object after
+    ``module["main"] = function``, while functions never change.
     """
 
     def wrap(function: _Function) -> _Function:
         @functools.lru_cache(maxsize=size)
         def ask(module: IRModule, _functions: tuple[Any, ...], **options: Any) -> Any:
-            return function(module, **options)
+            found = function(module, **options)
+            return tuple(found) if isinstance(found, Iterator) else found
 
         @functools.wraps(function)
         def cached(module: IRModule, **options: Any) -> Any:
@@ -77,6 +80,11 @@ def cached_by_module(size: int) -> Callable[[_Function], _Function]:
         return cast(_Function, cached)
 
     return wrap
+
+
+def list_functions(module: IRModule) -> list[PrimFunc]:
+    """The functions of TIR; a module of Relax has others beside."""
+    return [each for _, each in module.functions_items() if isinstance(each, PrimFunc)]
 
 
 def find_location(node: Any) -> tuple[str, int] | None:
@@ -415,14 +423,4 @@ def find_choices(body: Any) -> list[tuple[Any, ...]]:
     calls = [(call.args[0], *call.args[1:3]) for call in find_all(body, Call) if is_choice(call)]
     return calls + [
         (node.condition, node.true_value, node.false_value) for node in find_all(body, Select)
-    ]
-
-
-def find_conditions(body: Any, indices: Any) -> list[Any]:
-    """What must hold where the load with these indices is done, in arms of one choice or more."""
-    return [
-        Not(condition) if is_second else condition
-        for condition, *arms in find_choices(body)
-        for is_second, arm in enumerate(arms)
-        if is_among(indices, [load.indices for load in find_all(arm, TensorLoad)])
     ]

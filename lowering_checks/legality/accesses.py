@@ -4,7 +4,8 @@ The rules about memory are queries over these tables. A block and a statement of
 here, and so is a reduction's initialization: all are accesses of elements, under loops and guards.
 A table is exact: it has a row for each iteration of the loops that decide it, and of no others
 (the projection onto the variables that occur). What has too many rows, or hangs on data, has no
-table, and the rules leave it open.
+table, and the rules leave it open. What rules try out one by one has no answer at open sizes: a
+module that leaves sizes open is asked with some (`close_sizes`), and what is wrong there is wrong.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from tvm.tirx import (
     SeqStmt,
     Var,
 )
+from tvm.tirx.analysis import undefined_vars
+from tvm.tirx.buffer import BufferType
 
 from tirstep.transforms.enumeration import Table, choose_values, number_rows, tabulate
 from tirstep.transforms.tir import (
@@ -43,16 +46,33 @@ from tirstep.transforms.tir import (
     constant,
     find_all,
     find_choices,
-    find_conditions,
     get_axis,
     get_places,
+    is_among,
     is_used,
+    list_functions,
     substitute,
 )
+from tirstep.tvm_compat import with_parameters
 
 ROWS = 1 << 17
 """Rows of one table at most: some milliseconds."""
 LEVELS = ("blockIdx", "threadIdx")
+
+
+def list_places(module: IRModule) -> list[Place]:
+    """The places of all blocks of all functions, in program order."""
+    return [place for each in list_functions(module) for place in get_places(each.body)]
+
+
+def find_conditions(body: Any, indices: Any) -> list[Any]:
+    """What must hold where the load with these indices is done, in arms of one choice or more."""
+    return [
+        Not(condition) if is_second else condition
+        for condition, *arms in find_choices(body)
+        for is_second, arm in enumerate(arms)
+        if is_among(indices, [load.indices for load in find_all(arm, TensorLoad)])
+    ]
 
 
 class Element(NamedTuple):
@@ -288,8 +308,8 @@ def find_shared_axis(axes: Sequence[str], one: Table, other: Table) -> str:
 def list_accesses(module: IRModule) -> list[list[Access]]:
     """What the blocks of each function touch, in program order, by function."""
     found = []
-    for _, function in module.functions_items():
-        places = get_places(function.body) if isinstance(function, PrimFunc) else []
+    for function in list_functions(module):
+        places = get_places(function.body)
         found.append(
             [
                 Access((number, *addresses), place, element, order)
@@ -430,3 +450,97 @@ def find_values(place: Place, *, reduced: bool) -> list[Any]:
         for iterator in place.block.iter_vars
         if (iterator.iter_type == IterVar.CommReduce) == reduced
     ]
+
+
+_SIZES = (12, 20, 28, 36, 44, 52, 60)
+"""Some multiples of 4, which heads may share, and not of 8, so that guards of tiles decide."""
+
+
+@cached_by_module(2)
+def close_sizes(module: IRModule) -> IRModule:
+    """The module with a constant for each size that its functions leave open; else itself.
+
+    What cannot be closed stays open.
+    """
+
+    def close(function: Any) -> Any:
+        if not isinstance(function, PrimFunc):
+            return function
+        found: list[Var] = []
+        for parameter in function.params:
+            if isinstance(parameter.ty, BufferType):
+                for extent in parameter.shape:
+                    found += [var for var in undefined_vars(extent) if not is_among(var, found)]
+        if not found or len(found) > len(_SIZES):
+            return function
+        values = {var: IntImm(str(var.ty), size) for var, size in zip(found, _SIZES, strict=False)}
+        own = [var for var in found if not is_among(var, function.params)]
+        return with_parameters(function, [*own, *function.params]).specialize(values)
+
+    functions = dict(module.functions_items())
+    closed = {variable: close(function) for variable, function in functions.items()}
+    is_closed = all(closed[variable] is functions[variable] for variable in functions)
+    return module if is_closed else IRModule(closed)
+
+
+_TRIED = 2048
+"""Iterations of a block that are tried."""
+
+
+class Outside(NamedTuple):
+    """A block that uses elements beyond those of a buffer.
+
+    Attributes
+    ----------
+    verb : what it does to them, ``"read"`` or ``"write"``
+    dimension : of the buffer, along which they are beyond
+    """
+
+    block: str
+    verb: str
+    buffer: str
+    dimension: int
+    length: int
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_outside(module: IRModule) -> dict[tuple[str, str, str], Outside]:
+    """What blocks use beyond the ends of buffers, by block, verb and buffer.
+
+    TVM estimates what a block writes from its loops, and forgets guards of loops that were fused
+    and split: a copy of what such a block writes would go over all of the rounded-up tile.
+    Iterations are tried: what is found is so, and what is not found may be there, at sizes that are
+    open, in loops of many iterations, or with indices from data.
+    """
+    found = {}
+    for accesses in list_accesses(module):
+        for access in accesses:
+            dimension = find_left_dimension(access, range(len(access.buffer.shape)))
+            if dimension is not None:
+                verb = "write" if access.element.is_written else "read"
+                key = (access.place.name, verb, str(access.buffer.name))
+                length = constant(access.buffer.shape[dimension]) or 0
+                found[key] = Outside(*key, dimension, length)
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def find_left_dimension(access: Access, dimensions: Iterable[int]) -> int | None:
+    """The first of some dimensions along which an access leaves its buffer; None for none."""
+    if access.element.is_conditional or not access.element.is_told:
+        return None
+    analyzer, table = bind_ranges((*access.place.loops, *access.counts)), None
+    for dimension in dimensions:
+        size = constant(access.buffer.shape[dimension])
+        if size is None:
+            continue
+        bound = analyzer.const_int_bound(access.cells[dimension])
+        if bound.min_value >= 0 and bound.max_value < size:
+            continue
+        table = access.tabulate(tried=_TRIED) if table is None else table
+        if table is None:
+            return None
+        column = table[:, dimension]
+        if ((column < 0) | (column >= size)).any():
+            return dimension
+    return None

@@ -13,8 +13,8 @@ from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
 from tvm_ffi import structural_walk
 
-from tirstep.transforms.annotations import ALIGNMENT, SWIZZLE
-from tirstep.transforms.own_lanes import OWN_LANES, uses_own_lane
+from tirstep.transforms.annotations import ALIGNMENT, OWN_LANES, SWIZZLE
+from tirstep.transforms.tensor_cores.fragments import uses_own_lane
 from tirstep.transforms.tir import (
     LARGEST_INDEX,
     Place,

@@ -64,8 +64,7 @@ from tirstep.transforms.tir import (
 )
 from tirstep.transforms.vectorize import find_place
 
-from .accesses import Access, list_accesses
-from .bounds import find_left_dimension
+from .accesses import Access, find_left_dimension, list_accesses
 from .quotients import (
     Quotients,
     divides,

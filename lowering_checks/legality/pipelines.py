@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tvm.ir import IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
-from tvm.tirx import BufferStore, For, ForKind, Not, PrimFunc, SeqStmt, const
+from tvm.tirx import BufferStore, For, ForKind, Not, SeqStmt, const
 from tvm.tirx import all as all_of
 
 from tirstep.transforms.annotations import ASYNC, LOCAL_STAGE, STAGE, count_statements
@@ -28,6 +28,7 @@ from tirstep.transforms.tir import (
     get_places,
     is_among,
     is_used,
+    list_functions,
     substitute,
 )
 from tirstep.transforms.vectorize import find_scattered, takes_neighbours
@@ -38,20 +39,14 @@ _EARLIER = "do this before the loop becomes a pipeline"
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
-def find_broken_pipelines(module: IRModule) -> tuple[Fault, ...]:
+def find_broken_pipelines(module: IRModule) -> Iterable[Fault]:
     """Pipelines whose notes say something else than their loops.
 
     The note has a stage for each statement of the loop. Asynchronous copies take neighbours only,
     and TVM waits for them by counting groups: one for each iteration, also where it leaves a group
     out, because no copy of it would ever run. Where nothing uses a copy it leaves out the wait.
     """
-    return tuple(_find_broken_pipelines(module))
-
-
-def _find_broken_pipelines(module: IRModule) -> Iterator[Fault]:
-    for _, function in module.functions_items():
-        if not isinstance(function, PrimFunc):
-            continue
+    for function in list_functions(module):
         loops = [loop for loop in find_all(function.body, For) if STAGE in loop.annotations]
         places = get_places(function.body) if loops else []
         for loop in loops:

@@ -21,13 +21,14 @@ from tirstep.transforms.tir import (
     cached_by_module,
     constant,
     find_all,
-    find_conditions,
     get_axis,
     get_elements,
     get_places,
     is_used,
     substitute,
 )
+
+from .accesses import find_conditions
 
 
 class Quotient(NamedTuple):

@@ -26,8 +26,8 @@ from tvm.tirx import For, PrimFunc, Var
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import Table, number_rows
-from tirstep.transforms.own_lanes import stay_in_lanes
 from tirstep.transforms.schedule import Fault
+from tirstep.transforms.tensor_cores.fragments import stay_in_lanes
 from tirstep.transforms.tir import (
     Place,
     cached_by_module,
@@ -36,17 +36,18 @@ from tirstep.transforms.tir import (
     get_places,
     is_among,
     is_used,
+    list_functions,
 )
 
 from .accesses import (
     LEVELS,
     Access,
     Count,
+    close_sizes,
     find_launch,
     find_shared_axis,
     list_accesses,
 )
-from .open_sizes import close_sizes
 
 _POINTS = 1 << 13
 """Elements that are read, above which of outer loops and axes one iteration at an end is tried."""
@@ -294,8 +295,8 @@ def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
 @cached_by_module(4)  # what one transform leaves behind, the next one finds
 def _find_unwritten(module: IRModule) -> tuple[_Found, ...]:
     found: list[_Found] = []
-    functions = (it for _, it in module.functions_items())
-    for function, accesses in zip(functions, list_accesses(module), strict=True):
+    pairs = zip(list_functions(module), list_accesses(module), strict=True)
+    for function, accesses in pairs:
         places = get_places(function.body) if accesses else []
         owned = {buffer for place in places for buffer in place.block.alloc_buffers}
         uses: dict[Any, tuple[list[Access], list[Access]]] = {}

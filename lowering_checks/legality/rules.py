@@ -15,9 +15,8 @@ from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import LARGEST_INDEX, cached_by_module, find_all, get_places
 from tirstep.transforms.vectorize import find_unwritten
 
+from .accesses import close_sizes, find_outside
 from .block_summary import summarize
-from .bounds import find_outside
-from .descriptors import find_misplaced_tiles
 from .lowered_memory import (
     find_changed_indices,
     find_leaked_variables,
@@ -27,15 +26,18 @@ from .lowered_memory import (
     find_split_allocations,
 )
 from .masks import find_broken_ends
-from .open_sizes import close_sizes
 from .pipelines import find_broken_pipelines
 from .quotients import find_negative_divisors
 from .reads import LostRead, find_foreign_reads, find_lost_reads, find_settled_foreign_reads
-from .repairs import find_broken_repairs
-from .storage_reuse import find_merged, find_overlaps, find_overwritten
-from .stores import find_unowned
-from .sums import find_late_beginnings, find_lost_guards, find_lost_terms, find_unordered_sums
-from .virtual_threads import find_partial_virtual_threads
+from .storage_reuse import find_merged, find_misplaced_tiles, find_overlaps, find_overwritten
+from .stores import find_partial_virtual_threads, find_unowned
+from .sums import (
+    find_broken_repairs,
+    find_late_beginnings,
+    find_lost_guards,
+    find_lost_terms,
+    find_unordered_sums,
+)
 
 REPORT = "report it, with the steps that led here"
 SMALLER = "choose smaller sizes, or give the kernel int64 loops"

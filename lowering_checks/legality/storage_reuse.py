@@ -13,6 +13,10 @@ MergeSharedMemoryAllocations gives the place of a buffer that is not used any mo
 Where that is larger, it may reach into a third one behind it that is still in use: TVM 0.27 counts
 the offsets of both from the smaller one's end. With the storage rewrite on, buffers come to that
 pass one behind the other.
+
+A tile whose rows are swizzled, which a warpgroup's instructions read by descriptors, must begin at
+a multiple of eight of its rows, wherever TVM puts it there: its instructions take the swizzle from
+the address (`find_misplaced_tiles`).
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tvm.error import InternalError
-from tvm.ir import IRModule, TensorLoad
+from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
 from tvm.sym import Analyzer
@@ -32,6 +36,7 @@ from tvm.tirx import (
     Add,
     AllocBuffer,
     And,
+    AttrStmt,
     Broadcast,
     BufferStore,
     DeclBuffer,
@@ -44,6 +49,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import meets_again
+from tirstep.transforms.hopper.wgmma_intrinsics import CHUNK_BYTES, CODES
 from tirstep.transforms.pass_options import lower_around
 from tirstep.transforms.passes.barriers import Use, Uses, find_uses
 from tirstep.transforms.tir import (
@@ -51,14 +57,16 @@ from tirstep.transforms.tir import (
     cached_by_module,
     constant,
     find_all,
+    find_axes,
     get_axis,
     get_children,
     get_elements,
     get_places,
     is_among,
+    list_functions,
     substitute,
 )
-from tirstep.tvm_compat import get_pointed
+from tirstep.tvm_compat import get_op_name, get_pointed
 
 SCOPE = "shared.dyn"
 _REWRITING = "tirx.StorageRewrite"
@@ -86,8 +94,8 @@ def find_overlaps(module: IRModule) -> list[str]:
     """The buffers in use into whose place TVM may let a larger one reach."""
     return [
         str(life.buffer.name)
-        for _, function in module.functions_items()
-        if isinstance(function, PrimFunc) and _is_rewrite_off(function)
+        for function in list_functions(module)
+        if _is_rewrite_off(function)
         for life in _find_overlaps(get_places(function.body))
     ]
 
@@ -144,9 +152,8 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
     the kernel on which a block has no loop counts, too: it runs in all threads of that axis.
     """
     found: list[Overwritten] = []
-    for _, function in module.functions_items():
-        if isinstance(function, PrimFunc):
-            found += _find_rewritten(function, is_last)
+    for function in list_functions(module):
+        found += _find_rewritten(function, is_last)
     shared_storage = _find_common_storage(module) if found else set()
     return [item for item in found if (item.buffer, item.taker) in shared_storage]
 
@@ -246,7 +253,7 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
     TVM's passes are run where a block computes one such buffer from another, or one is first used
     behind the last use of another. Empty where it does not lower.
     """
-    bodies = [f.body for _, f in module.functions_items() if isinstance(f, PrimFunc)]
+    bodies = [function.body for function in list_functions(module)]
     if not any(_copies_within(body) or _follows(body) for body in bodies):
         return []
     around = lower_around(module, [*_ON_THE_WAY, *[_SYNCHRONIZING] * 2]).get(_SYNCHRONIZING)
@@ -428,3 +435,65 @@ def find_offset(before: Any, after: Any) -> int | None:
     if added is None:
         added = Analyzer().simplify(after - before)
     return constant(added.value if isinstance(added, Broadcast) else added)
+
+
+_ENCODING = "wgmma_encode_matrix_descriptor"
+_WIDTHS = {code: width for width, code in CODES.items()}
+
+
+class MisplacedTile(NamedTuple):
+    """A tile that begins where its swizzle does not.
+
+    Attributes
+    ----------
+    width, repeat : bytes of the swizzle, and of eight rows, after which it repeats
+    """
+
+    buffer: str
+    width: int
+    repeat: int
+
+
+@cached_by_module(4)
+def find_misplaced_tiles(module: IRModule) -> list[MisplacedTile]:
+    """The tiles that would begin at no multiple of what their swizzle repeats after.
+
+    TVM's passes are run where there are descriptors. Empty where it does not lower.
+    """
+
+    def find_encodings(body: Any) -> list[Any]:
+        return [it for it in find_all(body, Call) if get_op_name(it).endswith(_ENCODING)]
+
+    if not any(find_encodings(function.body) for _, function in module.functions_items()):
+        return []
+    around = lower_around(module, [_SYNCHRONIZING] * 2).get(_SYNCHRONIZING)
+    if around is None:
+        return []
+    merged = MergeSharedMemoryAllocations()(around.after)
+    found: list[MisplacedTile] = []
+    for variable, function in around.after.functions_items():
+        kernels: list[list[Any]] = []
+        for each in (function, merged[variable]):
+            launches = find_axes(each.body)
+            inner = [node for launch in launches for node in find_all(launch.body, AttrStmt)]
+            kernels.append([launch for launch in launches if not is_among(launch, inner)])
+        for kernel, new_kernel in zip(*kernels, strict=True):
+            # Behind a kernel's static shared memory a GPU puts the dynamic one. CUDA is told to
+            # align that to 64 bytes only, so that static memory moves it.
+            static = sum(
+                math.prod(constant(extent) or 0 for extent in buffer.shape) * buffer.dtype.itemsize
+                for buffer in [node.buffer for node in find_all(kernel, AllocBuffer)]
+                if str(buffer.scope()) == "shared"
+            )
+            calls = map(find_encodings, (kernel, new_kernel))
+            for old, new in zip(*calls, strict=True):
+                width = _WIDTHS.get(constant(old.args[-1]) or 0, CHUNK_BYTES)
+                # What counts is what was added to a pointer's index: that itself may be a variable
+                # by then. Its buffer may be a view.
+                dtype, data, index, *_ = old.args[1].args
+                offset = find_offset(index, new.args[1].args[2])
+                begin = None if offset is None else static + offset * int(dtype.ty.dtype.itemsize)
+                if width > CHUNK_BYTES and (begin is None or begin % (8 * width)):
+                    name = str(data.args[0].name if isinstance(data, Call) else data.name)
+                    found.append(MisplacedTile(name, width, 8 * width))
+    return list(dict.fromkeys(found))

@@ -8,19 +8,20 @@ of which another thread reads some that is not complete, or adds to it; and wher
 an element, one thread's last value is followed by another's first. Shared memory is one thread
 block's own, and barriers stand between two blocks, but not within one. A block that stands outside
 of the loops over threads that others have is run by all of them, unless it has a loop yet to be
-bound.
+bound. A virtual thread repeats its kernel (`find_partial_virtual_threads`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tvm.ir import IRModule, TensorLoad
-from tvm.tirx import BufferStore, FloatImm, For, IntImm
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.tirx import BufferStore, FloatImm, For, IntImm, IterVar
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import Table
@@ -31,6 +32,7 @@ from tirstep.transforms.tir import (
     constant,
     find_all,
     get_axis,
+    get_fed_iterators,
     is_among,
     is_used,
 )
@@ -38,12 +40,13 @@ from tirstep.transforms.tir import (
 from .accesses import (
     LEVELS,
     Access,
+    close_sizes,
     find_idle,
     find_launch,
     find_shared_axis,
     list_accesses,
+    list_places,
 )
-from .open_sizes import close_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,3 +178,43 @@ def _store_one_constant(*writers: _Writer) -> bool:
     ]
     is_number = isinstance(values[0], IntImm | FloatImm)
     return is_number and all(structural_equal(value, values[0]) for value in values)
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_partial_virtual_threads(module: IRModule) -> Iterable[Fault]:
+    """Kernels of which a virtual thread does a part only, or adds up over threads.
+
+    TVM hoists the loops of a vthread axis to the top of their kernel, so that blocks outside of
+    them run once for each virtual thread, on buffers of its own. The sum of all threads it lowers
+    once, for one virtual thread, or not at all.
+    """
+    kernels = [it.kernel for it in list_places(module) if it.kernel is not None]
+    for kernel in dict.fromkeys(kernels):
+        loops, blocks = find_all(kernel, For), find_all(kernel, SBlock)
+        for loop in loops:
+            axis, name = get_axis(loop) or "", loop.loop_var.name
+            if not axis.startswith("vthread"):
+                continue
+            for other in loops:
+                is_inside = is_among(loop, find_all(other.body, For))
+                is_of_one = constant(loop.extent) == 1 and not is_inside  # it has one sum
+                if is_of_one or not (get_axis(other) or "").startswith("threadIdx"):
+                    continue
+                for realize in find_all(other, SBlockRealize):
+                    fed = get_fed_iterators(realize, other)
+                    if any(it.iter_type == IterVar.CommReduce for it in fed):
+                        yield Fault(
+                            f"loop '{other.loop_var.name}' is a reduction of block "
+                            f"'{realize.block.name_hint}' over threads, in a kernel with loop "
+                            f"'{name}' on '{axis}': TVM would add up for one virtual thread and "
+                            "not for the others",
+                            "bind the reduction, or the virtual threads, but not both",
+                        )
+            inside = find_all(loop, SBlock)
+            for block in blocks:
+                if not is_among(block, inside) and not is_among(loop, find_all(block.body, For)):
+                    yield Fault(
+                        f"block '{block.name_hint}' stands outside of loop '{name}' on '{axis}', "
+                        "and TVM would repeat it for each virtual thread",
+                        "keep all blocks of the kernel inside of that loop",
+                    )

@@ -2,18 +2,19 @@
 
 They may be initialized after their first terms (`find_late_beginnings`), added up over threads in
 a race (`find_unordered_sums`), or stored without the guard of their block (`find_lost_guards`).
+Sums that `fuse_reductions` makes begin with a repair of what they have come to, which their
+initialization reads, and need that to be there still (`find_broken_repairs`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, TensorLoad
-from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
-from tvm.tirx import Add, BufferStore, Cast, For, IterVar, Max, Min, Mul, PrimFunc
+from tvm.tirx import Add, BufferStore, Cast, For, IterVar, Max, Min, Mul
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_equal
 
@@ -28,12 +29,14 @@ from tirstep.transforms.tir import (
     find_all,
     get_axis,
     get_places,
+    get_regions,
     is_among,
     is_used,
+    list_functions,
     substitute,
 )
 
-from .accesses import find_values, list_elements
+from .accesses import find_values, list_elements, list_places
 
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _SYMMETRIC = (Add, Mul, Max, Min)
@@ -43,28 +46,56 @@ _ORDERED = 3
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
-def find_late_beginnings(module: IRModule) -> tuple[Fault, ...]:
+def find_late_beginnings(module: IRModule) -> Iterable[Fault]:
     """Blocks that would add to outputs before they initialize them."""
-    return tuple(_find_late_beginnings(module))
+    for place in list_places(module):
+        mixing = _find_mixing_loop(place) if place.block.init is not None else None
+        if mixing is not None and _begins_late(place):
+            yield Fault(
+                f"block '{place.name}' would add to outputs before it initializes them, since "
+                f"loop '{mixing.loop_var.name}' goes over both its outputs and its terms",
+                "take the initialization out first (decompose_reduction_at), or keep the order "
+                "of these loops",
+            )
 
 
-def _find_late_beginnings(module: IRModule) -> Iterator[Fault]:
-    for _, function in module.functions_items():
-        if not isinstance(function, PrimFunc) or not _has_sums(function):
-            continue
-        for place in get_places(function.body):
-            mixing = _find_mixing_loop(place) if place.block.init is not None else None
-            if mixing is not None and _begins_late(place):
-                yield Fault(
-                    f"block '{place.name}' would add to outputs before it initializes them, since "
-                    f"loop '{mixing.loop_var.name}' goes over both its outputs and its terms",
-                    "take the initialization out first (decompose_reduction_at), or keep the order "
-                    "of these loops",
-                )
-
-
-def _has_sums(function: PrimFunc) -> bool:
-    return any(place.block.init is not None for place in get_places(function.body))
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_broken_repairs(module: IRModule) -> Iterable[Fault]:
+    """Blocks whose results TVM would lose between two repairs, or add up over threads."""
+    tensors = [given for function in list_functions(module) for given in function.params]
+    places = list_places(module)
+    for place in places:
+        init = place.block.init
+        loaded = [load.source for load in find_all(init, TensorLoad)] if init is not None else []
+        stored = [it.buffer for it in find_all(init, BufferStore)] if loaded else []
+        written = [part.min for region in place.block.writes for part in region.region]
+        for buffer in [it for it in stored if is_among(it, loaded)]:
+            sums_first = lambda it: it.iter_type != IterVar.CommReduce  # noqa: E731
+            for item in sorted(place.block.iter_vars, key=sums_first):
+                # What decides a block's terms, or which time it is that it repairs.
+                if any(is_used(item.var, index) for index in written):
+                    continue
+                for loop in place.loops:
+                    if not is_used(loop.loop_var, place.values[item.var]):
+                        continue
+                    name, axis = loop.loop_var.name, get_axis(loop) or ""
+                    if item.iter_type == IterVar.CommReduce:
+                        if axis.startswith("threadIdx"):
+                            yield Fault(
+                                f"block '{place.name}' repairs '{buffer.name}' before it adds up, "
+                                f"and its terms would come from the threads of loop '{name}'",
+                                'fuse with accumulate="apart", whose tiles are sums over threads',
+                            )
+                    elif not is_among(buffer, tensors) and not any(
+                        region.source.same_as(buffer) and not is_among(loop, other.loops)
+                        for other in places
+                        for region in get_regions(other.block)
+                    ):
+                        yield Fault(
+                            f"block '{place.name}' repairs what '{buffer.name}' held an iteration "
+                            f"of loop '{name}' before, and TVM makes a new one in each",
+                            "place what reads it outside of that loop",
+                        )
 
 
 def _find_mixing_loop(place: Place, *, serial: bool = False) -> For | None:
@@ -91,23 +122,12 @@ def _begins_late(place: Place) -> bool:
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
     """Sums over threads that TVM would add up in a race."""
-    functions = [item for _, item in module.functions_items() if isinstance(item, PrimFunc)]
-    places = [
-        place
-        for function in functions
-        if _has_threads(function)
-        for place in get_places(function.body)
-        if _find_axes(place)
-    ]
+    places = [place for place in list_places(module) if _find_axes(place)]
     if not places:
         return ()
     steps = (_find_turned_operands, _find_mixed_loops, _find_unordered_steps)
     found = (fault for place in places for find in steps for fault in find(place))
     return (*_find_unseen_sums(module), *found)
-
-
-def _has_threads(function: PrimFunc) -> bool:
-    return any(get_axis(loop) in _AXES for loop in find_all(function.body, For))
 
 
 def _find_axes(place: Place) -> dict[str, int]:
@@ -170,10 +190,9 @@ def _find_unseen_sums(module: IRModule) -> Iterator[Fault]:
     buffer another block writes. Nothing is found where TVM refuses the module.
     """
     around = lower_around(module, [_CROSS_THREAD]).get(_CROSS_THREAD)
-    for _, function in around.after.functions_items() if around else ():
-        for place in get_places(function.body):
-            if _find_axes(place):
-                yield _blame_unseen(place)
+    for place in list_places(around.after) if around else ():
+        if _find_axes(place):
+            yield _blame_unseen(place)
 
 
 def _blame_unseen(place: Place) -> Fault:
@@ -244,21 +263,20 @@ def find_lost_terms(module: IRModule) -> dict[str, tuple[str, str, str]]:
     register of its own, and none has the sum.
     """
     found: dict[str, tuple[str, str, str]] = {}
-    for _, function in module.functions_items():
-        for place in get_places(function.body) if isinstance(function, PrimFunc) else ():
-            if place.block.init is not None or place.block.match_buffers or not place.is_innermost:
+    for place in list_places(module):
+        if place.block.init is not None or place.block.match_buffers or not place.is_innermost:
+            continue
+        terms, outputs = (find_values(place, reduced=each) for each in (True, False))
+        for loop in place.find_bound("threadIdx"):
+            adds = any(is_used(loop.loop_var, term) for term in terms)
+            if constant(loop.extent) == 1 or not adds:
                 continue
-            terms, outputs = (find_values(place, reduced=each) for each in (True, False))
-            for loop in place.find_bound("threadIdx"):
-                adds = any(is_used(loop.loop_var, term) for term in terms)
-                if constant(loop.extent) == 1 or not adds:
-                    continue
-                for region in place.block.writes:
-                    own = [substitute(part.min, place.values) for part in region.region]
-                    is_apart = any(is_used(loop.loop_var, each) for each in (*own, *outputs))
-                    if region.source.scope() == "local" and not is_apart:
-                        name = str(region.source.name)
-                        found[place.name] = (place.name, name, str(get_axis(loop)))
+            for region in place.block.writes:
+                own = [substitute(part.min, place.values) for part in region.region]
+                is_apart = any(is_used(loop.loop_var, each) for each in (*own, *outputs))
+                if region.source.scope() == "local" and not is_apart:
+                    name = str(region.source.name)
+                    found[place.name] = (place.name, name, str(get_axis(loop)))
     return found
 
 
@@ -278,13 +296,9 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
     that uses them does so at the same place: what no output belongs to lies in registers apart.
     """
     found: dict[str, LostGuard] = {}
-    for _, function in module.functions_items():
-        if not isinstance(function, PrimFunc) or not _has_guarded_sums(function):
-            continue
+    for function in list_functions(module):
         places = [place for place in get_places(function.body) if place.is_innermost]
-        for place in places:
-            if not _loses_guard(place):
-                continue
+        for place in filter(_loses_guard, places):
             for region in place.block.writes:
                 if not _is_private(places, place, region.source):
                     guard, buffer = str(place.guards[0]), str(region.source.name)
@@ -292,20 +306,13 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
     return found
 
 
-def _has_guarded_sums(function: PrimFunc) -> bool:
-    return _has_sums(function) and any(
-        constant(realize.predicate) != 1 and realize.block.init is not None
-        for realize in find_all(function.body, SBlockRealize)
-    )
-
-
 def _loses_guard(place: Place) -> bool:
     """Whether a block reduces over threads, and has one guard, that is of its outputs."""
+    if place.block.init is None or len(place.guards) != 1:
+        return False
     reduced = _find_reduced_loops(place)
     return (
         any(is_among(loop, reduced) for loop in place.find_bound("threadIdx"))
-        and place.block.init is not None
-        and len(place.guards) == 1
         and len(place.find_real_guards()) == 1
         and not any(is_used(loop.loop_var, place.guards[0]) for loop in reduced)
     )

@@ -9,7 +9,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.lowering_checks.legality.bounds import Outside, find_outside
+from tirstep.lowering_checks.legality.accesses import Outside, find_outside
 from tirstep.modules import Problem, matmul_bias_relu
 from tirstep.transforms import bind_loop, cache_read_at, fuse_loops, split_loop, stage_operand_at
 

@@ -7,7 +7,7 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.lowering_checks.legality.descriptors import find_misplaced_tiles
+from tirstep.lowering_checks.legality.storage_reuse import find_misplaced_tiles
 from tirstep.modules import matmul_bias_relu
 from tirstep.transforms import cache_read_at
 from tirstep.transforms.recipes import find_recipe

@@ -8,7 +8,7 @@ from tvm.tirx.buffer import BufferType
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.lowering_checks.legality.open_sizes import close_sizes
+from tirstep.lowering_checks.legality.accesses import close_sizes
 from tirstep.modules import attention, row_sum, vector_add
 from tirstep.transforms import cache_write_at, reorder_loops, split_loop
 

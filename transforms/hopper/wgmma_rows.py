@@ -26,7 +26,6 @@ from tvm.tirx import BufferLoad, For, Ramp
 
 from ..gpu_limits import WARP
 from ..loops import require_serial
-from ..own_lanes import has_lane_rows
 from ..queries import get_enclosing_kernel, get_own_loops, get_sblock_name, is_reduction_loop
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, query, transform
@@ -36,6 +35,7 @@ from ..tensor_cores.fragments import (
     SIDE,
     all_of,
     describe_product,
+    has_lane_rows,
     place_in_fragment,
     register_intrinsic,
 )

@@ -23,16 +23,26 @@ from tvm.tirx import BufferLoad, BufferStore, Cast, For, const, decl_buffer, flo
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
+from ..annotations import OWN_LANES
 from ..binding import require_bindable
 from ..gpu_limits import WARP
 from ..loops import require_serial
-from ..own_lanes import OWN_LANES, has_lane_rows, number_lane
 from ..pass_options import require_root, set_pipeline
 from ..queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
 from ..rewriting import edit_block, map_elements, replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tir import bind_ranges, constant, find_all, get_elements
-from .fragments import QUAD, SCOPE, SIDE, MmaIntrinsics, Role, get_mma_intrinsics, place_in_fragment
+from .fragments import (
+    QUAD,
+    SCOPE,
+    SIDE,
+    MmaIntrinsics,
+    Role,
+    get_mma_intrinsics,
+    has_lane_rows,
+    number_lane,
+    place_in_fragment,
+)
 from .mma_tiles import (
     get_copied,
     is_along_k,

@@ -30,7 +30,7 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.expectations import ARCHITECTURE
 from tirstep.lowering_checks.facts.compiled import find_source_error
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
-from tirstep.lowering_checks.legality.bounds import find_outside
+from tirstep.lowering_checks.legality.accesses import find_outside
 from tirstep.lowering_checks.legality.reads import find_lost_reads
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
