@@ -18,8 +18,7 @@ from tvm.script import tirx as T
 
 from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, dtype_facts
-from tirstep.modules.error_bounds import GONE, RESCALING
-from tirstep.modules.float_errors import DIVISION, EXPONENTIAL
+from tirstep.modules.error_bounds import DIVISION, EXPONENTIAL, GONE, RESCALING
 from tirstep.modules.kernel import DTypes, cast_between, kernel
 from tirstep.precision_annotations import EXPONENTS
 

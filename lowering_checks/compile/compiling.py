@@ -6,6 +6,9 @@ multiply-add take 1.5 s to become CUDA source, 13 s with LLVM and 54 s with NVRT
 with LLVM and more than 100 s with NVRTC. A vector of 256 lanes takes LLVM 3 s, one of 1024 three
 minutes. Loops that are left to NVIDIA's compiler (``pragma_unroll_explicit=0``) cost TVM nothing,
 and NVRTC 3.5 s for 65536 copies.
+
+TVM is C++ and cannot be interrupted, but it calls instruments between its passes: there an error
+ends a compilation that takes too long.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import tvm
+from tvm.ir.instrument import pass_instrument
 from tvm.tirx import BufferStore, Evaluate, For, ForKind, PrimFunc
 
 from tirstep.transforms import get_pass_options, get_pipeline
@@ -27,7 +32,6 @@ from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis, 
 
 from ..device import DeviceError
 from ..steps import CheckError, suggest
-from .instruments import SECONDS, SECONDS_VARIABLE, Deadline
 
 TARGET = "nvidia/nvidia-h100"
 """What is compiled for by default; its source compiles for older GPUs, too."""
@@ -74,7 +78,7 @@ def compile_module(
     one that the module asks for (`tirstep.transforms.set_pipeline`).
 
     Raises `DeviceError` for a module that would be copied too often (`require_compilable`) or that
-    takes too long (`instruments.Deadline`), and what TVM raises where it refuses.
+    takes too long (`Deadline`), and what TVM raises where it refuses.
     """
     require_compilable(module)
     deadline = Deadline(read_limit(SECONDS_VARIABLE, SECONDS))
@@ -405,3 +409,74 @@ def count_copies(
     return part._replace(
         statements=part.statements * extent, largest=part.largest * extent, loops=loops
     )
+
+
+SECONDS = 120.0
+SECONDS_VARIABLE = "TIRSTEP_COMPILE_SECONDS"
+"""The environment variable that sets another limit than `SECONDS`."""
+
+_ADVICE = (
+    "make its loops smaller, or raise the limit with the environment variable " + SECONDS_VARIABLE
+)
+
+Listener = Callable[[str, tvm.IRModule], None]
+"""Takes the name of a pass, and the module before or behind it."""
+
+
+@pass_instrument
+class _Watch:
+    """One class for all: of each class TVM asks all others whether they are its base."""
+
+    def __init__(self, before: Listener | None, after: Listener | None) -> None:
+        self._before, self._after = before, after
+
+    def run_before_pass(self, module: tvm.IRModule, info: Any) -> None:
+        if self._before is not None:
+            self._before(str(info.name), module)
+
+    def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
+        if self._after is not None:
+            self._after(str(info.name), module)
+
+
+def watch_passes(*, before: Listener | None = None, after: Listener | None = None) -> Any:
+    """A pass instrument that calls functions before and behind each pass of a compilation."""
+    return _Watch(before, after)
+
+
+class Deadline:
+    """The time limit of one compilation.
+
+    Attributes
+    ----------
+    sentence : of what took too long, once it did; empty before
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._start = time.monotonic()
+        self._begun: list[float] = []  # passes run others
+        self._longest = (0.0, "")
+        self.sentence = ""
+
+    def instrument(self) -> Any:
+        """Notes the passes, and raises an error between two of them when the time is over."""
+        return watch_passes(before=self._begin, after=self._end)
+
+    def _begin(self, name: str, module: tvm.IRModule) -> None:
+        self._require_time()
+        self._begun.append(time.monotonic())
+
+    def _end(self, name: str, module: tvm.IRModule) -> None:
+        start = self._begun.pop()
+        if "." in name:  # others only run passes, as "sequential" does
+            self._longest = max(self._longest, (time.monotonic() - start, name))
+        self._require_time()
+
+    def _require_time(self) -> None:
+        if time.monotonic() - self._start <= self._seconds:
+            return
+        spent, name = self._longest
+        longest = f", {spent:.1f} s of them in TVM's {name}" if name else ""
+        self.sentence = f"compiling took more than {self._seconds:g} s{longest}; {_ADVICE}"
+        raise TimeoutError(self.sentence)

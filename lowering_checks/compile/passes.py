@@ -16,8 +16,14 @@ from tirstep.transforms.passes.serial import make_threads_serial
 from ..device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
 from ..diff import Diff, diff_modules
 from ..steps import CheckError
-from .compiling import TARGET, compile_module, get_target, keeping_source, write_host_in_c
-from .instruments import watch_passes
+from .compiling import (
+    TARGET,
+    compile_module,
+    get_target,
+    keeping_source,
+    watch_passes,
+    write_host_in_c,
+)
 
 CONTAINERS = ("sequential", "_pipeline")
 """Passes that only run others; TVM names a pipeline after its function."""

@@ -1,7 +1,7 @@
 """The functions of floats that TIR calls, as the C library has them, and their errors on devices.
 
 An error of the argument is passed on by the function's values at both ends of the interval that it
-may be in. To it comes what a device may be off by itself (`tirstep.modules.float_errors`).
+may be in. To it comes what a device may be off by itself (`tirstep.modules.error_bounds`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 import tvm.tirx as tirx
 
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.error_bounds import ANY_UNIT
-from tirstep.modules.float_errors import FLOAT_FUNCTIONS
+from tirstep.modules.error_bounds import ANY_UNIT, FLOAT_FUNCTIONS
 
 from .tracked import (
     DOUBLE,

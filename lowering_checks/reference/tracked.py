@@ -33,8 +33,7 @@ from tvm.tirx import (
 )
 
 from tirstep.modules.dtypes import DType, dtype_facts
-from tirstep.modules.error_bounds import ANY_UNIT, get_units
-from tirstep.modules.float_errors import DIVISION, LARGEST_DIVISOR
+from tirstep.modules.error_bounds import ANY_UNIT, DIVISION, LARGEST_DIVISOR, get_units
 
 DOUBLE = "float64"
 INFINITE = math.inf

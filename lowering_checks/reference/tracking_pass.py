@@ -30,7 +30,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.float_errors import FLOAT_FUNCTIONS
+from tirstep.modules.error_bounds import FLOAT_FUNCTIONS
 from tirstep.transforms.tir import LARGEST_INDEX, THREAD_EXTENT, constant, find_all
 
 from ..compile.compiling import make_main

@@ -12,8 +12,12 @@ import tvm
 from tvm_ffi.registry import remove_global_func
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden
-from tirstep.lowering_checks.compile.compiling import COMPILER, compile_module, compile_unrun
-from tirstep.lowering_checks.compile.instruments import watch_passes
+from tirstep.lowering_checks.compile.compiling import (
+    COMPILER,
+    compile_module,
+    compile_unrun,
+    watch_passes,
+)
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import RECIPES
 

@@ -15,8 +15,7 @@ from typing import Any
 
 import tvm
 
-from ...compile.compiling import TARGET, compile_unrun, name_main
-from ...compile.instruments import watch_passes
+from ...compile.compiling import TARGET, compile_unrun, name_main, watch_passes
 from ...device import (
     Array,
     Arrays,
