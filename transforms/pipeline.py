@@ -24,7 +24,7 @@ from .passes.before_flattening import (
     DropThreadDimensions,
     SplitGuardedVectors,
 )
-from .passes.cp_async import CorrectAsyncWaits, LowerAsyncDMA
+from .pipelining import CorrectAsyncWaits, LowerAsyncDMA
 from .stream_k import StreamSteps
 from .tensor_cores.quads import UseOwnLanes
 from .thread_rows import ExchangeByButterflies

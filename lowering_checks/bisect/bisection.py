@@ -21,8 +21,14 @@ from tirstep.transforms.tir import THREAD_EXTENT, find_all
 
 from ..compile.advice import add_advice
 from ..compile.compiling import MAIN
-from ..compile.launches import find_host, find_kernels, read_launch
-from ..compile.passes import Failure, Lowering, lower_through_passes
+from ..compile.passes import (
+    Failure,
+    Lowering,
+    find_host,
+    find_kernels,
+    lower_through_passes,
+    read_launch,
+)
 from ..device import Device, DeviceError, Program, get_reason
 from ..devices.cpu import CpuDevice, load_program
 from ..devices.simulator.interpreter import Interpreter

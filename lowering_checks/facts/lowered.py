@@ -23,14 +23,15 @@ from tirstep.transforms.tir import constant, find_all, get_children, is_choice
 from tirstep.tvm_compat import get_op_name
 
 from ..compile.compiling import TARGET
-from ..compile.launches import (
+from ..compile.passes import (
     DYNAMIC_SHARED,
     SPLIT_PASS,
+    Lowering,
     count_item_bytes,
     find_kernels,
     find_launches,
+    lower_through_passes,
 )
-from ..compile.passes import Lowering, lower_through_passes
 from ..device import DeviceError, blank, convert_tvm_errors, require_arguments
 from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
 from ..devices.simulator.access_counts import Counts

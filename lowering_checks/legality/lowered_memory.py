@@ -64,7 +64,7 @@ from tirstep.transforms.tir import (
 )
 from tirstep.transforms.vectorize import find_place
 
-from .accesses import Access, find_left_dimension, list_accesses
+from .accesses import find_left_dimension, list_accesses
 from .quotients import (
     Quotients,
     divides,
@@ -118,7 +118,7 @@ def _doubt(module: IRModule, *, is_last: bool = False) -> _Doubts:
     moved = [_find_moved(body, each) for body, each in zip(bodies, read, strict=True)]
     unrolls = any(map(_unrolls_stores, bodies))
     return _Doubts(
-        any(map(_may_split, read)),
+        any(it.is_strange for each in read for _, quotients in each for it in quotients),
         any(map(_has_shifted_quotients, read)),
         tuple(str(buffer.name) for buffers in moved for buffer in buffers),
         any(map(_may_leak, read)),
@@ -215,16 +215,15 @@ def _unrolls_stores(body: Any) -> bool:
     ]
     if not loops or math.prod(constant(loop.extent) or 1 for loop in loops) > _UNROLLED:
         return False
-    return not any(map(_overflows, find_all(body, For)))
-
-
-def _overflows(loop: For) -> bool:
-    """Whether a serial loop is so long that TVM may take it for a short one, and write it out.
-
-    It counts the statements of all iterations in 32 bits.
-    """
-    statements = len(find_all(loop.body, BufferStore)) + len(find_all(loop.body, Evaluate))
-    return (constant(loop.extent) or 0) * statements * _UNROLLED > LARGEST_INDEX
+    # TVM counts the statements of all iterations in 32 bits: it may take a serial loop that is long
+    # enough for a short one, and write it out.
+    return not any(
+        (constant(loop.extent) or 0)
+        * (len(find_all(loop.body, BufferStore)) + len(find_all(loop.body, Evaluate)))
+        * _UNROLLED
+        > LARGEST_INDEX
+        for loop in find_all(body, For)
+    )
 
 
 def _may_share(body: Any, is_last: bool) -> bool:
@@ -235,43 +234,32 @@ def _may_share(body: Any, is_last: bool) -> bool:
         return False
     places = [place for place in places if place.kernel is not None]
     for place in places:
-        if place.kernel not in axes:
-            axes[place.kernel] = _find_axes(place.kernel)
+        if place.kernel not in axes:  # those with several threads, each with a loop on it
+            own_axes = axes[place.kernel] = {}
+            for loop in find_all(place.kernel, For):
+                if is_thread(loop) and constant(loop.extent) != 1:
+                    own_axes.setdefault(str(get_axis(loop)), loop)
         missing = axes[place.kernel].keys() - {get_axis(loop) for loop in place.loops}
         if missing and not is_last:
             return False
-    return any(
-        _writes_together(place.key, _find_own_axes(place, axes[place.kernel]), store.indices)
-        for place in places
-        for store in _find_shared_stores(place)
-    )
+    for place in places:
+        own = tuple(
+            _Axis(
+                loop.loop_var,
+                loop.extent,
+                tuple(loop.loop_var for loop in place.loops if get_axis(loop) == axis),
+            )
+            for axis, loop in axes[place.kernel].items()
+        )
+        stores = _find_shared_stores(place)
+        if any(_writes_together(place.key, own, store.indices) for store in stores):
+            return True
+    return False
 
 
 def _find_shared_stores(place: Place) -> list[Any]:
     stores = find_all(place.block.body, BufferStore)
     return [store for store in stores if store.buffer.scope().startswith("shared")]
-
-
-def _find_own_axes(place: Place, axes: dict[str, For]) -> tuple[_Axis, ...]:
-    """Each axis of a kernel, with the variables of the loops on it that are around a block."""
-    return tuple(
-        _Axis(
-            loop.loop_var,
-            loop.extent,
-            tuple(loop.loop_var for loop in place.loops if get_axis(loop) == axis),
-        )
-        for axis, loop in axes.items()
-    )
-
-
-def _find_axes(kernel: Any) -> dict[str, For]:
-    """The axes along which a kernel has several threads, each with a loop on it."""
-    found: dict[str, For] = {}
-    for loop in find_all(kernel, For):
-        axis = get_axis(loop) or ""
-        if axis.startswith("threadIdx") and constant(loop.extent) != 1:
-            found.setdefault(axis, loop)
-    return found
 
 
 @functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
@@ -379,7 +367,9 @@ def find_split_allocations(module: IRModule) -> list[str]:
             for index, smaller in zip(old, new, strict=True):
                 if not buffer.scope().startswith("shared") or structural_equal(index, smaller):
                     continue
-                begin = _find_begin(index, smaller)
+                # Where it begins now: TVM mostly subtracts just that from an index.
+                is_moved = isinstance(smaller, Sub) and structural_equal(smaller.a, index)
+                begin = smaller.b if is_moved else index - smaller
                 varies = next((it for known, it in tried if structural_equal(begin, known)), None)
                 if varies is None:
                     varies = varies_along(begin, threads, others)
@@ -387,17 +377,6 @@ def find_split_allocations(module: IRModule) -> list[str]:
                 if varies:
                     found.append(str(buffer.name))
     return list(dict.fromkeys(found))
-
-
-def _find_begin(index: Any, smaller: Any) -> Any:
-    """Where a buffer begins that became smaller: TVM mostly subtracts just that from an index."""
-    if isinstance(smaller, Sub) and structural_equal(smaller.a, index):
-        return smaller.b
-    return index - smaller
-
-
-def _may_split(read: Quotients) -> bool:
-    return any(quotient.is_strange for _, quotients in read for quotient in quotients)
 
 
 @cached_by_module(4)
@@ -413,11 +392,12 @@ def find_small_allocations(module: IRModule) -> list[str]:
     around = _watch(module, _COMPACTING, doubts) if doubts.tight else None
     if around is None:
         return []
-    found = [
-        str(access.buffer.name)
-        for access in itertools.chain.from_iterable(list_accesses(around.after))
-        if str(access.buffer.name) in doubts.tight and _reaches_out(access)
-    ]
+    found = []
+    for access in itertools.chain.from_iterable(list_accesses(around.after)):
+        divided = tuple(at for at, part in enumerate(access.element.ranges) if divides(part.min))
+        name = str(access.buffer.name)
+        if name in doubts.tight and find_left_dimension(access, divided) is not None:
+            found.append(name)
     return list(dict.fromkeys(found))
 
 
@@ -435,22 +415,17 @@ def find_leaked_variables(module: IRModule) -> list[str]:
         return []
     found = []
     for _, function in around.after.functions_items():
-        loops = [loop for loop in find_all(function.body, For) if constant(loop.extent) != 1]
-        found += [
-            str(loop.loop_var.name)
-            for loop in loops
-            if not is_thread(loop) and _is_used_behind(loop.loop_var, function.body)
-        ]
+        for loop in find_all(function.body, For):
+            if constant(loop.extent) == 1 or is_thread(loop):
+                continue
+            own = loop.loop_var
+
+            def leave_out(other: For, own: Any = own) -> Any:
+                return Evaluate(0) if other.loop_var.same_as(own) else other
+
+            if is_among(own, find_all(structural_map(function.body, (For, leave_out)), Var)):
+                found.append(str(own.name))
     return list(dict.fromkeys(found))
-
-
-def _is_used_behind(variable: Any, body: Any) -> bool:
-    """Whether a loop's variable is used in a statement outside of its loop."""
-
-    def leave_out(loop: For) -> Any:
-        return Evaluate(0) if loop.loop_var.same_as(variable) else loop
-
-    return is_among(variable, find_all(structural_map(body, (For, leave_out)), Var))
 
 
 def _may_leak(read: Quotients) -> bool:
@@ -471,12 +446,6 @@ def _may_leak(read: Quotients) -> bool:
     return False
 
 
-def _reaches_out(access: Access) -> bool:
-    """Whether a block uses an element of registers or shared memory that does not exist."""
-    divided = tuple(at for at, part in enumerate(access.element.ranges) if divides(part.min))
-    return find_left_dimension(access, divided) is not None
-
-
 def _find_moved(body: Any, read: Quotients) -> list[Any]:
     """The buffers of which a loop around all uses moves what is divided, by a rest."""
     local = [
@@ -494,8 +463,14 @@ def _find_moved(body: Any, read: Quotients) -> list[Any]:
             pairs = zip(loops, place.loops, strict=False)
             shared = itertools.takewhile(lambda two: two[0].same_as(two[1]), pairs)
             common[region.source] = tuple(loop for loop, _ in shared)
+    # The variables of loops of several iterations, that are not of threads with common memory.
     outer = {
-        buffer: tuple(_find_outer(loops, is_shared=buffer.scope().startswith("shared")))
+        buffer: tuple(
+            loop.loop_var
+            for loop in loops
+            if constant(loop.extent) != 1
+            if not (buffer.scope().startswith("shared") and is_thread(loop))
+        )
         for buffer, loops in common.items()
     }
     return [
@@ -503,13 +478,6 @@ def _find_moved(body: Any, read: Quotients) -> list[Any]:
         for quotient in local
         if _moves_by_rest(quotient.expression, outer.get(quotient.buffer, ()))  # none if matched
     ]
-
-
-def _find_outer(loops: tuple[For, ...], *, is_shared: bool) -> Iterator[Any]:
-    """The variables of loops of several iterations, that are not of threads with common memory."""
-    for loop in loops:
-        if constant(loop.extent) != 1 and not (is_shared and is_thread(loop)):
-            yield loop.loop_var
 
 
 @functools.lru_cache(maxsize=1024)
@@ -522,12 +490,10 @@ def _moves_by_rest(quotient: Any, outer: tuple[Any, ...]) -> bool:
     moving = [each for each in used if is_among(each, outer)]
     if divisor is None or not moving or len(moving) == len(used):
         return False
-    return any(_find_factor(quotient.a, variable) % divisor != 0 for variable in moving)
-
-
-def _find_factor(expression: Any, variable: Any) -> int:
-    """What divides an expression's steps along a variable, all others being zero."""
-    others = [each for each in undefined_vars(expression) if not each.same_as(variable)]
-    own = substitute(expression, {each: const(0, str(each.ty.dtype)) for each in others})
     analyzer = Analyzer()
-    return int(analyzer.modular_set(analyzer.simplify(own)).coeff)
+    for variable in moving:
+        others = [each for each in used if not each.same_as(variable)]
+        own = substitute(quotient.a, {each: const(0, str(each.ty.dtype)) for each in others})
+        if int(analyzer.modular_set(analyzer.simplify(own)).coeff) % divisor != 0:
+            return True
+    return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tvm.ir import IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock
@@ -46,93 +46,80 @@ def find_broken_pipelines(module: IRModule) -> Iterable[Fault]:
     and TVM waits for them by counting groups: one for each iteration, also where it leaves a group
     out, because no copy of it would ever run. Where nothing uses a copy it leaves out the wait.
     """
-    for function in list_functions(module):
-        loops = [loop for loop in find_all(function.body, For) if STAGE in loop.annotations]
-        places = get_places(function.body) if loops else []
-        for loop in loops:
-            yield from _find_other_statements(loop)
-            yield from _find_lost_registers(loop, places)
-            if ASYNC in loop.annotations:
-                pipeline = _Pipeline.of(loop, places)
-                yield from _find_scattered_copies(pipeline.copies)
-                yield from _find_copies_of_one_thread(pipeline.copies, loop)
-                yield from _find_guarded(pipeline)
-
-
-def _find_other_statements(loop: For) -> Iterator[Fault]:
-    parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
-    count, noted = sum(map(count_statements, parts)), len(loop.annotations[STAGE])
-    if count != noted:
-        yield Fault(
-            f"loop '{loop.loop_var.name}' is a pipeline of {noted} statements, and its body would "
-            f"have {count}",
-            _EARLIER,
-        )
-
-
-def _find_scattered_copies(copies: list[Place]) -> Iterator[Fault]:
-    """TVM makes one asynchronous copy of a vector from the place of its first element."""
-    for copy in copies:
-        for loop, buffer in find_scattered(copy):
+    pipelines = [
+        (loop, get_places(function.body))
+        for function in list_functions(module)
+        for loop in find_all(function.body, For)
+        if STAGE in loop.annotations
+    ]
+    for loop, places in pipelines:
+        name = loop.loop_var.name
+        parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
+        count, noted = sum(map(count_statements, parts)), len(loop.annotations[STAGE])
+        if count != noted:
             yield Fault(
-                f"block '{copy.name}' takes vectors of {loop.extent} elements that are no "
-                f"neighbours in '{buffer.name}', and TVM would copy others",
-                "fetch this tile with vector=1, or keep its layout",
+                f"loop '{name}' is a pipeline of {noted} statements, and its body would have "
+                f"{count}",
+                _EARLIER,
             )
-
-
-def _find_lost_registers(pipeline: For, places: list[Place]) -> Iterator[Fault]:
-    """Copies through registers that TVM does not take: in unrolled loops, or to other memory."""
-    for place in places:
-        if LOCAL_STAGE not in place.block.annotations or not is_among(pipeline, place.loops):
-            continue
-        own = itertools.dropwhile(lambda loop: not loop.same_as(pipeline), place.loops)
-        unrolled = [loop for loop in list(own)[1:] if loop.kind == ForKind.UNROLLED]
-        scope = str(place.block.writes[0].source.scope())
-        where = f"to scope '{scope}'" if not scope.startswith("shared") else ""
-        where = f"in loop '{unrolled[0].loop_var.name}', which is unrolled" if unrolled else where
-        if where:
-            yield Fault(
-                f"block '{place.name}' would copy through registers {where}, and TVM does not",
-                "leave its loops and its buffer as they are, or do this without the pipeline",
+        # Copies through registers that TVM does not take: in unrolled loops, or to other memory.
+        for place in places:
+            if LOCAL_STAGE not in place.block.annotations or not is_among(loop, place.loops):
+                continue
+            unrolled = [it for it in _find_own(place, loop) if it.kind == ForKind.UNROLLED]
+            scope = str(place.block.writes[0].source.scope())
+            where = f"to scope '{scope}'" if not scope.startswith("shared") else ""
+            where = (
+                f"in loop '{unrolled[0].loop_var.name}', which is unrolled" if unrolled else where
             )
-
-
-def _find_copies_of_one_thread(copies: list[Place], pipeline: For) -> Iterator[Fault]:
-    """Loops of which TVM makes one copy, by an engine for these that CUDA does not have."""
-    for copy in copies:
-        own = list(itertools.dropwhile(lambda loop: not loop.same_as(pipeline), copy.loops))[1:]
-        stores = find_all(copy.block.body, BufferStore)
-        is_plain = len(stores) == 1 and isinstance(stores[0].value, TensorLoad)
-        if not is_plain or copy.guards or any(loop.kind == ForKind.VECTORIZED for loop in own):
+            if where:
+                yield Fault(
+                    f"block '{place.name}' would copy through registers {where}, and TVM does not",
+                    "leave its loops and its buffer as they are, or do this without the pipeline",
+                )
+        if ASYNC not in loop.annotations:
             continue
-        for loop in own:
-            runs = constant(loop.extent) != 1 and get_axis(loop) is None
-            if runs and takes_neighbours(copy, loop):
+        pipeline = _Pipeline.of(loop, places)
+        for copy in pipeline.copies:
+            # TVM makes one asynchronous copy of a vector from the place of its first element.
+            for vector, buffer in find_scattered(copy):
+                yield Fault(
+                    f"block '{copy.name}' takes vectors of {vector.extent} elements that are no "
+                    f"neighbours in '{buffer.name}', and TVM would copy others",
+                    "fetch this tile with vector=1, or keep its layout",
+                )
+        for copy in pipeline.copies:
+            # Of a loop over neighbours it makes one copy, by an engine that CUDA does not have.
+            own, stores = _find_own(copy, loop), find_all(copy.block.body, BufferStore)
+            is_plain = len(stores) == 1 and isinstance(stores[0].value, TensorLoad)
+            if not is_plain or copy.guards or any(it.kind == ForKind.VECTORIZED for it in own):
+                continue
+            serial = (it for it in own if constant(it.extent) != 1 and get_axis(it) is None)
+            if one := next((it for it in serial if takes_neighbours(copy, it)), None):
                 yield Fault(
                     f"block '{copy.name}' copies neighbours one by one in loop "
-                    f"'{loop.loop_var.name}', of which TVM makes one call that CUDA does not have",
+                    f"'{one.loop_var.name}', of which TVM makes one call that CUDA does not have",
                     "let the threads fetch it together (fetch_cooperatively), or vectorize it "
                     "(vectorize_copy) before the loop becomes a pipeline",
                 )
-                break
+        # What guards make of its groups and waits; refused where TVM writes out too many.
+        has_guards = pipeline.asks(pipeline.copies) or pipeline.asks(pipeline.users)
+        if not pipeline.copies or not has_guards:  # an inlined copy leaves a pipeline of none
+            continue
+        if (written := pipeline.count_written_out()) > _MOST:
+            yield Fault(
+                f"loop '{name}' is a pipeline with guards of which TVM would write out {written} "
+                f"iterations, more than {_MOST}",
+                "prefetch fewer stages ahead, or unroll fewer iterations",
+            )
+            continue
+        yield from _find_lost_groups(pipeline)
+        yield from _find_lost_waits(pipeline)
 
 
-def _find_guarded(pipeline: _Pipeline) -> Iterator[Fault]:
-    """What guards make of a pipeline's groups and waits; refused where TVM writes out too many."""
-    has_guards = pipeline.asks(pipeline.copies) or pipeline.asks(pipeline.users)
-    if not pipeline.copies or not has_guards:  # an inlined copy leaves a pipeline of none
-        return
-    written = pipeline.count_written_out()
-    if written > _MOST:
-        yield Fault(
-            f"loop '{pipeline.loop.loop_var.name}' is a pipeline with guards of which TVM would "
-            f"write out {written} iterations, more than {_MOST}",
-            "prefetch fewer stages ahead, or unroll fewer iterations",
-        )
-        return
-    yield from _find_lost_groups(pipeline)
-    yield from _find_lost_waits(pipeline)
+def _find_own(place: Place, pipeline: For) -> list[For]:
+    """The loops around a block that stand within a pipeline's."""
+    return list(itertools.dropwhile(lambda loop: not loop.same_as(pipeline), place.loops))[1:]
 
 
 def _find_lost_groups(pipeline: _Pipeline) -> Iterator[Fault]:
@@ -187,18 +174,6 @@ def _part(piece: range) -> list[range]:
     return [range(at, at + 1) for at in piece]
 
 
-def _count_ahead(loop: For, parts: list[Any]) -> int:
-    """How many of a pipeline's statements, which stand first, are of its first stage."""
-    stages = [int(stage) for stage in loop.annotations[STAGE]]
-    count = place = 0
-    for part in parts[:-1]:
-        if place >= len(stages) or stages[place] > 0:
-            break
-        place += count_statements(part)
-        count += 1
-    return count
-
-
 class _Pipeline(NamedTuple):
     """A pipeline of asynchronous copies.
 
@@ -218,16 +193,23 @@ class _Pipeline(NamedTuple):
     @classmethod
     def of(cls, loop: For, places: list[Place]) -> _Pipeline:
         parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
-        count = _count_ahead(loop, parts)
+        # Of the statements those that stand first are of the first stage.
+        stages = [int(stage) for stage in loop.annotations[STAGE]]
+        count = place = 0
+        for part in parts[:-1]:
+            if place >= len(stages) or stages[place] > 0:
+                break
+            place += count_statements(part)
+            count += 1
         copying = [block for part in parts[:count] for block in find_all(part, SBlock)]
         using = [block for part in parts[count:] for block in find_all(part, SBlock)]
         extent = constant(loop.extent) or 0
         return cls(
             loop,
-            [place for place in places if is_among(place.block, copying)],
-            [place for place in places if is_among(place.block, using)],
+            [it for it in places if is_among(it.block, copying)],
+            [it for it in places if is_among(it.block, using)],
             extent,
-            min(max(int(stage) for stage in loop.annotations[STAGE]), extent),
+            min(max(stages), extent),
         )
 
     def cut(self, piece: range) -> list[range]:

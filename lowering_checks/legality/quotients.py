@@ -25,6 +25,7 @@ from tirstep.transforms.tir import (
     get_elements,
     get_places,
     is_used,
+    list_functions,
     substitute,
 )
 
@@ -51,12 +52,17 @@ Quotients = list[tuple[Place, tuple[Quotient, ...]]]
 
 
 def find_all_quotients(body: Any) -> Quotients:
-    read = (
-        (place, _read_quotients(place.key, _find_threads(place)))
-        for place in get_places(body)
-        if place.is_innermost
-    )
-    return [(place, quotients) for place, quotients in read if quotients]
+    read = []
+    for place in get_places(body):
+        # The variables of several threads around a block, and how many these are.
+        threads = tuple(
+            (loop.loop_var, constant(loop.extent) or 0)
+            for loop in place.loops
+            if is_thread(loop) and constant(loop.extent) != 1
+        )
+        if place.is_innermost and (quotients := _read_quotients(place.key, threads)):
+            read.append((place, quotients))
+    return read
 
 
 @functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
@@ -77,42 +83,27 @@ def _read_quotients(
             inner = find_conditions(block.body, indices) if at >= stores else []
             conditions = [*guards, *(substitute(condition, named) for condition in inner)]
         for quotient in quotients:
-            is_strange = is_shared and _is_strange(quotient, threads, conditions)
+            # TVM may take the value in one thread for that in all where it divides a remainder
+            # whose divisor it does not divide, as in ``i % 5 % 4``, and behind some guards.
+            moving = [item for item in threads if is_used(item[0], quotient)]
+            divisor = constant(quotient.b)
+            uneven = find_all(quotient.a, FloorMod)
+            asked = [it for it in conditions if any(is_used(one, it) for one, _ in moving)]
+            is_strange = is_shared and bool(moving)
+            is_strange = is_strange and (
+                divisor is None
+                or any((constant(it.b) or 1) % divisor for it in uneven)
+                or any(is_pinned(conditions, *item) for item in moving)
+                or any(map(divides, asked))
+            )
             found.append(Quotient(buffer, quotient, _find_shift(quotient.a), is_strange))
     return tuple(found)
-
-
-def _is_strange(quotient: Any, threads: tuple[tuple[Any, int], ...], conditions: list[Any]) -> bool:
-    """Whether TVM may take a quotient's value in one thread for that in all."""
-    moving = [item for item in threads if is_used(item[0], quotient)]
-    return bool(moving) and (
-        _is_uneven(quotient)
-        or any(is_pinned(conditions, *item) for item in moving)
-        or any(divides(each) for each in conditions if any(is_used(it, each) for it, _ in moving))
-    )
 
 
 def divides(node: Any) -> bool:
     """Whether there is a quotient or a remainder in a statement or in expressions."""
     parts = node if isinstance(node, tuple) else (node,)
     return any(find_all(part, kind) for part in parts for kind in (FloorDiv, FloorMod))
-
-
-def _find_threads(place: Place) -> tuple[tuple[Any, int], ...]:
-    """The variables of several threads around a block, and how many these are."""
-    return tuple(
-        (loop.loop_var, constant(loop.extent) or 0)
-        for loop in place.loops
-        if is_thread(loop) and constant(loop.extent) != 1
-    )
-
-
-def _is_uneven(quotient: Any) -> bool:
-    """Whether it divides a remainder whose divisor it does not divide, as in ``i % 5 % 4``."""
-    divisor = constant(quotient.b)
-    return divisor is None or any(
-        (constant(inner.b) or 1) % divisor for inner in find_all(quotient.a, FloorMod)
-    )
 
 
 def is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
@@ -159,16 +150,12 @@ def is_descending(dividend: Any) -> bool:
 @cached_by_module(4)
 def find_negative_divisors(module: IRModule) -> list[str]:
     """The buffers, by name, in whose indices something is divided by a negative number."""
-    found = [
-        str(buffer.name)
-        for _, function in module.functions_items()
-        if _divides_by_negative(function.body)
-        for buffer, indices in get_elements(function.body)
-        if any(map(_divides_by_negative, indices))
-    ]
+
+    def divides_by_negative(node: Any) -> bool:
+        quotients = (it for kind in (FloorDiv, FloorMod) for it in find_all(node, kind))
+        return any((constant(it.b) or 0) < 0 for it in quotients)
+
+    bodies = [it.body for it in list_functions(module) if divides_by_negative(it.body)]
+    elements = (element for body in bodies for element in get_elements(body))
+    found = [str(it.name) for it, indices in elements if any(map(divides_by_negative, indices))]
     return list(dict.fromkeys(found))
-
-
-def _divides_by_negative(node: Any) -> bool:
-    quotients = (it for kind in (FloorDiv, FloorMod) for it in find_all(node, kind))
-    return any((constant(it.b) or 0) < 0 for it in quotients)

@@ -51,7 +51,7 @@ from tvm_ffi import structural_equal
 from tirstep.transforms.enumeration import meets_again
 from tirstep.transforms.hopper.wgmma_intrinsics import CHUNK_BYTES, CODES
 from tirstep.transforms.pass_options import lower_around
-from tirstep.transforms.passes.barriers import Use, Uses, find_uses
+from tirstep.transforms.passes.barriers import find_uses
 from tirstep.transforms.tir import (
     Place,
     cached_by_module,
@@ -91,27 +91,19 @@ class _Life(NamedTuple):
 
 @cached_by_module(2)
 def find_overlaps(module: IRModule) -> list[str]:
-    """The buffers in use into whose place TVM may let a larger one reach."""
-    return [
-        str(life.buffer.name)
-        for function in list_functions(module)
-        if _is_rewrite_off(function)
-        for life in _find_overlaps(get_places(function.body))
-    ]
-
-
-def _is_rewrite_off(function: PrimFunc) -> bool:
-    roots = find_all(function.body, SBlock)[:1]
-    return any(bool(root.annotations.get(OPTION, False)) for root in roots)
-
-
-def _find_overlaps(places: list[Place]) -> Iterator[_Life]:
-    """Buffers that are in use where one that began before them is not any more, and one begins."""
-    lives = _find_lives(places)
-    for before, within, after in itertools.permutations(lives, 3):
-        is_free = before.last < after.first
-        if is_free and before.first < within.first < after.first <= within.last:
-            yield within
+    """The buffers in use into whose place TVM may let a larger one reach: where one that began
+    before them is not in use any more, and another one begins.
+    """
+    found = []
+    for function in list_functions(module):
+        roots = find_all(function.body, SBlock)[:1]
+        is_off = any(bool(root.annotations.get(OPTION, False)) for root in roots)
+        lives = _find_lives(get_places(function.body)) if is_off else []
+        for before, within, after in itertools.permutations(lives, 3):
+            is_free = before.last < after.first
+            if is_free and before.first < within.first < after.first <= within.last:
+                found.append(str(within.buffer.name))
+    return found
 
 
 def _find_lives(places: list[Place]) -> list[_Life]:
@@ -153,31 +145,42 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
     """
     found: list[Overwritten] = []
     for function in list_functions(module):
-        found += _find_rewritten(function, is_last)
-    shared_storage = _find_common_storage(module) if found else set()
-    return [item for item in found if (item.buffer, item.taker) in shared_storage]
-
-
-def _find_rewritten(function: PrimFunc, is_last: bool) -> Iterator[Overwritten]:
-    """Pairs of buffers, the second one computed from the first, of which one is written again."""
-    places = [place for place in get_places(function.body) if place.is_innermost]
-    kernels = [place for place in places if place.kernel is not None]
-    for source, store, place in _find_takers(kernels, function.params):
-        own = _OWN_AXES[str(source.scope())]
-        inside = [other for other in kernels if is_among(place.kernel, [other.kernel])]
-        outside = [o for o in places if not is_among(o.block, [i.block for i in inside])]
-        if not own and (_loads(inside, store.buffer) or _loads(outside, source)):
-            continue
-        for writer in inside:
-            if any(_writes_again(writer, buffer, is_last) for buffer in (source, store.buffer)):
-                yield Overwritten(str(source.name), str(store.buffer.name), writer.name)
-                break
+        # Pairs of buffers, the second one computed from the first, of which one is written again.
+        places = [place for place in get_places(function.body) if place.is_innermost]
+        kernels = [place for place in places if place.kernel is not None]
+        for source, taker, place in _find_takers(kernels, function.params):
+            inside = [other for other in kernels if is_among(place.kernel, [other.kernel])]
+            outside = [o for o in places if not is_among(o.block, [i.block for i in inside])]
+            if not _OWN_AXES[str(source.scope())] and any(
+                load.source.same_as(buffer)
+                for others, buffer in ((inside, taker), (outside, source))
+                for other in others
+                for load in find_all(other.block.body, TensorLoad)
+            ):
+                continue
+            for writer in inside:
+                if any(_writes_again(writer, buffer, is_last) for buffer in (source, taker)):
+                    found.append(Overwritten(str(source.name), str(taker.name), writer.name))
+                    break
+    around = lower_around(module, [_REWRITING]).get(_REWRITING) if found else None
+    if around is None:
+        return []
+    common: set[tuple[str, str]] = set()  # the buffers of which TVM makes one, two and two
+    for variable, function in around.before.functions_items():
+        after = around.after[variable].body
+        homes, storage = _find_homes(after), dict[Any, set[str]]()
+        pairs = zip(get_elements(function.body), get_elements(after), strict=True)
+        for (old, _), (new, _) in pairs:
+            storage.setdefault(homes.get(new, new), set()).add(str(old.name))
+        for names in storage.values():
+            common.update(itertools.permutations(names, 2))
+    return [item for item in found if (item.buffer, item.taker) in common]
 
 
 def _find_takers(
     places: list[Place], parameters: Sequence[Any]
-) -> Iterator[tuple[Any, BufferStore, Place]]:
-    """Buffers whose place another one might take, with the store of that, and its place."""
+) -> Iterator[tuple[Any, Any, Place]]:
+    """Buffers whose place another one might take, with that, and the place of its store."""
     for place in places:
         for store in find_all(place.block.body, BufferStore):
             taker, scope = store.buffer, str(store.buffer.scope())
@@ -188,15 +191,7 @@ def _find_takers(
             for source in sources:
                 is_alike = str(source.scope()) == scope and source.dtype == taker.dtype
                 if is_alike and source not in parameters:
-                    yield source, store, place
-
-
-def _loads(places: list[Place], buffer: Any) -> bool:
-    return any(
-        load.source.same_as(buffer)
-        for place in places
-        for load in find_all(place.block.body, TensorLoad)
-    )
+                    yield source, taker, place
 
 
 def _writes_again(place: Place, buffer: Any, is_last: bool) -> bool:
@@ -206,8 +201,12 @@ def _writes_again(place: Place, buffer: Any, is_last: bool) -> bool:
     kernel: Any = place.kernel
     host = list(itertools.takewhile(lambda loop: not loop.same_as(kernel), place.loops))
     loops = [loop for loop in place.loops if not (get_axis(loop) or "").startswith(own)]
-    if stores and is_last and _find_idle_axes(kernel, loops, own):
-        return True
+    if stores and is_last:
+        # The axes of the kernel with several values on which there is none of the loops.
+        bound = [loop for loop in find_all(kernel, For) if constant(loop.extent) != 1]
+        idle = {*map(get_axis, bound)} - {*map(get_axis, loops)}
+        if any(axis and "Idx" in axis and not axis.startswith(own) for axis in idle):
+            return True
     is_let = functools.reduce(And, place.guards) if place.guards else const(1, "bool")
     return any(
         meets_again(
@@ -219,33 +218,6 @@ def _writes_again(place: Place, buffer: Any, is_last: bool) -> bool:
     )
 
 
-def _find_idle_axes(kernel: For, around: list[For], own: tuple[str, ...]) -> set[str]:
-    """The axes of a kernel with several values on which there is none of some loops."""
-    used = {get_axis(loop) for loop in around}
-    bound = [loop for loop in find_all(kernel, For) if constant(loop.extent) != 1]
-    axes = {axis for axis in map(get_axis, bound) if axis is not None and "Idx" in axis}
-    return {axis for axis in axes - used if not axis.startswith(own)}
-
-
-def _find_common_storage(module: IRModule) -> set[tuple[str, str]]:
-    """The names of the buffers of which TVM makes one, two and two."""
-    around = lower_around(module, [_REWRITING]).get(_REWRITING)
-    found: set[tuple[str, str]] = set()
-    if around is None:
-        return found
-    for variable, function in around.before.functions_items():
-        after = around.after[variable].body
-        homes = _find_homes(after)
-        shared_storage: dict[Any, set[str]] = {}
-        for (old, _), (new, _) in zip(
-            get_elements(function.body), get_elements(after), strict=True
-        ):
-            shared_storage.setdefault(homes.get(new, new), set()).add(str(old.name))
-        for names in shared_storage.values():
-            found.update(itertools.permutations(names, 2))
-    return found
-
-
 @cached_by_module(4)
 def find_merged(module: IRModule) -> list[tuple[str, str]]:
     """Buffers in dynamic shared memory, by name, and those that get their place too early.
@@ -253,8 +225,18 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
     TVM's passes are run where a block computes one such buffer from another, or one is first used
     behind the last use of another. Empty where it does not lower.
     """
-    bodies = [function.body for function in list_functions(module)]
-    if not any(_copies_within(body) or _follows(body) for body in bodies):
+    for function in list_functions(module):
+        stores = [it for it in find_all(function.body, BufferStore) if it.buffer.scope() == SCOPE]
+        if any(
+            load.source.scope() == SCOPE and not load.source.same_as(store.buffer)
+            for store in stores
+            for load in find_all(store.value, TensorLoad)
+        ):
+            break
+        lives = _find_lives(get_places(function.body))
+        if any(one.last < other.first for one, other in itertools.permutations(lives, 2)):
+            break
+    else:
         return []
     around = lower_around(module, [*_ON_THE_WAY, *[_SYNCHRONIZING] * 2]).get(_SYNCHRONIZING)
     if around is None:
@@ -265,8 +247,8 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
         return []
     found: list[tuple[str, str]] = []
     for variable, function in around.after.functions_items():
-        stores = (find_all(each.body, BufferStore) for each in (function, merged[variable]))
-        for old, new in zip(*stores, strict=True):
+        pairs = (find_all(each.body, BufferStore) for each in (function, merged[variable]))
+        for old, new in zip(*pairs, strict=True):
             loads = (find_all(store.value, TensorLoad) for store in (old, new))
             for load, moved in zip(*loads, strict=True):
                 if load.source.scope() == SCOPE and _shares_bytes(old, new, load, moved):
@@ -274,20 +256,6 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
         found += _find_unordered(function, merged[variable])
         found += _find_interleaved(function, merged[variable])
     return list(dict.fromkeys(found))
-
-
-def _follows(body: Any) -> bool:
-    """Whether one buffer in dynamic shared memory is first used behind the last use of another."""
-    lives = _find_lives(get_places(body)) if _has_dynamic(body) else []
-    return any(one.last < other.first for one, other in itertools.permutations(lives, 2))
-
-
-def _has_dynamic(body: Any) -> bool:
-    return any(
-        buffer.scope() == SCOPE
-        for block in find_all(body, SBlock)
-        for buffer in block.alloc_buffers
-    )
 
 
 def _find_unordered(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str, str]]:
@@ -305,10 +273,24 @@ def _find_unordered(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str,
     for first, last in itertools.combinations(uses, 2):
         if first.launch != last.launch or first.buffer.same_as(last.buffer):
             continue
-        if not (first.is_write or last.is_write) or not _overlap(spans, first, last):
+        # They may be of one place, and not of each thread's own element.
+        (begin, end), (other, other_end) = spans[first.buffer], spans[last.buffer]
+        is_own = (
+            begin == other
+            and first.buffer.dtype == last.buffer.dtype
+            and structural_equal(first.indices[0], last.indices[0])
+        )
+        is_common = begin < other_end and other < end and not is_own
+        if not (is_common and (first.is_write or last.is_write)):
             continue
-        if math.prod(found.threads[first.launch].values()) > 1 and _lacks_barrier(
-            found, first, last
+        if math.prod(found.threads[first.launch].values()) == 1:
+            continue
+        # A barrier is missing between the two, or from the later one to the next iteration's.
+        common = [loop for loop in first.loops if is_among(loop, last.loops)]
+        rounds = [found.spans[loop] for loop in common[found.outer[first.launch] :]]
+        if not found.has_barrier(first.place, last.place) or any(
+            not (found.has_barrier(last.place, end) or found.has_barrier(begin, first.place))
+            for begin, end in rounds
         ):
             yield str(first.buffer.name), str(last.buffer.name)
 
@@ -369,39 +351,6 @@ def _find_spans(function: PrimFunc, merged: PrimFunc) -> dict[Any, tuple[int, in
                 size = old.dtype.itemsize
                 spans[old] = (begin * size, (begin + count) * size)
     return spans
-
-
-def _overlap(spans: dict[Any, tuple[int, int]], first: Use, last: Use) -> bool:
-    """Whether two uses of two buffers may be of one place, and not of each thread's own element."""
-    (begin, end), (other, other_end) = spans[first.buffer], spans[last.buffer]
-    is_own = (
-        begin == other
-        and first.buffer.dtype == last.buffer.dtype
-        and structural_equal(first.indices[0], last.indices[0])
-    )
-    return begin < other_end and other < end and not is_own
-
-
-def _lacks_barrier(found: Uses, first: Use, last: Use) -> bool:
-    """Whether there is none between two uses, or from the later one to the next iteration's."""
-    if not found.has_barrier(first.place, last.place):
-        return True
-    common = [loop for loop in first.loops if is_among(loop, last.loops)]
-    for loop in common[found.outer[first.launch] :]:
-        begin, end = found.spans[loop]
-        if not (found.has_barrier(last.place, end) or found.has_barrier(begin, first.place)):
-            return True
-    return False
-
-
-def _copies_within(body: Any) -> bool:
-    """Whether a block stores into dynamic shared memory what it loads from another such buffer."""
-    return any(
-        load.source.scope() == SCOPE and not load.source.same_as(store.buffer)
-        for store in find_all(body, BufferStore)
-        if store.buffer.scope() == SCOPE
-        for load in find_all(store.value, TensorLoad)
-    )
 
 
 def _shares_bytes(old: BufferStore, new: BufferStore, load: Any, moved: Any) -> bool:

@@ -159,9 +159,8 @@ def _find_unordered_steps(place: Place) -> Iterator[Fault]:
     first = next((at for at, axis in enumerate(_AXES) if others.get(axis, 1) > 1), len(_AXES))
     following = math.prod(summed.get(axis, 1) for axis in _AXES[:first])
     many = math.prod(summed.values())
-    narrow = [
-        str(write.source.dtype) for write in place.block.writes if not _is_shuffled(write.source)
-    ]
+    types = [write.source.dtype for write in place.block.writes]
+    narrow = [str(it) for it in types if it.bits < WARP and str(it) != "float16"]  # not shuffled
     divides = WARP % many == 0 or many % WARP == 0 or (many <= WARP and not several)
     by_shuffles = divides and following == many and not narrow
     if by_shuffles or many <= _ORDERED or (several and following % WARP):
@@ -191,27 +190,24 @@ def _find_unseen_sums(module: IRModule) -> Iterator[Fault]:
     """
     around = lower_around(module, [_CROSS_THREAD]).get(_CROSS_THREAD)
     for place in list_places(around.after) if around else ():
-        if _find_axes(place):
-            yield _blame_unseen(place)
-
-
-def _blame_unseen(place: Place) -> Fault:
-    axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in _find_axes(place))
-    cast = next((item for item in place.values.items() if find_all(item[1], Cast)), None)
-    if cast is not None:
-        why = f"where its iterator '{cast[0].name}' is the cast {cast[1]}"
-        advice = "fuse loops of one integer type only, and bind the others on their own"
-    elif place.guards:
-        why = "behind guards that it cannot solve"
-        advice = "choose sizes that divide, or split and fuse fewer of its loops"
-    else:
-        why = "where other blocks write the same buffer, or loops overlap"
-        advice = "sum up in a buffer of its own (cache_write_at)"
-    return Fault(
-        f"block '{place.name}' reduces over threads of {axes}, which TVM does not see {why}: each "
-        "thread would store sums of its own",
-        advice,
-    )
+        if not (summed := _find_axes(place)):
+            continue
+        axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in summed)
+        cast = next((item for item in place.values.items() if find_all(item[1], Cast)), None)
+        if cast is not None:
+            why = f"where its iterator '{cast[0].name}' is the cast {cast[1]}"
+            advice = "fuse loops of one integer type only, and bind the others on their own"
+        elif place.guards:
+            why = "behind guards that it cannot solve"
+            advice = "choose sizes that divide, or split and fuse fewer of its loops"
+        else:
+            why = "where other blocks write the same buffer, or loops overlap"
+            advice = "sum up in a buffer of its own (cache_write_at)"
+        yield Fault(
+            f"block '{place.name}' reduces over threads of {axes}, which TVM does not see {why}: "
+            "each thread would store sums of its own",
+            advice,
+        )
 
 
 def _find_turned_operands(place: Place) -> Iterator[Fault]:
@@ -249,10 +245,6 @@ def _find_mixed_loops(place: Place) -> Iterator[Fault]:
             "of these outputs",
             "keep loops over outputs and over terms apart",
         )
-
-
-def _is_shuffled(buffer: Any) -> bool:
-    return buffer.dtype.bits >= WARP or str(buffer.dtype) == "float16"
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds

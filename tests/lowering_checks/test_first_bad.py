@@ -37,8 +37,7 @@ from tirstep.lowering_checks.bisect import (
 )
 from tirstep.lowering_checks.bisect.bisection import ModuleBisection, find_stages, join
 from tirstep.lowering_checks.compile import passes
-from tirstep.lowering_checks.compile.launches import find_kernels
-from tirstep.lowering_checks.compile.passes import lower_through_passes
+from tirstep.lowering_checks.compile.passes import find_kernels, lower_through_passes
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import cuda_compilers
 from tirstep.modules import vector_add

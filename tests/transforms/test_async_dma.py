@@ -9,7 +9,7 @@ from tvm.script import tirx as T
 from tvm.tirx import AttrStmt, IterVar, PrimFunc, Var
 
 from tirstep.transforms.pass_options import lower_around
-from tirstep.transforms.passes.cp_async import LowerAsyncDMA
+from tirstep.transforms.pipelining import LowerAsyncDMA
 from tirstep.transforms.recipes import find_recipe
 
 NAME = "s_tir.LowerAsyncDMA"

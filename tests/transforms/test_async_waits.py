@@ -11,7 +11,7 @@ from tvm.tirx import AttrStmt
 from tirstep.lowering_checks import check_numbers, get_device, run_golden
 from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.transforms.pass_options import KEY, set_pipeline
-from tirstep.transforms.passes.cp_async import COMMIT, WAIT, CorrectAsyncWaits
+from tirstep.transforms.pipelining import COMMIT, WAIT, CorrectAsyncWaits
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import constant, find_all
 

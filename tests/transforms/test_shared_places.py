@@ -119,7 +119,7 @@ def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
     options = {"operand": 0, "threads": 4, "vector": 2, "tail": "guard"}
     with refuses(sch, "stage_operand_at: iterator 'v0' of block 'A_shared' would be up to 21474"):
         tr.stage_operand_at(sch, block, loop, **options)
-    monkeypatch.setattr(block_summary, "_find_wrapped", lambda place, prefix: ())
+    monkeypatch.setattr(block_summary, "_BITS", None)
     tr.stage_operand_at(sch, block, loop, **options)
     loop, *_ = sch.get_loops(block := sch.get_sblock("A_shared"))
     with refuses(sch, r"cache_row_at: .* outside of the -268435456 that there are"):

@@ -346,7 +346,8 @@ def audit_passes(trials: Sequence[int], seed: int, state: Path | None, *, as_jso
         note_tried(subject.label)
         return dict(audit(subject))
 
-    screen, records = Screen(quiet=as_json), list[TrialRecord]()
+    screen = Screen(quiet=as_json)
+    records: list[TrialRecord] = []
     file = TrialFile(state, {"audit": True, "seed": seed})
     with screen.working():
         for record in hunt(Corpus(seed), trials, file, attempt):

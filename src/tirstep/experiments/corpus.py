@@ -38,6 +38,7 @@ wgmma as single products has six millions of them, and takes ten minutes.
 """
 RECIPES_TRIED = 12
 """Until one has a step as short as that."""
+_run_golden = functools.lru_cache(maxsize=128)(lambda name: run_golden(RECIPES[name]))
 
 
 class UndrawnError(Exception):
@@ -98,11 +99,6 @@ class Corpus:
             label = f"{run.label(step)} at {run.problem.shape_text}"
             return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
         raise UndrawnError("every step of the recipes takes the interpreter too long")
-
-
-@functools.lru_cache(maxsize=128)
-def _run_golden(name: str) -> Run:
-    return run_golden(RECIPES[name])
 
 
 def list_steps(run: Run, seed: int = 0) -> Iterator[Subject]:

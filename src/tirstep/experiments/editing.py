@@ -182,15 +182,10 @@ def list_passes(base: str = DEFAULT) -> list[str]:
     return [*found, *(name for name in more if name not in found)]
 
 
-def list_own_passes() -> list[str]:
-    """The names of tirstep's passes, which run for modules that ask for `PIPELINE`."""
-    known = set(list_passes(DEFAULT))
-    return [name for name in list_passes(PIPELINE) if name not in known]
-
-
 def list_places() -> list[str]:
     """All passes that an edit may name: TVM's, then those that `PIPELINE` alone has."""
-    return [*list_passes(DEFAULT), *list_own_passes()]
+    known = list_passes(DEFAULT)
+    return [*known, *(name for name in list_passes(PIPELINE) if name not in known)]
 
 
 def is_of_ours(edit: Edit | None) -> bool:

@@ -43,11 +43,7 @@ Reduction = Callable[[ast.Module], Iterator[Edit]]
 def parse_script(text: str) -> ast.Module:
     """The tree of a script with one function, without its module's class."""
     tree = ast.parse(text)
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            functions = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-            tree.body = [*functions]
-    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    tree.body = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     return tree
 
 
@@ -365,7 +361,25 @@ def find_counterexample(
         shrunk = shrink_trial(experiment, trial, seed=seed, seconds=seconds)
         if shrunk is not None:
             require_place(path)
-            write_file(path, _make_script(experiment, shrunk, subject.label, seed))
+            named = []
+            for text in experiment.named[1:]:
+                place, colon, name = text.rpartition(":")
+                is_file = place.endswith(".py") and colon
+                named.append(f"{Path(place).resolve()}:{name}" if is_file else text)
+            script = SCRIPT.format(
+                first_line=FIRST_LINE,
+                title=experiment.title,
+                status=shrunk.trial.status,
+                reason=shrunk.trial.reason.replace("\\", "/").replace('"""', "'''"),
+                label=subject.label,
+                lines=shrunk.lines,
+                program=quote("PROGRAM", shrunk.text),
+                place=experiment.named[0],
+                anchor=named[0],
+                spec=named[1],
+                seed=seed,
+            )
+            write_file(path, script)
             words = [sys.executable, str(path)]
             try:
                 done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS)
@@ -388,24 +402,3 @@ def require_place(path: Path) -> None:
             f"{path} is no script of tirstep pass's; it stays: give --script another name"
         )
     require_writable(path)
-
-
-def _make_script(experiment: Experiment, shrunk: Shrunk, label: str, seed: int) -> str:
-    original, named = experiment.named, []
-    for text in original[1:]:
-        place, colon, name = text.rpartition(":")
-        named.append(f"{Path(place).resolve()}:{name}" if place.endswith(".py") and colon else text)
-    about = shrunk.trial.reason.replace("\\", "/").replace('"""', "'''")
-    return SCRIPT.format(
-        first_line=FIRST_LINE,
-        title=experiment.title,
-        status=shrunk.trial.status,
-        reason=about,
-        label=label,
-        lines=shrunk.lines,
-        program=quote("PROGRAM", shrunk.text),
-        place=original[0],
-        anchor=named[0],
-        spec=named[1],
-        seed=seed,
-    )

@@ -21,8 +21,7 @@ import tvm_ffi
 from tirstep.lowering_checks import CheckError, Diff, Finding, diff_modules
 from tirstep.lowering_checks.bisect.bisection import ORDERS_THREADS, find_stages
 from tirstep.lowering_checks.compile.compiling import MAIN, TARGET, using_pipeline
-from tirstep.lowering_checks.compile.launches import SPLIT_PASS
-from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
+from tirstep.lowering_checks.compile.passes import SPLIT_PASS, Lowering, Pass, lower_through_passes
 from tirstep.lowering_checks.device import (
     Arrays,
     DeviceError,
@@ -545,11 +544,5 @@ def have_same_bits(trial: Trial) -> bool | None:
         )
     except (DeviceError, CheckError):
         return None
-    return all(
-        np.array_equal(_as_bytes(left), _as_bytes(right))
-        for left, right in zip(one, other, strict=True)
-    )
-
-
-def _as_bytes(array: Any) -> Any:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    pairs = zip(one, other, strict=True)
+    return all(left.tobytes() == right.tobytes() for left, right in pairs)
