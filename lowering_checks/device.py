@@ -37,6 +37,8 @@ THREAD_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("threadIdx")
 MAX_LOCAL_BYTES = 512 << 10
 """Of a thread, its registers and its local memory (CUDA C++ Programming Guide, "Compute
 Capabilities")."""
+_HELD = (SBlock, BufferStore)
+"""What threads hold of a kernel."""
 TVM_MARK = "__tvm_ffi_error__"
 """What errors bear that come out of TVM's C++."""
 _CALLING = " when calling:"
@@ -160,36 +162,26 @@ def require_launchable(device: Device, module: tvm.IRModule) -> None:
 
 
 def find_unbound_sblocks(module: tvm.IRModule) -> list[str]:
-    """The names of a module's SBlocks that no loop binds to a GPU: they cannot be launched.
+    """The names of the SBlocks that run outside of a GPU's threads: they cannot be launched.
 
-    Of a program without blocks, the names of the buffers that are stored to outside of threads.
+    An SBlock around threads is part of their kernel. Of stores that stand in no other SBlock, or in
+    the one that TVM puts around a function ("root"), the names of the buffers.
     """
-    unbound = []
+    unbound: list[str] = []
     for _, function in module.functions_items():
-        bound: list[Any] = []
-        launches = [
-            loop
-            for loop in find_all(function.body, For)
-            if "Idx" in (get_axis(loop) or "")  # a virtual thread alone launches nothing
-        ]
-        for loop in launches:
-            bound.extend(find_all(loop, SBlock))
-        sblocks = find_all(function.body, SBlock)
-        for sblock in sblocks:
-            if sblock.name_hint != "root" and not any(sblock.same_as(other) for other in bound):
+        loops = [it for it in find_all(function.body, For) if "Idx" in (get_axis(it) or "")]
+        launches = [*loops, *find_axes(function.body)]  # a virtual thread alone launches nothing
+        held = {node for it in launches for kind in _HELD for node in find_all(it, kind)}
+        for sblock in find_all(function.body, SBlock):
+            is_around = sblock.name_hint == "root" or any(
+                it in launches for kind in (For, AttrStmt) for it in find_all(sblock, kind)
+            )
+            if sblock not in held and not is_around:
                 unbound.append(str(sblock.name_hint))
-        if not sblocks:
-            unbound += _find_unbound_stores(function.body, launches)
+                held.update(find_all(sblock, BufferStore))
+        stores = (it for it in find_all(function.body, BufferStore) if it not in held)
+        unbound += dict.fromkeys(str(store.buffer.name) for store in stores)
     return unbound
-
-
-def _find_unbound_stores(body: Any, launches: Sequence[Any]) -> list[str]:
-    """The buffers that statements store to outside of loops and regions of a GPU's threads."""
-    within = {
-        store for each in (*launches, *find_axes(body)) for store in find_all(each, BufferStore)
-    }
-    stores = [store for store in find_all(body, BufferStore) if store not in within]
-    return list(dict.fromkeys(str(store.buffer.name) for store in stores))
 
 
 def require_arguments(parameters: Sequence[Any], arguments: Arrays) -> None:

@@ -12,12 +12,10 @@ from typing import Any
 
 import tvm
 from tvm.ir import Call
-from tvm.s_tir import SBlock
-from tvm.tirx import For, PrimFunc
+from tvm.tirx import PrimFunc
 
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import cached_by_module, find_all, get_axis
-from tirstep.tvm_compat import get_op_name
+from tirstep.transforms.tir import find_all, find_axes
 
 from ..compile.compiling import MAIN, compile_module, count_iterations, name_main
 from ..device import (
@@ -29,41 +27,14 @@ from ..device import (
     convert_tvm_errors,
     is_scalar,
 )
-from ..legality.reads import find_lost_reads
+from ..reference.conditions import EXCHANGES, get_call_name, name_exchange
+from ..reference.index_ranges import find_exchange
 from .guard_zones import run_in_guard_zones
 
 LONG = 2**20
 """Iterations from which LLVM's optimizer is worth its time. Of a golden example it takes 20 to 70
 ms, more than half of the compilation, and saves some 2 ns an iteration."""
-
-
-@cached_by_module(2)  # asked for before a step is run, and when it is compiled
-def _find_exchanged(module: tvm.IRModule) -> str | None:
-    """A shared buffer of which a thread reads what threads behind it write; None for none.
-
-    What a thread fetches together with the others in a loop of its own it fetches alone here.
-    """
-    loops = [
-        loop
-        for _, function in module.functions_items()
-        if isinstance(function, PrimFunc)
-        for loop in find_all(function.body, For)
-    ]
-    if not any((get_axis(loop) or "").startswith("threadIdx") for loop in loops):
-        return None
-    lost = find_lost_reads(make_threads_serial(module))
-    if not lost:
-        return None
-    wrong = find_lost_reads(module)  # on a GPU, too
-    shared = {
-        str(buffer.name)
-        for loop in loops
-        for block in find_all(loop, SBlock)
-        for buffer in (region.source for region in block.writes)
-        if str(buffer.scope()).startswith("shared")
-    }
-    new = (read.buffer for key, read in lost.items() if key not in wrong)
-    return next((buffer for buffer in new if buffer in shared), None)
+IN_TURN = "on a CPU they run one after the other"
 
 
 class CpuDevice(Device):
@@ -74,26 +45,29 @@ class CpuDevice(Device):
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
         """What a CPU does not do: some types, instructions of GPUs, an exchange of threads."""
-        for _, function in module.functions_items():
+        for function in module.functions.values():
+            if not isinstance(function, PrimFunc):
+                continue
             for call in find_all(function.body, Call):
-                name = get_op_name(call).removeprefix("tirx.")
+                name = get_call_name(call)
                 if name.startswith("ptx"):
                     return f"a CPU does not have the instruction {name}"
+                if (exchange := name_exchange(call)) is not None:
+                    return f"'{exchange}' {EXCHANGES}, and {IN_TURN}"
+            if find_axes(function.body):
+                return f"its threads are those of T.launch_thread, and {IN_TURN}"
             for buffer in function.params:
                 if not is_scalar(buffer) and str(buffer.dtype).startswith("float8"):
                     return (
                         f"TVM's LLVM code reads zeros and small numbers of {buffer.dtype} wrongly"
                     )
-        try:
-            with convert_tvm_errors("TVM cannot analyze the module"):
-                buffer = _find_exchanged(module)
-        except DeviceError as error:
-            return str(error)
-        if buffer is not None:
-            return (
-                f"threads exchange elements of '{buffer}' in shared memory, and on a CPU they run "
-                "one after the other"
-            )
+            try:
+                with convert_tvm_errors("TVM cannot analyze the module"):
+                    shared = find_exchange(function.body)
+            except DeviceError as error:
+                return str(error)
+            if shared is not None:
+                return f"threads exchange elements of '{shared}' in shared memory, and {IN_TURN}"
         return None
 
     def make_serial(self, module: tvm.IRModule) -> tvm.IRModule:

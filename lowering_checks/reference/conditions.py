@@ -31,7 +31,8 @@ _FOREIGN = (
     "func_call",
 )
 GIVE_REFERENCE = "name the program before it was scheduled: --reference FILE:NAME"
-SYNCHRONIZES = ("barrier", "sync", "shuffle", "shfl", "allreduce")
+EXCHANGES = "has threads of a GPU wait or exchange values"
+_MEETING = ("barrier", "sync", "shuffle", "shfl", "allreduce", "atomic")
 
 
 def get_call_name(call: Any) -> str:
@@ -40,9 +41,20 @@ def get_call_name(call: Any) -> str:
     return name.removeprefix("tirx.").removeprefix("prim.")
 
 
+def name_exchange(call: Any) -> str | None:
+    """The function that has threads wait for one another, or exchange values; None of another."""
+    name = get_call_name(call)
+    if name.endswith(("_extern", "func_call")):
+        name = str(call.args[0].value)
+    return name if any(word in name.lower() for word in _MEETING) else None
+
+
 def refuse_call(call: Any) -> NoReturn:
     """Raise `RefusedError` for a call."""
     name = get_call_name(call)
+    shown = name_exchange(call)
+    if shown is not None:
+        raise RefusedError(f"'{shown}' {EXCHANGES}; {GIVE_REFERENCE}")
     shown = name
     if any(name.startswith(each) or name.endswith(each) for each in _FOREIGN):
         texts = [str(arg.value) for arg in call.args if type(arg).__name__ == "StringImm"]
@@ -52,10 +64,6 @@ def refuse_call(call: Any) -> NoReturn:
         raise RefusedError(f"it calls the function '{name}' of its module; inline that first")
     if "rand" in name:
         raise RefusedError(f"'{name}' draws random numbers, so that no answer is the right one")
-    if any(word in name for word in SYNCHRONIZES):
-        raise RefusedError(
-            f"'{shown}' has threads of a GPU wait or exchange values; {GIVE_REFERENCE}"
-        )
     if name == "reinterpret":
         raise RefusedError("'reinterpret' takes the bits of a number, which float64 has others of")
     raise RefusedError(f"'{shown}' has no meaning in float64 here; {GIVE_REFERENCE}")

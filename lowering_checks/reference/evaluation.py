@@ -27,13 +27,7 @@ from ..compile.compiling import MAIN
 from ..device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError
-from .conditions import (
-    GIVE_REFERENCE,
-    SYNCHRONIZES,
-    RefusedError,
-    get_call_name,
-    refuse_call,
-)
+from .conditions import GIVE_REFERENCE, RefusedError, name_exchange, refuse_call
 from .index_ranges import find_exchange
 from .tracked import DOUBLE
 from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
@@ -188,7 +182,7 @@ def _track(function: Any) -> TrackedFunction:
                 "no arguments are made with; give it a buffer without"
             )
     for call in find_all(function.body, Call):
-        if any(word in get_call_name(call) for word in SYNCHRONIZES):
+        if name_exchange(call) is not None:
             refuse_call(call)
     if (name := find_exchange(function.body)) is not None:
         raise RefusedError(f"threads hand values to one another in '{name}'; {GIVE_REFERENCE}")

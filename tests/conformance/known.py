@@ -41,6 +41,8 @@ from tvm.script import tirx as T
 
 FOLDER = Path(__file__).parent / "programs"
 RIGHT, WRONG = "right", "wrong"
+AS_WRITTEN = "wrapped"
+"""The family of programs that TVM is yet to lower, which run where `tirstep check` runs them."""
 KINDS = (
     "race",
     "uninitialized read",
@@ -68,7 +70,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Program:
-    """A lowered module whose status is known by construction.
+    """A lowered module, or one `AS_WRITTEN`, whose status is known by construction.
 
     Attributes
     ----------

@@ -1,6 +1,7 @@
 """Devices: which is taken, what it refuses, and what serial threads mean."""
 
 import re
+import textwrap
 from types import SimpleNamespace
 
 import numpy as np
@@ -132,13 +133,104 @@ def test_threads_that_exchange_values_are_nothing_for_a_cpu():
     assert get_device("cpu").find_obstacle(exchange("vt")) is None
 
 
+HEAD = """
+        A (64,), B (64,), C (64,)
+        T.func_attr({"tirx.noalias": True})
+"""
+THREADS = """
+        for b in T.thread_binding(1, thread="blockIdx.x"):
+            for t in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("C"):
+                    v = T.axis.spatial(64, t)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "statement"),
+    [
+        ("tvm_storage_sync", 'T.tvm_storage_sync("shared")'),
+        ("cuda.warp_sync", "T.cuda.warp_sync()"),
+        ("__syncwarp", 'T.call_extern("void", "__syncwarp")'),
+        (
+            "tvm_warp_shuffle_xor",
+            "C[v] = T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), A[v], 1, 32, 32)",
+        ),
+        ("atomicAdd", 'T.call_extern("float32", "atomicAdd", T.address_of(C[v]), A[v])'),
+        ("cuda.atomic_add", "T.evaluate(T.cuda.atomic_add(T.address_of(C[v]), A[v]))"),
+    ],
+)
+def test_what_threads_exchange_by_a_call_is_nothing_for_a_cpu(name: str, statement: str) -> None:
+    """Neither with a barrier behind what each thread does alone."""
+    module = parse_kernel(f"{HEAD}{THREADS}{' ' * 20}C[v] = A[v]\n{' ' * 20}{statement}\n")
+    assert get_device("cpu").find_obstacle(module) == (
+        f"'{name}' has threads of a GPU wait or exchange values, and on a CPU they run one after "
+        "the other"
+    )
+    with pytest.raises(DeviceError, match='after the other; use the device "simulator" or "cuda"'):
+        get_device("cpu").compile(module)
+
+
+GUARDED = """
+                    S = T.sblock_alloc_buffer((64,), "float32", scope="shared")
+                    C[v] = T.float32(0)
+                    if v < 48:
+                        S[v] = A[v]
+                        C[v] = S[{}]
+"""
+
+
+def test_an_exchange_in_a_branch_is_nothing_for_a_cpu() -> None:
+    obstacles = [
+        get_device("cpu").find_obstacle(parse_kernel(HEAD + THREADS + GUARDED.format(column)))
+        for column in ("47 - v", "v // 2", "v", "v * 1")
+    ]
+    assert [bool(it) for it in obstacles] == [True, True, False, False]
+    assert obstacles[0].startswith("threads exchange elements of 'S' in shared memory, and on a")
+
+
+def test_threads_of_a_lowered_kernel_are_nothing_for_a_cpu() -> None:
+    module = parse_kernel(
+        f"{HEAD}{' ' * 8}t = T.launch_thread('threadIdx.x', 64)\n        C[t] = A[t]"
+    )
+    assert get_device("cpu").find_obstacle(module) == (
+        "its threads are those of T.launch_thread, and on a CPU they run one after the other"
+    )
+    assert get_device("simulator").find_obstacle(module) is None
+
+
+IN_SERIAL = "for i in range(64):"
+IN_THREADS = 'for i in T.thread_binding(64, thread="threadIdx.x"):'
+
+
+@pytest.mark.parametrize(
+    ("unbound", "body"),
+    [
+        ([], f"{IN_THREADS}\n C[i] = A[i]"),
+        ([], f'with T.sblock("around"):\n {IN_THREADS}\n  C[i] = A[i]'),
+        ([], f'with T.sblock("root"):\n {IN_THREADS}\n  with T.sblock("C"):\n   C[i] = A[i]'),
+        (["C"], f"{IN_SERIAL}\n C[i] = A[i]"),
+        (["C"], f'with T.sblock("root"):\n {IN_SERIAL}\n  C[i] = A[i]'),
+        (["serial"], f'with T.sblock("serial"):\n {IN_SERIAL}\n  C[i] = A[i]'),
+        (["B"], f'with T.sblock("around"):\n B[0] = A[0]\n {IN_THREADS}\n  C[i] = A[i]'),
+        (
+            ["after", "B"],
+            f'{IN_THREADS}\n C[i] = A[i]\nwith T.sblock("after"):\n B[0] = A[0]\nB[1] = A[1]',
+        ),
+        (["C"], 'for i in T.thread_binding(2, thread="vthread.x"):\n C[i] = A[i]'),
+    ],
+)
+def test_a_kernel_is_known_by_its_launches(unbound: list[str], body: str) -> None:
+    module = parse_kernel(HEAD + textwrap.indent(body, " " * 8))
+    assert devices.find_unbound_sblocks(module) == unbound
+
+
 def test_what_tvm_cannot_analyze_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random transforms 20270202, trial 851: numbers beyond 32 bits, and a raw error of TVM's."""
 
     def analyze(module: tvm.IRModule) -> None:
         tvm.tirx.IntImm("int32", 2**31)
 
-    monkeypatch.setattr(cpu, "find_lost_reads", analyze)
+    monkeypatch.setattr(cpu, "find_exchange", analyze)
     obstacle = get_device("cpu").find_obstacle(exchange("2 - vt"))
     assert obstacle.startswith("TVM cannot analyze the module: ")
     assert re.search(r"2147483648 exceeds (range|maximum) of int32$", obstacle)
