@@ -57,6 +57,7 @@ KINDS = (
     "input changed",
     "undefined operation",
     "mbarrier",
+    "named barrier",
     "deadlock",
     "missing proxy fence",
     "missing fence",

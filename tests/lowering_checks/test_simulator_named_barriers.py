@@ -154,6 +154,39 @@ def test_what_a_barrier_of_the_block_stands_between() -> None:
     np.testing.assert_array_equal(simulation.arguments[1].reshape(2, 2, 2, 64), expected)
 
 
+def test_who_may_come_too_early_is_told() -> None:
+    """In the block in which that happens, once for each warp that may."""
+    body = f"""{ALLOCATE}
+    if bx == 1:
+        {SYNC.format(1, 64)}
+    else:
+        {SYNC.format("tx // 64 + 1", 64)}
+    B[tx] = A[tx]
+    """.replace("\n    ", "\n").replace("T.uint32(tx // 64 + 1)", 'T.Cast("uint32", tx // 64 + 1)')
+    told = [it.message for it in run(body, blocks=2).findings if it.kind == "named barrier"]
+    assert told == [
+        "ptx.bar_sync_count of barrier 1 by thread (64, 0, 0) of block (1, 0, 0) may come before "
+        "thread (0, 0, 0) of block (1, 0, 0) does in phase 0, and complete it: wait for that phase "
+        "first"
+    ]
+    body = f"""{ALLOCATE}
+    if tx < 32:
+        for k in range(2):
+            {SYNC.format(1, 64)}
+            S[tx] = A[tx]
+            {ARRIVE.format(1, 64)}
+    else:
+        {ARRIVE.format(1, 64)}
+        {SYNC.format(1, 64)}
+        {ARRIVE.format(1, 64)}
+        {SYNC.format(1, 64)}
+        B[tx] = S[tx - 32]
+    """.replace("\n    ", "\n")
+    told = [it.message for it in run(body, threads=64).findings if it.kind == "named barrier"]
+    pattern = r"bar_sync_count of barrier 1 by thread \(0,.* may come before thread \(32, 0, 0\)"
+    assert any(re.search(pattern, it) for it in told), told
+
+
 def test_warps_that_no_warpgroup_holds_together_wait_for_one_another() -> None:
     body = f"""
     if tx < 32:

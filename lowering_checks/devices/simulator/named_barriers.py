@@ -2,9 +2,13 @@
 
 Semantics from the PTX ISA, section "Parallel Synchronization and Communication Instructions: bar,
 barrier". A barrier is complete when as many threads have come to it as its instructions say, and is
-there again then. A warp comes as a whole, whether it waits (sync) or not (arrive). Warps of one
-instruction come in their order. Threads that waited know of what all that came had done before.
-Barrier 0 is that of all threads, ``__syncthreads``, and none here.
+there again then. A warp comes as a whole, whether it waits (sync) or not (arrive). Threads that
+waited know of what all that came had done before. Barrier 0 is that of all threads,
+``__syncthreads``, and none here.
+
+Which warps complete a phase is the same in every order of arrival if each that comes to one knows
+that all have come to the phase before: else it may come first, and complete that in the place of
+another. What comes with no such order is a finding, so that one order of arrival stands for all.
 
 Warps run apart where there are such barriers (see statements.py); where there are instructions of a
 warpgroup, its four warps stay in step. A wait that nothing can end any more is a finding, and its
@@ -47,12 +51,17 @@ class NamedBarrier:
     gathered : for each thread of the block, before which interval all that it did is known to one
         of those that have come
     released : the same of all times that it was complete
+    arrived : for each thread of the block, the interval before which all that it did must be known
+        to know of its last arrival; 0 where it has not come
+    before : the same when the last phase was complete
     is_stuck : whether its threads were found to wait forever
     """
 
     expected: int
     gathered: Array
     released: Array
+    arrived: Array
+    before: Array
     come: int = 0
     phase: int = 0
     first: int = 0
@@ -92,7 +101,7 @@ class NamedBarriers:
                 self._report(threads, lane, at, text)
             if wrong:
                 continue
-            zeros = np.zeros((2, batch.group), np.int64)
+            zeros = np.zeros((4, batch.group), np.int64)
             key = int(batch.block[lane, 0]), at
             barrier = self._made.setdefault(key, NamedBarrier(count, *zeros))
             if barrier.come == 0:
@@ -102,13 +111,21 @@ class NamedBarriers:
                 text = f"for {count} threads, and {others} has come for {barrier.expected}"
                 self._report(threads, lane, at, text)
             come.append((warp, key, barrier.phase))
-            known = state.known[0, warp].max(axis=0)
+            known, inside = state.known[0, warp].max(axis=0), warp % batch.group
+            unknown = barrier.before > known
+            unknown[inside] = False
+            if unknown.any() and count > WARP:  # one warp alone completes its own phase
+                block = lane // batch.group * batch.group
+                other = state.describe_lane(block + int(np.argmax(unknown)))
+                text = f"may come before {other} does in phase {barrier.phase - 1}, and complete it"
+                self._report(threads, lane, at, f"{text}: wait for that phase first")
             np.maximum(barrier.gathered, known, out=barrier.gathered)
-            barrier.gathered[warp % batch.group] = state.interval + 1
+            barrier.gathered[inside] = barrier.arrived[inside] = state.interval + 1
             barrier.come += WARP
             if barrier.come >= barrier.expected:
                 np.maximum(barrier.released, barrier.gathered, out=barrier.released)
                 barrier.come, barrier.phase = 0, barrier.phase + 1
+                barrier.before = barrier.arrived.copy()
                 self.gpu.mbarriers.progress += 1
         self.gpu.state.interval += 1
         return come
@@ -186,4 +203,5 @@ NAMED_BARRIERS: dict[str, Semantics] = {
     "ptx.barrier_sync": _sync,
     "ptx.barrier_sync_count": _sync,
     "ptx.barrier_arrive": _arrive,
+    "cuda.warpgroup_sync": lambda threads, number: _sync(threads, number, 4 * WARP),
 }
