@@ -9,15 +9,15 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from tirstep.modules import AnyProblem
+from tirstep.modules import AnyProblem, KernelError
 from tirstep.modules.inputs import Array
 
 from .device import blank
-from .devices import CpuDevice, Device, DeviceError
+from .devices import CpuDevice, Device
 from .diff import Diff, diff_modules
-from .numeric import check_program
+from .judgement import Judgement, Status, judge_numbers
 from .reference import ModuleKernel
-from .steps import CheckError, Finding
+from .steps import CheckError
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,19 @@ class Comparison:
     ----------
     diff : of their TIR
     is_same_structure : whether they are structurally equal, whatever their names
-    findings : of the first and of the second, each against the reference
-    checked_on : the device of each
+    judgements : of the first and of the second, each against the reference
     differences : of each output; empty where one of the two could not be run
     """
 
     diff: Diff
     is_same_structure: bool
-    findings: tuple[tuple[Finding, ...], tuple[Finding, ...]]
-    checked_on: tuple[str, str]
+    judgements: tuple[Judgement, Judgement]
     differences: tuple[Difference, ...]
 
     @property
     def is_same(self) -> bool:
         """Whether both compute what the reference does, within its bounds."""
-        return not any(self.findings)
+        return all(each.status is Status.RIGHT for each in self.judgements)
 
     @property
     def is_bitwise(self) -> bool:
@@ -85,41 +83,37 @@ def compare_programs(
     """
     for module, name in zip((first, second), names, strict=True):
         require_same_arguments(problem, names[0], module, name)
-    runs = [
-        run_program(problem, module, device, name, seed)
-        for module, name in zip((first, second), names, strict=True)
-    ]
-    (found, on, outputs), (other_found, other_on, other_outputs) = runs
-    differences = [
-        _compare_arrays(tensor.name, *pair)
-        for tensor, pair in zip(
-            problem.outputs, zip(outputs, other_outputs, strict=True), strict=False
-        )
-        if outputs and other_outputs
-    ]
+    judgements: list[Judgement] = []
+    outputs: list[Sequence[Array]] = []
+    for module, name in zip((first, second), names, strict=True):
+        runner = device if device.find_obstacle(module) is None else CpuDevice()
+        judged = judge_numbers(problem, module, runner, where=name, seed=seed)
+        judgements.append(judged)
+        outputs.append(_run(problem, module, runner, seed) if judged.device == runner.name else [])
+    differences = (
+        [
+            _compare_arrays(tensor.name, *pair)
+            for tensor, pair in zip(problem.outputs, zip(*outputs, strict=True), strict=True)
+        ]
+        if all(outputs)
+        else []
+    )
     return Comparison(
         diff_modules(first, second, names=names, context=context),
         bool(tvm_ffi.structural_equal(first, second, map_free_vars=True)),
-        (found, other_found),
-        (on, other_on),
+        (judgements[0], judgements[1]),
         tuple(differences),
     )
 
 
-def run_program(
-    problem: AnyProblem, module: tvm.IRModule, device: Device, name: str, seed: int
-) -> tuple[tuple[Finding, ...], str, Sequence[Array]]:
-    """The findings of one program, the device that ran it, and its outputs on random floats."""
-    runner = device if device.find_obstacle(module) is None else CpuDevice()
+def _run(problem: AnyProblem, module: tvm.IRModule, device: Device, seed: int) -> Sequence[Array]:
+    """The outputs on random floats; none where nothing can be said of these."""
     try:
-        program = runner.compile(module)
-        findings = tuple(check_program(problem, program, runner.name, where=name, seed=seed))
         blanks = [blank(tensor) for tensor in problem.outputs]
         arguments = problem.make_arguments(problem.float_inputs(seed), blanks)
-        outputs = problem.take_outputs(program(arguments))
-    except DeviceError as error:
-        return (Finding("lowering", name, str(error)),), runner.name, ()
-    return findings, runner.name, outputs
+    except KernelError:
+        return ()
+    return problem.take_outputs(device.compile(module)(arguments))
 
 
 def _compare_arrays(name: str, first: Array, second: Array) -> Difference:

@@ -57,6 +57,10 @@ class DeviceError(RuntimeError):
     """A device cannot do what was requested: one sentence of what is wrong and what to do."""
 
 
+class NotRunError(DeviceError):
+    """A device lacks what a program needs, which may well be right."""
+
+
 @dataclass(frozen=True)
 class DeviceFinding:
     """One kind of error at one statement of a kernel: the first occurrence, and their number.
@@ -158,7 +162,7 @@ class Device(Protocol):
 def require_launchable(device: Device, module: tvm.IRModule) -> None:
     """Raise `DeviceError` for a module that a GPU cannot launch."""
     if (obstacle := device.find_obstacle(module)) is not None:
-        raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
+        raise NotRunError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
 
 
 def find_unbound_sblocks(module: tvm.IRModule) -> list[str]:

@@ -1,6 +1,6 @@
 """Verdicts: what the checks say of each step of a run, and of the last one in other runs.
 
-`judge_run` yields them as it goes, and raises nothing: a step that cannot be judged has a finding.
+`judge_run` yields them as it goes, and raises nothing: of a step that cannot be judged it says why.
 
 An example mostly divides into whole tiles, in one type, with one config. Other runs show what it
 does not, of tails, guards, types and knobs: `find_other_runs` draws a few of the same recipe, in
@@ -27,7 +27,7 @@ from .device import DeviceError, blank
 from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
-from .numeric import check_numbers
+from .judgement import Judgement, Status, judge_numbers
 from .ownership import check_ownership, list_left_open
 from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
 
@@ -260,7 +260,7 @@ def try_run(
 
 Findings = tuple[Finding, ...]
 ERRORS = (CheckError, DeviceError, KernelError, TransformError)
-"""Of a step that cannot be judged."""
+NO_DEVICE = "no device"
 
 
 @dataclass(frozen=True)
@@ -272,10 +272,12 @@ class Verdict:
     run : that the step is one of
     before : the step before; None for the kernel as it was written
     golden : findings; None where no goldens were asked or the step has none (another dtype, say)
+    status : what the numbers, or the simulator, say of it
     numbers : findings; of the last step, those of `check_ownership` too
     checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``, and whether they are
         the recipe's example's, with another config or other options than the run's; of another run
-        also what it has that the golden example has not
+        also what it has that the golden example has not; ``"no device"`` where none ran it
+    reason : why it was not judged, or why its numbers were not compared; "" otherwise
     timing : None where the device has no clock, the step cannot be launched, or is wrong
     about : what another run is, as ``"at an odd shape"``; None for a step of the run itself
     left_open : of the last step, what the rules about memory did not decide (`list_left_open`)
@@ -285,8 +287,10 @@ class Verdict:
     step: Step
     before: Step | None
     golden: Findings | None
+    status: Status
     numbers: Findings
     checked_on: str
+    reason: str = ""
     timing: Timing | None = None
     about: str | None = None
     left_open: tuple[str, ...] = ()
@@ -305,16 +309,7 @@ class Verdict:
 def golden_word(verdicts: Iterable[Verdict]) -> str | None:
     """What the goldens say of some steps: "ok", "failed", or None where none was asked."""
     asked = [verdict.golden for verdict in verdicts if verdict.golden is not None]
-    return _word(any(asked)) if asked else None
-
-
-def numbers_word(verdicts: Sequence[Verdict]) -> str | None:
-    """What the numbers say of some steps: "ok", "failed", or None where there are no steps."""
-    return _word(any(verdict.numbers for verdict in verdicts)) if verdicts else None
-
-
-def _word(is_wrong: bool) -> str:
-    return "failed" if is_wrong else "ok"
+    return ("failed" if any(asked) else "ok") if asked else None
 
 
 def judge_run(
@@ -336,33 +331,24 @@ def judge_run(
     is checked on the CPU as well; the steps after it are judged like any other. Times are taken
     on a device with a clock, of right steps only, on random floats, unless `timed` is False.
 
-    The verdicts of the last steps of `others` come last, each with its own run, unless the numbers
-    of a step were wrong: of `find_other_runs`, say, of which those are left out that no device
-    runs. A step that cannot be judged has a finding that says why, and is the last.
+    The verdicts of the last steps of `others` come last, each with its own run, unless a step was
+    wrong: of `find_other_runs`, say, of which those are left out that cannot be judged.
     """
-    judged = _judge_steps(run, device, store, seed, timed)
-    is_right = True
+    judged, is_right = _judge_steps(run, device, store, seed, timed), True
     for step in run.steps:
         try:
             verdict = next(judged)
-        except ERRORS as error:
-            # What cannot be judged has been run nowhere.
-            is_refused = run.problem.find_refusal() is not None
-            place = (
-                "no device: it cannot be judged" if is_refused else _name_place(device.name, run)
-            )
-            yield _fail(run, step, place, str(error))
+        except ERRORS as error:  # the recipe refuses its golden example, say
+            finding = Finding("numbers", run.label(step), str(error))
+            failed = Judgement(Status.WRONG, (finding,))
+            yield _make_verdict(run, step, failed, _name_place(device.name, run))
             return
-        is_right = is_right and not verdict.numbers
+        is_right = is_right and verdict.status is not Status.WRONG
         yield verdict
-    if is_right:
-        for other in others:
-            yield from _judge_other(other, device, seed)
-
-
-def _fail(run: Run, step: Step, checked_on: str, message: str) -> Verdict:
-    finding = Finding("numbers", run.label(step), message).at(step.location)
-    return Verdict(run, step, None, None, (finding,), checked_on)
+    for other in others if is_right else ():
+        verdict = _judge_other(other, device, seed)
+        if verdict.status is not Status.NOT_JUDGED:
+            yield verdict
 
 
 def _judge_steps(
@@ -373,21 +359,29 @@ def _judge_steps(
     fallbacks = functools.cache(lambda: (_shrink(run, small), small, run))
     before: Step | None = None
     for step in run.steps:
-        found, checked_on = _check(run, fallbacks, step, device, seed)
-        left_open: tuple[str, ...] = ()
-        if step is run.steps[-1]:
-            found = (*found, *check_ownership(step.module, where=run.label(step)))
-            left_open = tuple(list_left_open(step.module))
-        numbers = _place(found, step)
+        judged, checked_on = _judge_step(run, fallbacks, step, device, seed)
+        verdict = _make_verdict(run, step, judged, checked_on)
         timing = None
-        has_time = timed and device.has_clock and not numbers
+        has_time = timed and device.has_clock and verdict.status is Status.RIGHT
         if has_time and device.find_obstacle(step.module) is None:
             inputs = run.problem.float_inputs(seed)
             outputs = [blank(tensor) for tensor in run.problem.outputs]
             timing = device.time(step.module, run.problem.make_arguments(inputs, outputs))
         golden = goldens.get(step.name)
-        yield Verdict(run, step, before, golden, numbers, checked_on, timing, left_open=left_open)
+        yield replace(verdict, before=before, golden=golden, timing=timing)
         before = step
+
+
+def _make_verdict(run: Run, step: Step, judged: Judgement, checked_on: str) -> Verdict:
+    """The verdict of a step, with what the rules about memory say of the last."""
+    found, left_open = judged.findings, tuple[str, ...]()
+    if step is run.steps[-1]:
+        found = (*found, *check_ownership(step.module, where=run.label(step)))
+        left_open = tuple(list_left_open(step.module))
+    status, reason = (Status.WRONG, "") if found else (judged.status, judged.reason)
+    return Verdict(
+        run, step, None, None, status, _place(found, step), checked_on, reason, left_open=left_open
+    )
 
 
 def _is_golden(run: Run) -> bool:
@@ -408,43 +402,35 @@ def _place(findings: Iterable[Finding], step: Step) -> Findings:
     return tuple(finding.at(step.location) for finding in findings)
 
 
-def _check(
+def _judge_step(
     run: Run, fallbacks: Callable[[], Sequence[Run]], step: Step, device: Device, seed: int
-) -> tuple[Findings, str]:
-    where = run.label(step)
-    cpu = CpuDevice()
+) -> tuple[Judgement, str]:
+    """What is said of a step, and what of it was run where: on the device, or on the CPU what the
+    device does not run, at the shape of the golden example, since it may be slow at the run's own.
+    """
+    where, cpu = run.label(step), CpuDevice()
+    obstacle = device.find_obstacle(step.module)
     # Without its instructions yet, each lane computes all of its warp's tile: minutes, simulated.
     is_slow = run.recipe.arch and device.name == "simulator" and not cpu.find_obstacle(step.module)
-    if (is_slow or device.find_obstacle(step.module) is not None) and device.name != cpu.name:
-        return _check_on_cpu(run, fallbacks, step, seed)
-    try:
-        findings = check_numbers(run.problem, step.module, device, where=where, seed=seed)
-        return tuple(findings), _name_place(device.name, run)
-    except DeviceError as error:
-        refused = Finding("lowering", where, str(error))
-    if device.name == cpu.name:
-        return (refused,), f"no device: {cpu.name} does not run it"
-    try:
-        found, checked_on = _check_on_cpu(run, fallbacks, step, seed)
-    except DeviceError as error:
-        return (refused,), f"no device: {error}"
-    return (refused, *found), checked_on
-
-
-def _check_on_cpu(
-    run: Run, fallbacks: Callable[[], Sequence[Run]], step: Step, seed: int
-) -> tuple[Findings, str]:
-    """Check a step that its device does not run, on the CPU, which may be slow at its shape."""
-    where, cpu = run.label(step), CpuDevice()
+    first = Judgement(Status.NOT_JUDGED, reason=obstacle or "")
+    if device.name == cpu.name or not (is_slow or obstacle):
+        first = judge_numbers(run.problem, step.module, device, where=where, seed=seed)
+        if first.device or device.name == cpu.name:
+            return first, _name_place(first.device, run)
     for other in fallbacks():
         module = next((each.module for each in other.steps if each.name == step.name), None)
         if module is None or cpu.find_obstacle(module) is not None:
             continue
-        findings = check_numbers(other.problem, module, cpu, where=where, seed=seed)
+        found = judge_numbers(other.problem, module, cpu, where=where, seed=seed)
         is_same = run.problem.options == other.problem.options and run.config == other.config
         note = "" if is_same else ", the recipe's example"
-        return tuple(findings), f"{_name_place(cpu.name, other)}{note}"
-    return (), f"no device: {cpu.find_obstacle(step.module)}"
+        if first.findings:  # TVM does not lower it for the device
+            new = (it for it in found.findings if it not in first.findings)
+            found = replace(first, findings=(*first.findings, *new), device=found.device)
+        return found, f"{_name_place(found.device, other)}{note}"
+    if not first.reason:
+        first = replace(first, reason=str(cpu.find_obstacle(step.module)))
+    return first, NO_DEVICE
 
 
 def _shrink(run: Run, example: Run) -> Run:
@@ -460,25 +446,17 @@ def _shrink(run: Run, example: Run) -> Run:
 
 def _name_place(device: str, run: Run) -> str:
     """``cpu 64x48x32``; the device alone of a module, which has no sizes."""
-    return f"{device} {run.problem.shape_text}".rstrip()
+    return f"{device} {run.problem.shape_text}".rstrip() if device else NO_DEVICE
 
 
-def _judge_other(other: OtherRun, device: Device, seed: int) -> Iterator[Verdict]:
-    """The verdict of the last step of another run, if there is a device that runs it."""
+def _judge_other(other: OtherRun, device: Device, seed: int) -> Verdict:
+    """The verdict of the last step of another run."""
     run = other.run
     step = run.steps[-1]
     runner: Device = device if device.find_obstacle(step.module) is None else CpuDevice()
-    if runner.find_obstacle(step.module) is not None:
-        return
-    where, checked_on = run.label(step), f"{runner.name} {_describe(run)}"
-    try:
-        found = check_numbers(run.problem, step.module, runner, where=where, seed=seed)
-    except ERRORS as error:
-        failed = _fail(run, step, checked_on, f"{other.about}: {error}")
-        yield replace(failed, about=other.about)
-        return
-    found = [*found, *check_ownership(step.module, where=where)]
-    yield Verdict(run, step, None, None, _place(found, step), checked_on, about=other.about)
+    judged = judge_numbers(run.problem, step.module, runner, where=run.label(step), seed=seed)
+    checked_on = f"{judged.device or runner.name} {_describe(run)}"
+    return replace(_make_verdict(run, step, judged, checked_on), about=other.about, left_open=())
 
 
 def _describe(run: Run) -> str:

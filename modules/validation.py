@@ -11,6 +11,10 @@ class KernelError(ValueError):
     """A kernel cannot be as requested: one sentence of what is wrong, and what to do."""
 
 
+class UnjudgedError(KernelError):
+    """It is not known what a program must compute: why, and what to do."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The known names that look like `name`, or all of them: the tail of an error's sentence."""
     names = list(known)

@@ -31,7 +31,7 @@ def test_both_schedules_are_right_and_ours_is_shorter(
     assert (code, printed.err) == (0, "")
     assert "2 recipes, 4 modules: all good" in printed.out
     for schedule in ("by_hand", "with_tirstep"):
-        assert re.search(rf"01_{schedule} .*numbers ok on simulator", printed.out)
+        assert re.search(rf"01_{schedule} .*numbers right on simulator", printed.out)
     by_hand, with_tirstep = LINES["count"](name)
     assert with_tirstep < by_hand
 

@@ -100,7 +100,7 @@ def test_a_kernel_is_checked_on_a_server(
         assert main(line.replace("9090", str(port)).split()) == 0
     printed = capfd.readouterr().out
     assert shown in printed
-    assert f"numbers ok on rpc://127.0.0.1:{port}/tirstep" in printed
+    assert f"numbers right on rpc://127.0.0.1:{port}/tirstep" in printed
 
 
 @pytest.mark.share(3)

@@ -23,6 +23,7 @@ from ..device import (
     Device,
     DeviceError,
     DeviceFinding,
+    NotRunError,
     Program,
     convert_tvm_errors,
     is_scalar,
@@ -73,7 +74,7 @@ class CpuDevice(Device):
     def make_serial(self, module: tvm.IRModule) -> tvm.IRModule:
         """The module with serial threads; raises `DeviceError` for what a CPU cannot run."""
         if (obstacle := self.find_obstacle(module)) is not None:
-            raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
+            raise NotRunError(f'{obstacle}; use the device "simulator" or "cuda"')
         with convert_tvm_errors("LLVM does not compile the module"):
             return make_threads_serial(module)
 

@@ -40,9 +40,9 @@ class ProgramInputs(InputMaker):
     is_deciding: bool
     is_positive: bool = False
 
-    def probe(self) -> Inputs:
+    def probe(self, seed: int = 1) -> Inputs:
         """Some inputs of either sign, unmeasured."""
-        rng = np.random.default_rng(1)
+        rng = np.random.default_rng(seed)
         return [self.draw_float(rng, tensor, SMALL) for tensor in self.tensors]
 
     def draw_exact(self, seed: int) -> Iterator[Inputs]:

@@ -16,10 +16,11 @@ import tvm
 from tvm.ir import Call, TensorLoad
 from tvm.tirx.build import tir_to_runtime
 
-from tirstep.modules import KernelError, Tensor
+from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.error_bounds import get_units
 from tirstep.modules.inputs import Array
+from tirstep.modules.validation import UnjudgedError
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import constant, find_all
 
@@ -80,7 +81,7 @@ class Answer:
 
 
 class Evaluation:
-    """A function, compiled for being run so. Raises `KernelError` for one that cannot be judged.
+    """A function, compiled for being run so. Raises `UnjudgedError` for one that cannot be judged.
 
     `kernel` is the kernel's name; `arguments` are the function's.
     """
@@ -90,7 +91,7 @@ class Evaluation:
         try:
             self.tracked = _track(function)
         except (RefusedError, UnsupportedError) as error:
-            raise KernelError(f"{kernel}: it cannot be judged: {error}") from error
+            raise UnjudgedError(f"{kernel}: it cannot be judged: {error}") from error
 
         buffers = enumerate(self.tracked.buffers)
         self.stored = {place for place, each in buffers if each is not None and each.is_stored}
@@ -113,7 +114,7 @@ class Evaluation:
                 lowered = tvm.ir.transform.Sequential(passes)(self.tracked.module)
                 return tvm.runtime.Executable(tir_to_runtime(lowered, {}, target))[MAIN]
         except DeviceError as error:
-            raise KernelError(f"{self.kernel}: it cannot be judged: {error}") from error
+            raise UnjudgedError(f"{self.kernel}: it cannot be judged: {error}") from error
 
     def run(self, arguments: Sequence[Array]) -> Answer:
         """Run it on all arguments, in their order, of which outputs are as they are before."""

@@ -13,7 +13,7 @@ from tvm.tirx import Bind, BufferStore, For, IfThenElse, IntImm, PrimFunc
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import KernelError, Tensor
-from tirstep.modules.validation import nearest
+from tirstep.modules.validation import UnjudgedError, nearest
 from tirstep.transforms.tir import constant, find_all, get_children
 
 from ..compile.compiling import MAIN
@@ -103,7 +103,7 @@ def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
         if not is_scalar(parameter):
             shape = tuple(int(constant(extent) or 0) for extent in parameter.shape)
             if 0 in shape:
-                raise KernelError(
+                raise UnjudgedError(
                     f"{kernel}: the parameter {name} has the shape {shape}, and so no elements; "
                     "give it extents >= 1"
                 )
@@ -111,7 +111,7 @@ def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
         elif isinstance(parameter.ty, PrimType) and str(parameter.ty) != "handle":
             found.append(Tensor(name, (), str(parameter.ty), is_scalar=True))
         else:
-            raise KernelError(
+            raise UnjudgedError(
                 f"{kernel}: the parameter {name} is an opaque pointer, of which nobody knows what "
                 "it points to; match it to a buffer"
             )

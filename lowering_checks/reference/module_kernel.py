@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import tvm
+from tvm.ir import TensorLoad
 
 from tirstep.modules import AnyProblem, KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.inputs import Array
 from tirstep.modules.kernel import chooses_by_data
-from tirstep.modules.validation import check_symbolic
+from tirstep.modules.validation import UnjudgedError, check_symbolic
+from tirstep.transforms.tir import find_all
 
 from ..compile.compiling import make_main
 from ..device import blank
+from ..devices.simulator.merged_memory import find_written_buffers
 from .drawing import ProgramInputs
 from .evaluation import Answer, Evaluation
 from .functions import (
@@ -29,7 +32,7 @@ from .functions import (
     get_open_sizes,
     read_arguments,
 )
-from .index_ranges import find_index_ranges
+from .index_ranges import find_accesses, find_index_ranges
 
 
 @dataclass(frozen=True)
@@ -235,9 +238,52 @@ class ModuleProblem(AnyProblem):
         """Why it cannot be judged; None where it can be."""
         try:
             _ = self._evaluation
-        except KernelError as error:
+        except UnjudgedError as error:
             return str(error)
         return None
+
+    @property
+    def indexed_by_data(self) -> set[str]:
+        """The names of the buffers at an index of which something loaded stands."""
+        return {
+            str(each.buffer.name)
+            for each in find_accesses(self._own.body)
+            if each.buffer is not None
+            and any(find_all(index, TensorLoad) for index in each.indices)
+        }
+
+    @property
+    def loaded_outputs(self) -> tuple[int, ...]:
+        """The places of the arguments that the program itself both stores to and loads."""
+        loaded = {load.source for load in find_all(self._own.body, TensorLoad)}
+        written = find_written_buffers(self._own.body)
+        both = loaded & written
+        return tuple(place for place, each in enumerate(self._own.params) if each in both)
+
+    def draw_unmeasured(self, seed: int) -> Iterator[list[Array]]:
+        """All arguments, for runs whose numbers nobody compares: random ones, twice, and equal
+        ones. What is stored to and not loaded is as it is before any run (`blank`).
+        """
+        written = find_written_buffers(self._own.body)
+        kept = self.loaded_outputs
+        maker = ProgramInputs(
+            self.arguments, find_index_ranges(self._own), self.answer, False, False
+        )
+        for number in range(3):
+            drawn = maker.probe(seed + number)
+            for place, (tensor, each) in enumerate(
+                zip(self.arguments, self._own.params, strict=True)
+            ):
+                if each in written and place not in kept:
+                    drawn[place] = blank(tensor)
+                elif number == 2 and maker.is_data(tensor):
+                    drawn[place] = np.ones_like(drawn[place])
+            yield drawn
+
+    @property
+    def _own(self) -> Any:
+        """The function itself, whatever its reference, at these sizes."""
+        return close_sizes(self.kernel.function, self.shape, self.kernel.name)
 
     def integer_rounds(self, seed: int) -> list[list[Array]]:
         """Whole numbers as large as all sums of them are exact, measured; see `InputMaker`.
@@ -257,9 +303,11 @@ class ModuleProblem(AnyProblem):
         return [drawn, *self._maker.plant(drawn, seed)]
 
     def _judged(self, rounds: list[list[Array]]) -> list[list[Array]]:
-        """The inputs; raises `KernelError` where nothing can be said of what they come to."""
+        """The inputs; raises `UnjudgedError` where nothing can be said of what they come to, and
+        `KernelError` where an index leaves its buffer whatever they are.
+        """
         if not self.outputs:
-            raise KernelError(
+            raise UnjudgedError(
                 f"{self}: it stores to none of its arguments, so there is nothing to judge; store "
                 "what it computes"
             )
@@ -271,12 +319,12 @@ class ModuleProblem(AnyProblem):
                     "condition, or make the buffer larger"
                 )
             if answer.is_outside:
-                raise KernelError(
+                raise UnjudgedError(
                     f"{self}: an index that depends on data leaves its buffer, whatever integers "
                     "are drawn for the arguments; guard it with a condition"
                 )
             if answer.known == 0:
-                raise KernelError(
+                raise UnjudgedError(
                     f"{self}: it cannot be judged: of an output nothing can be said for any of its "
                     "elements, since errors of rounding may grow without bound"
                 )

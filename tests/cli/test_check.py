@@ -24,7 +24,7 @@ RECIPE_KEYS = {
     *("gflops", "speedup", "findings", "steps"),
 }
 STEP_KEYS = {
-    *("number", "name", "source", "golden", "numbers", "checked_on", "left_open"),
+    *("number", "name", "source", "golden", "numbers", "reason", "checked_on", "left_open"),
     *("added", "removed"),
     *("time_us", "time_us_lower", "time_us_upper", "repeats", "gflops", "findings"),
 }
@@ -41,7 +41,7 @@ def test_good_recipes(command: Command):
     assert (result.code, result.err) == (0, "")
     assert "device  CPU (LLVM, thread bindings made serial)\ngolden  tests/golden\n" in result.out
     assert "\nmatmul_naive  64x48x32\n" in result.out
-    assert "\n  01_bound   golden ok       numbers ok on cpu 64x48x32\n" in result.out
+    assert "\n  01_bound   golden ok       numbers right on cpu 64x48x32\n" in result.out
     assert result.out.endswith("2 recipes, 5 modules: all good\n")
 
 
@@ -64,7 +64,7 @@ def test_changed_golden_shows_its_diff(command: Command, goldens: Path):
     file.write_text(file.read_text().replace("T.thread_binding(64", "T.thread_binding(32"))
     result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
     assert result.code == 1
-    assert "  01_bound   golden failed   numbers ok on cpu 64x48x32\n" in result.out
+    assert "  01_bound   golden failed   numbers right on cpu 64x48x32\n" in result.out
     place = r"matmul_naive 01_bound \[matmul_tutorials\.py:\d+\]"
     sentence = place + ": the program changed; if that is meant,"
     assert re.search(sentence, result.out)
@@ -83,7 +83,7 @@ def test_no_goldens_are_told_once(command: Command, tmp_path: Path, monkeypatch)
 def test_wrong_kernel(command: Command, wrong_vector_add: None):
     result = command("check", "vector_add_bound", *CPU)
     assert result.code == 1
-    assert "golden failed   numbers failed on cpu 1024" in result.out
+    assert "golden failed   numbers wrong on cpu 1024" in result.out
     assert "\n+                C[vi] = A[vi] - B[vi]\n" in result.out
     assert re.search(r"vector_add_bound 01_split \[element_ladders\.py:\d+\]: C\[", result.out)
     assert "elements are wrong (integers, seed 0)" in result.out
@@ -120,8 +120,8 @@ def wrong_at_odd_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path, monkeypatch):
     result = command("check", "vector_add_bound", "--runs", 1, *CPU)
     assert result.code == 1
-    assert "  02_bound   golden ok       numbers ok on cpu 1024\n" in result.out
-    assert "\n  at an odd shape            numbers failed on cpu 1025 tail=guard\n" in result.out
+    assert "  02_bound   golden ok       numbers right on cpu 1024\n" in result.out
+    assert "\n  at an odd shape            numbers wrong on cpu 1025 tail=guard\n" in result.out
     assert result.out.count("elements are wrong (integers, seed 0)") == 1
     words = "tirstep why vector_add_bound --shape 1025 --set tail=guard"
     again = "tirstep check vector_add_bound --shape 1025 --set tail=guard --device cpu --runs 0"
@@ -129,11 +129,11 @@ def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path,
     assert result.out.endswith(f"1 finding\nfind the first bad step:  {words}\n")
     monkeypatch.chdir(tmp_path)
     assert command(*words.split()[1:]).code == 1
-    assert "numbers failed on cpu 1025" in command(*again.split()[1:]).out
+    assert "numbers wrong on cpu 1025" in command(*again.split()[1:]).out
 
     document = command("check", "vector_add_bound", "--runs", 1, "--json", *CPU).document
     (recipe,) = document["recipes"]
-    assert (document["ok"], recipe["status"], recipe["numbers"]) == (False, "failed", "ok")
+    assert (document["ok"], recipe["status"], recipe["numbers"]) == (False, "wrong", "right")
     (odd,) = recipe["other_runs"]
     assert odd == {
         "about": "at an odd shape",
@@ -142,7 +142,8 @@ def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path,
         "options": {"dtype": "float32"},
         "config": {"threads": 128, "tail": "guard"},
         "symbolic": [],
-        "numbers": "failed",
+        "numbers": "wrong",
+        "reason": "",
         "checked_on": "cpu 1025 tail=guard",
         "repeat": again,
     }
@@ -156,7 +157,7 @@ def test_every_wrong_run_is_told_with_what_repeats_it(command: Command):
     result, (recipe,) = command(*asked), command(*asked, "--json").document["recipes"]
     others = recipe["other_runs"]
     assert len(others) == 5
-    wrong = [other for other in others if other["numbers"] == "failed"]
+    wrong = [other for other in others if other["numbers"] == "wrong"]
     assert len(recipe["findings"]) == len(wrong) >= 3
     for other in others:
         is_wrong = other["shape"]["n"] % 2 == 1 and not other["symbolic"]
@@ -171,7 +172,7 @@ def test_every_wrong_run_is_told_with_what_repeats_it(command: Command):
 def test_other_runs_are_near_the_golden_shape_and_keep_what_was_wished(command: Command):
     wish = ("--shape", 2048, "--dtype", "float16", "--set", "threads=64", "--set", "tail=refuse")
     (recipe,) = command("check", "vector_add_bound", *wish, "--json", *CPU).document["recipes"]
-    assert recipe["status"] == "ok"
+    assert recipe["status"] == "right"
     assert all(other["config"]["tail"] == "refuse" for other in recipe["other_runs"])
     (recipe,) = command(
         "check", "vector_add_bound", *wish[:-2], "--runs", 4, "--json", *CPU
@@ -219,7 +220,7 @@ def test_check_as_json(command: Command, goldens: Path):
     assert document["device"]["name"] == "cpu"
     (recipe,) = document["recipes"]
     assert set(recipe) == RECIPE_KEYS | {"other_runs"}
-    assert (recipe["status"], recipe["golden"], recipe["numbers"]) == ("failed", "failed", "ok")
+    assert (recipe["status"], recipe["golden"], recipe["numbers"]) == ("wrong", "failed", "right")
     assert [step["golden"] for step in recipe["steps"]] == ["ok", "failed", "ok"]
     for step in recipe["steps"]:
         assert set(step) == STEP_KEYS
@@ -256,8 +257,8 @@ def test_a_program_that_tvm_gets_wrong_is_told_at_its_input_and_not_at_a_step(
     file.write_text(QUOTIENTS)
     result = command("check", f"{file}:halves")
     assert result.code == 1
-    assert "  00_input   golden none     numbers failed on cpu\n" in result.out
-    assert "  01_split   golden none     numbers ok on cpu\n" in result.out
+    assert "  00_input   golden none     numbers wrong on cpu\n" in result.out
+    assert "  01_split   golden none     numbers right on cpu\n" in result.out
     found = command("why", f"{file}:halves", "-o", tmp_path / "why.py")
     assert "tirx.FlattenBuffer" in found.out.splitlines()[0]
     assert "00_input is right as it stands, and wrong after this pass of TVM" in found.out

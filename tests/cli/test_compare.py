@@ -84,10 +84,14 @@ def test_other_names_are_the_same_structure(command, first: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("value", "code", "sentence"),
     [
-        ("A[v] * T.float32(3) + T.float32(1.5)", 1, "numbers  wrong on cpu"),
-        ("T.if_then_else(v < 23, A[v] * T.float32(3) + T.float32(1), A[v])", 1, "numbers  wrong"),
+        ("A[v] * T.float32(3) + T.float32(1.5)", 1, "Second/00_input wrong, on cpu"),
+        (
+            "T.if_then_else(v < 23, A[v] * T.float32(3) + T.float32(1), A[v])",
+            1,
+            "Second/00_input wrong",
+        ),
         ("A[v] * T.float32(2) + (A[v] + T.float32(1))", 0, "rounded otherwise: B in "),
-        ("(A[v] + T.float32(1) / T.float32(3)) * T.float32(3)", 1, "numbers  wrong on cpu"),
+        ("(A[v] + T.float32(1) / T.float32(3)) * T.float32(3)", 1, "Second/00_input wrong, on cpu"),
     ],
 )
 def test_numbers_decide(command, first: str, tmp_path: Path, value: str, code: int, sentence: str):
@@ -125,7 +129,7 @@ def test_functions_of_two_modules_are_compared_by_name(command, tmp_path: Path):
     both_file, wrong, less = map(str, files)
     done = command("diff", both_file, *AGAINST, wrong)
     assert done.code == 1
-    assert done.out.index("numbers  wrong on cpu") < done.out.index("numbers  the same to the bit")
+    assert done.out.index("wrong, on cpu") < done.out.index("numbers  the same to the bit")
     result = command("diff", both_file, *AGAINST, less)
     assert result.code == 2
     assert f"{both_file}:M.other is in one of {both_file} and {less} alone" in result.err

@@ -49,26 +49,26 @@ def test_table_at_the_shape_of_the_goldens(command: Command):
         steps = run_golden(find_recipe(name)).steps
         whole = diff_steps(steps[0], steps[-1])
         lines = f"+{whole.added} −{whole.removed}"
-        assert cells == [str(len(steps) - 1), "ok", "ok on cpu", lines]
+        assert cells == [str(len(steps) - 1), "ok", "right on cpu", lines]
 
 
 def test_a_recipe_that_refuses_the_shape_is_skipped(command: Command, short_ladder: None):
     result = command("ladder", "matmul", "--shape", "64x2048x8", *CPU)
     assert result.code == 0
     assert result.out.startswith("matmul at 64x2048x8, as given with --shape, float32\n")
-    assert rows(result.out)[1] == ["matmul_rows_on_blocks", "skipped"]
+    assert rows(result.out)[1] == ["matmul_rows_on_blocks", "not judged"]
     assert [row[2] for row in rows(result.out) if len(row) > 2] == ["ok", "ok"]
     sentence = "matmul_rows_on_blocks skipped: bind_loop: loop 'j' would make a block of 2048 thr"
     assert sentence in result.out
     skipped = command("ladder", "matmul", "--shape", "64x2048x8", "--json", *CPU).document
-    (reason,) = [row["reason"] for row in skipped["recipes"] if row["status"] == "skipped"]
+    (reason,) = [row["reason"] for row in skipped["recipes"] if row["status"] == "not judged"]
     assert "2048 threads" in reason
 
 
 def test_a_failed_check_exits_with_1(command: Command, wrong_vector_add: None):
     result = command("ladder", "vector_add", *CPU)
     assert result.code == 1
-    assert rows(result.out) == [["vector_add_bound", "2", "failed", "failed on cpu", "+7 −6"]]
+    assert rows(result.out) == [["vector_add_bound", "2", "failed", "wrong on cpu", "+7 −6"]]
     assert "\nvector_add_bound 00_input [element_ladders.py:" in result.out
 
 
@@ -83,7 +83,7 @@ def test_times(command: Command, clock_device: ClockDevice, short_ladder: None):
         ["1,000.0", "0.0", "2.0x"],
         ["500.0", "0.1", "4.0x"],
     ]
-    assert [row[3] for row in rows(result.out)] == ["ok on cuda, cpu"] * 3
+    assert [row[3] for row in rows(result.out)] == ["right on cuda, cpu"] * 3
     assert "speed-up over matmul_naive;" in result.out
     assert "numbers on cpu: of steps that cuda cannot run yet, at the shape of" in result.out
 
@@ -128,7 +128,7 @@ def test_ladder_as_json(command: Command, clock_device: ClockDevice):
         *("shape_from", "shape", "baseline", "findings", "recipes"),
     }
     assert document["device"] == {"name": "cuda", "description": "Test GPU (sm_00)"}
-    assert set(document["versions"]) == {"tirstep", "tvm"}
+    assert set(document["versions"]) == {"tirstep", "tvm", "document"}
     assert (document["shape_from"], document["shape"], document["seed"]) == ("option", "2048", 3)
     assert document["baseline"] == "vector_add_bound"
     (recipe,) = document["recipes"]

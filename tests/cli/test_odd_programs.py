@@ -124,7 +124,7 @@ def test_numbers_as_parameters_run_as_a_program_too(
 def test_loops_without_blocks_are_no_kernel_of_a_gpu(command: Command):
     write("(4,)", "B[i] = A[i]")
     result = command("check", "f.py")
-    assert (result.code, "numbers ok on cpu" in result.out) == (0, True)
+    assert (result.code, "numbers right on cpu" in result.out) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_cannot_be_judged_is_a_sentence(
 ):
     write(shape, body)
     result = command("check", "f.py")
-    assert result.code in (1, 2)
+    assert result.code in (2, 3)
     assert sentence in f"{result.out}{result.err}"
 
 
@@ -148,17 +148,17 @@ def test_an_output_with_more_elements_than_32_bits_count(command: Command):
     text = FUNCTION.replace("B: T.Buffer((4,)", "B: T.Buffer((65536, 65536)")
     write("(4,)", "B[i, i] = A[i]", text)
     result = command("check", "f.py")
-    assert (result.code, "B has 4,294,967,296 elements" in result.out) == (1, True)
+    assert (result.code, "B has 4,294,967,296 elements" in result.out) == (3, True)
 
 
 @pytest.mark.parametrize("place", ["strides=[8, 1]", "strides=[4, 1], elem_offset=4"])
 def test_strides_and_offsets_are_refused_where_numbers_are_asked_for(command: Command, place: str):
     Path("f.py").write_text(HEAD + STRIDED.replace("PLACE", place))
     result = command("check", "f.py:strided")
-    assert result.code == 1
+    assert result.code == 3
     assert "parameter A have strides, or an offset" in result.out
-    assert "numbers failed on no device: it cannot be judged" in result.out
-    assert command("report", "f.py", "-o", "page.html").code == 1  # with a page all the same
+    assert "numbers not judged\n" in result.out
+    assert command("report", "f.py", "-o", "page.html").code == 0  # with a page all the same
     assert Path("page.html").is_file()
     assert command("facts", "f.py:strided").code == 0
     referred = command("check", "f.py:strided", "--reference", "f.py:plain")
@@ -173,7 +173,7 @@ def test_strides_of_a_compact_buffer_are_none(command: Command):
 def test_a_ladder_that_is_run_nowhere_names_no_device(command: Command):
     write("(4,)", 'B[i] = T.call_extern("float32", "f", A[i])')
     out = command("ladder", "f.py").out
-    assert "failed on no device" in out
+    assert "not judged" in out
     assert "numbers on no" not in out
 
 

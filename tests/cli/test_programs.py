@@ -14,7 +14,7 @@ from tirstep.lowering_checks import devices, print_module
 
 from .conftest import Command
 
-GLANCE = "00_input   golden none     numbers ok on cpu"
+GLANCE = "00_input   golden none     numbers right on cpu"
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +40,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("lower mine.py:tiled", "s_tir.LowerOpaqueBlock"),
         ("lower mine.py:tiled --source", "__global__"),
         ("facts mine.py:tiled", "threads of a block"),
-        ("check mine.py", "01_tiled   golden none     numbers ok on simulator"),
+        ("check mine.py", "01_tiled   golden none     numbers right on simulator"),
         ("check mine.py:Mine", GLANCE),
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
         ("report mine.py -o page.html", "page.html  1 recipe, 2 steps"),
         ("export mine.py out --as trace", "out  tiled as trace, replayed"),
-        ("check kern.py", "at an odd shape            numbers ok on simulator 97"),
+        ("check kern.py", "at an odd shape            numbers right on simulator 97"),
         ("check kern.py:twice", "twice_bound  96"),
         ("check kern.py:alone", "alone  64"),
         ("check kern.py:alone --shape 30", "alone  30"),
@@ -71,7 +71,7 @@ def test_a_step_is_at_its_line(command: Command, folder: Path):
 def test_a_wrong_schedule_is_found_and_explained(command: Command):
     result = command("check", "mine_wrong.py")
     assert result.code == 1
-    assert "numbers failed on simulator" in result.out
+    assert "numbers wrong on simulator" in result.out
     assert "tirstep why mine_wrong.py:Square:skips" in result.out
     told = command("why", "mine_wrong.py")
     assert told.code == 1
@@ -433,13 +433,13 @@ def test_where_one_of_several_raises_the_others_are_judged(command: Command, fol
     sentences = ["Cannot find a block with the name: Q", "SystemExit: 0", "KeyError: 'x'"]
     result = command("check", "some.py")
     assert result.code == 2
-    assert "01_tiled   golden none     numbers ok" in result.out
+    assert "01_tiled   golden none     numbers right" in result.out
     assert "4 recipes, 2 modules: 3 cannot be run" in result.out
     told = [line.partition(": some.py:")[2].partition(": ")[2] for line in result.err.splitlines()]
     assert told == sentences
     document = command("check", "some.py", "--json").document
     assert not document["ok"]
-    assert [each["status"] for each in document["recipes"]] == ["ok", *["failed"] * 3]
+    assert [each["status"] for each in document["recipes"]] == ["right", *["not judged"] * 3]
     ladder = command("ladder", "some.py")
     assert ladder.code == 2
     assert [text in ladder.out for text in sentences] == [True] * 3
@@ -493,4 +493,4 @@ def test_a_file_may_register_a_device(
     own = "from tirstep.lowering_checks.devices import CpuDevice, register_device\n"
     own += 'register_device("mine", type("Mine", (CpuDevice,), {"name": "mine"}))\n'
     (folder / "own.py").write_text(f"from mine import Mine\n{own}")
-    assert "numbers ok on mine" in command("check", "own.py:Mine", "--device", "mine").out
+    assert "numbers right on mine" in command("check", "own.py:Mine", "--device", "mine").out

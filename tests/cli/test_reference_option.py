@@ -68,7 +68,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 def test_what_cannot_judge_itself_is_sent_to_a_reference(command: Command) -> None:
     result = command("check", "pair.py:turned")
-    assert result.code == 1
+    assert (result.code, "numbers clean on simulator" in result.out) == (0, True)
     assert "name the program before it was scheduled: --reference FILE:NAME" in result.out
     assert "tirstep check pair.py:turned --reference FILE:NAME" in result.out
     assert "tirstep why" not in result.out
@@ -76,13 +76,13 @@ def test_what_cannot_judge_itself_is_sent_to_a_reference(command: Command) -> No
     facts = command("facts", "pair.py:turned")
     assert (facts.code, "512" in facts.out) == (0, True)
     page = command("report", "pair.py:turned", "-o", "page.html")
-    assert (page.code, Path("page.html").is_file()) == (1, True)
-    assert "name the program before it was scheduled" in page.out + page.err
+    assert (page.code, Path("page.html").is_file()) == (0, True)
+    assert "turned clean: " in page.out
 
 
 def test_a_reference_judges_it(command: Command) -> None:
     right = command("check", "pair.py:turned", "--reference", "pair.py:plain")
-    assert (right.code, "numbers ok on simulator" in right.out) == (0, True)
+    assert (right.code, "numbers right on simulator" in right.out) == (0, True)
     wrong = command("check", "pair.py:wrong", "--reference", "pair.py:plain")
     assert wrong.code == 1
     assert "63 of 64 elements are wrong" in wrong.out or "64 of 64" in wrong.out
@@ -99,7 +99,7 @@ def test_the_reference_s_parameters_are_taken_by_their_places(command: Command) 
 
 def test_threads_are_launched_over_an_open_size(command: Command) -> None:
     result = command("check", "pair.py:launched", "--reference", "pair.py:doubled")
-    assert (result.code, "numbers ok on simulator 65 n open" in result.out) == (0, True)
+    assert (result.code, "numbers right on simulator 65 n open" in result.out) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,11 @@ def test_threads_are_launched_over_an_open_size(command: Command) -> None:
     [
         (["pair.py:turned", "--reference", "pair.py:narrow"], "its reference narrow takes float32"),
         (["pair.py:turned", "--reference", "pair.py"], "has 7 programs, and a reference is one"),
-        (["pair.py:turned", "--reference", "pair.py:turned"], "it cannot be judged"),
         (["relu_bound", "--reference", "pair.py:plain"], "--reference is for modules of your own"),
         (["pair.py:turned", "--reference", "gone.py:f"], "there is no file gone.py"),
     ],
 )
 def test_wrong_use(command: Command, words: list[str], sentence: str) -> None:
     result = command("check", *words)
-    assert result.code in (1, 2)
+    assert result.code == 2
     assert sentence in result.out + result.err

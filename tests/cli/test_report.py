@@ -60,8 +60,8 @@ def test_a_failed_check_is_told_and_shown(command: Command, tmp_path: Path):
     assert (result.code, result.err) == (1, "")
     assert "vector_add_bound 00_input: " in result.out
     (recipe,) = read(path)["recipes"]
-    assert recipe["status"] == "failed"
-    assert recipe["steps"][0]["checks"]["numbers"] == "failed"
+    assert recipe["status"] == "wrong"
+    assert recipe["steps"][0]["checks"]["numbers"] == "wrong"
     found = {finding["check"] for finding in recipe["steps"][0]["checks"]["findings"]}
     assert found == {"golden", "numbers"}
 
@@ -83,7 +83,7 @@ def test_a_recipe_that_refuses_is_skipped_unless_all_do(command: Command, tmp_pa
     assert result.code == 0
     assert "\nmatmul_shared skipped: " in result.out
     naive, shared = read(path)["recipes"]
-    assert (naive.get("status"), shared["status"]) == (None, "skipped")
+    assert (naive.get("status"), shared["status"]) == (None, "not judged")
     assert "steps" in naive
     assert "divide" in shared["refusal"]
     alone = command("report", "matmul_shared", *arguments)

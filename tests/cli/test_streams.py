@@ -50,7 +50,7 @@ def test_diff_is_coloured_and_long_lines_are_not_wrapped():
 
 @WARM
 def test_a_ladder_shows_progress_in_a_terminal_and_all_of_its_table_in_a_narrow_one():
-    row = re.compile(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", re.MULTILINE)
+    row = re.compile(r"^vector_add_bound +2 +(ok)? +right on cpu +\+7 −6", re.MULTILINE)
     call = ("ladder", "vector_add", "--device", "cpu")
     text = ESCAPE.sub("", run_in_terminal(*call, columns=40))
     assert "vector_add_bound 0" in text  # the step that is worked on

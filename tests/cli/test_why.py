@@ -173,7 +173,7 @@ def test_check_goes_on_behind_a_refused_step(
     lines = [" ".join(line.split()) for line in result.out.splitlines()]
     assert result.code == 1
     assert any(line.startswith("01_fused") and "on cpu 8x8x4" in line for line in lines)
-    assert any(line.startswith("02_registers") and "numbers ok on sim" in line for line in lines)
+    assert any(line.startswith("02_registers") and "numbers right on sim" in line for line in lines)
     assert REMEDY in " ".join(lines)
     assert "tirstep why fused_first" in result.out
 

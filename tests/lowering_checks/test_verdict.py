@@ -10,9 +10,17 @@ import pytest
 from golden_runs import run_golden
 from tvm.script import from_source
 
-from tirstep.lowering_checks import Finding, GoldenStore, get_device, judge_run, run_recipe, verdict
+from tirstep.lowering_checks import (
+    Finding,
+    GoldenStore,
+    get_device,
+    judge_run,
+    judgement,
+    run_recipe,
+)
 from tirstep.lowering_checks.verdict import OtherRun, find_other_runs, try_run
 from tirstep.modules import KernelError, get_kernel
+from tirstep.modules.validation import UnjudgedError
 from tirstep.transforms.recipes import RECIPES
 
 CPU = get_device("cpu")
@@ -89,13 +97,13 @@ def test_steps_that_only_the_cpu_runs_at_other_shapes(
     monkeypatch: pytest.MonkeyPatch, shape, sizes, options, checked, checked_on
 ) -> None:
     run = run_recipe(RECIPES["vector_add_bound"], shape, config=sizes, options=options)
-    right, texts = verdict.check_numbers, {}
+    right, texts = judgement.check_numbers, {}
 
     def check(problem, module, device, *, where, seed):
         texts[where] = module.script()
         return right(problem, module, device, where=where, seed=seed)
 
-    monkeypatch.setattr(verdict, "check_numbers", check)
+    monkeypatch.setattr(judgement, "check_numbers", check)
     _, split, bound = judge_run(run, get_device("simulator"))
     assert checked in texts["vector_add_bound 01_split"]
     assert (split.findings, split.checked_on) == ((), checked_on)
@@ -131,33 +139,43 @@ def test_another_run_that_no_device_computes_has_no_verdict() -> None:
 
 
 def test_another_run_that_cannot_be_judged_has_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = verdict.check_numbers
+    right = judgement.check_numbers
 
     def fail(problem, module, device, *, where, seed):
         if problem.shape["n"] == 1025:
             raise KernelError("planted failure")
         return right(problem, module, device, where=where, seed=seed)
 
-    monkeypatch.setattr(verdict, "check_numbers", fail)
+    monkeypatch.setattr(judgement, "check_numbers", fail)
     run = run_golden(RECIPES["vector_add_bound"])
     *steps, odd = judge_run(run, CPU, others=itertools.islice(find_other_runs(run), 1))
     assert not any(step.findings for step in steps)
-    assert [finding.message for finding in odd.findings] == ["at an odd shape: planted failure"]
+    assert [finding.message for finding in odd.findings] == ["planted failure"]
     assert odd.about == "at an odd shape"
 
 
-def test_a_step_that_cannot_be_judged_has_a_finding_and_is_the_last(
+def test_a_step_of_which_nothing_is_known_leaves_the_others_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, where: str, **__: object) -> list[Finding]:
         if where.endswith("01_split"):
-            raise KernelError("planted failure")
+            raise UnjudgedError("planted reason")
         return []
 
-    monkeypatch.setattr(verdict, "check_numbers", fail)
+    monkeypatch.setattr(judgement, "check_numbers", fail)
     run = run_golden(RECIPES["vector_add_bound"])
-    first, failed = judge_run(run, CPU, others=find_other_runs(run))
-    assert first.findings == ()
-    (finding,) = failed.findings
-    assert (failed.step, failed.checked_on) == (run.steps[1], "cpu 1024")
-    assert (finding.message, finding.location) == ("planted failure", run.steps[1].location)
+    first, split, last = judge_run(run, CPU)
+    assert [each.status for each in (first, split, last)] == ["right", "not judged", "right"]
+    assert (split.findings, split.reason, split.checked_on) == ((), "planted reason", "no device")
+
+
+def test_another_run_of_which_nothing_is_known_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(problem, module, device, *, where, seed):
+        if problem.shape["n"] != 1024:
+            raise UnjudgedError("planted reason")
+        return []
+
+    monkeypatch.setattr(judgement, "check_numbers", fail)
+    run = run_golden(RECIPES["vector_add_bound"])
+    others = itertools.islice(find_other_runs(run), 1)
+    assert len([*judge_run(run, CPU, others=others)]) == len(run.steps)

@@ -50,7 +50,7 @@ def test_facts_counts_and_verdicts_are_there_where_a_step_can_run(report: Report
     assert values["barriers_executed"] == values["counted_barriers"] >= 1
     assert values["sectors"] > 0
     assert values["bank_conflicts"] == 0
-    assert last.checks["numbers"] == "ok"
+    assert last.checks["numbers"] == "right"
     assert last.checks["checked_on"].startswith("simulator ")
     assert "device" not in as_document(dataclasses.replace(report, device=None))
 

@@ -20,8 +20,8 @@ from ...device import (
     Array,
     Arrays,
     Device,
-    DeviceError,
     DeviceFinding,
+    NotRunError,
     Program,
     convert_tvm_errors,
     require_launchable,
@@ -86,9 +86,9 @@ class SimulatorDevice(Device):
                 try:
                     simulation = prepared.run(arguments, in_out=program.in_out)
                 except UnknownFunctionError as error:
-                    raise DeviceError(str(error)) from error
+                    raise NotRunError(str(error)) from error
                 except UnsupportedError as error:
-                    raise DeviceError(f"{error}; choose another device") from error
+                    raise NotRunError(f"{error}; choose another device") from error
             self.counts = simulation.counts
             return simulation.arguments, simulation.findings
 

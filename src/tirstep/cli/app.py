@@ -40,7 +40,7 @@ app = typer.Typer(
     "every step can be printed, diffed, checked and timed. A RECIPE may be a program of yours: a "
     "file of Python (which is run, as an import runs it), of TVMScript as .script() prints it, or "
     "of TVM's JSON, or a database of MetaSchedule's.",
-    epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use.",
+    epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use, 3 nothing could be judged.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -60,6 +60,7 @@ def command(
         "Check nothing: write the goldens of these recipes, or of kernels' whole ladders, "
         "again. Not under CI.",
     ),
+    strict: bool,
     json: bool,
 ) -> int:
     """Hold each step against its golden and against NumPy.
@@ -86,11 +87,11 @@ def command(
 
     from tirstep.lowering_checks import run_default_example, run_golden
     from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps
-    from tirstep.lowering_checks.verdict import numbers_word
+    from tirstep.lowering_checks.judgement import Status
     from tirstep.transforms.recipes import RECIPES
 
     from .json_output import print_document, read_keys, run_keys
-    from .judging import Judge, rung_documents, show_findings, show_judge
+    from .judging import Judge, find_exit_code, rung_documents, show_findings, show_judge
     from .screen import Screen
 
     picked = [it for name in dict.fromkeys(names) for it in pick_each(name, request)]
@@ -121,23 +122,31 @@ def command(
     found = len(findings) + sum(len(rung.findings) for rung in rungs)
     modules = sum(len(rung.verdicts) for rung in rungs)
     broken = sum(rung.error is not None for rung in rungs)
+    code = 2 if broken else find_exit_code(rungs, findings, strict)
+    statuses = [rung.status for rung in rungs]
+    unjudged, clean = (statuses.count(it) for it in (Status.NOT_JUDGED, Status.CLEAN))
+    word = ("all good", "green")
+    if found:
+        word = (count(found, "finding"), "bold red")
+    elif broken:
+        word = (f"{broken} cannot be run", "bold red")
+    elif unjudged:
+        told = "nothing could be judged" if unjudged == len(rungs) else f"{unjudged} not judged"
+        word = (told, "yellow")
+    elif clean:
+        word = (f"clean, {clean} without numbers to compare with", "green")
     screen.line()
-    word = (count(found, "finding"), "bold red") if found else ("all good", "green")
-    screen.line(
-        f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: ",
-        (f"{broken} cannot be run", "bold red") if broken and not found else word,
-    )
+    screen.line(f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: ", word)
     for rung in rungs:
-        wrong = rung.run
-        if wrong is not None and numbers_word(rung.verdicts) != "failed":
-            wrong = next((it.run for it in rung.others if it.findings), None)
+        wrong = rung.run if rung.numbers is Status.WRONG else None
+        wrong = next((it.run for it in rung.others if it.findings), wrong)
+        lacking = next((it.run for it in rung.verdicts if it.reason), None)
         if wrong is not None:
             asked = request if wrong is rung.run else _make_request_of(wrong, request)
-            words, about = spell_command("why", wrong, asked), "find the first bad step:  "
-            if wrong.problem.find_refusal() is not None:
-                about = "hold it against another program:  "
-                words = spell_command("check", wrong, replace(asked, reference="FILE:NAME"))
-            screen.line((about, "dim"), words)
+            screen.line(("find the first bad step:  ", "dim"), spell_command("why", wrong, asked))
+        elif lacking is not None and lacking.problem.find_refusal() is not None:
+            words = spell_command("check", lacking, replace(request, reference="FILE:NAME"))
+            screen.line(("hold it against another program:  ", "dim"), words)
         if rung.refusal is not None:
             print_error(f"{rung.recipe.name}: {rung.refusal}")
     if json:
@@ -148,8 +157,7 @@ def command(
                     "about": verdict.about,
                     **run_keys(verdict.run),
                     "symbolic": list(verdict.run.problem.symbolic),
-                    "numbers": numbers_word([verdict]),
-                    "checked_on": verdict.checked_on,
+                    **read_keys(verdict, "numbers=status reason checked_on"),
                     "repeat": _spell_repeat(verdict.run, request),
                 }
                 for verdict in rung.others
@@ -159,11 +167,11 @@ def command(
             device=read_keys(judge.device, "name description"),
             golden_dir=judge.golden_dir,
             seed=request.seed,
-            ok=not (found or broken),
+            ok=not code,
             findings=findings,
             recipes=documents,
         )
-    return 2 if broken else 1 if found else 0
+    return code
 
 
 def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | None) -> None:
@@ -171,10 +179,9 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
     few within `SECONDS`.
     """
     from tirstep.lowering_checks.steps import step_label
-    from tirstep.lowering_checks.verdict import LimitedRuns, find_other_runs, numbers_word
+    from tirstep.lowering_checks.verdict import LimitedRuns, find_other_runs
 
-    from .judging import show_findings, verdict_words
-    from .screen import WORD_STYLES
+    from .judging import show_findings, status_words, verdict_words
 
     run, request = rung.run, judge.request
     if run is None:
@@ -182,7 +189,7 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
     width = max(len(step_label(step)) for step in run.steps)
     found = find_other_runs(run, kept={*request.options, *request.config}, seed=request.seed)
     limits = (SECONDS, RUNS) if runs is None else (None, runs)
-    others = LimitedRuns(found, *limits)
+    others, told = LimitedRuns(found, *limits), ""
     for verdict in judge.judge(rung, screen.doing, timed=False, others=others):
         if len(rung.verdicts) == 1 and not rung.others:
             screen.line()
@@ -191,13 +198,11 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
             screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
         else:
             about = f"{verdict.about}  "  # apart, if it is long
-            word = str(numbers_word([verdict]))
-            screen.line(
-                f"  {about:<{width + len('   golden ok       ')}}",
-                ("numbers ", "dim"),
-                (word, WORD_STYLES[word]),
-                (f" on {verdict.checked_on}", "dim"),
-            )
+            padding = width + len("   golden ok       ")
+            screen.line(f"  {about:<{padding}}", *status_words(verdict))
+        if verdict.reason and verdict.reason != told:
+            told = verdict.reason
+            screen.line((f"    {verdict.status}  ", "dim"), (told, "dim"), wrap=True)
         for question in verdict.left_open:
             screen.line(("    rules leave open  ", "dim"), (question, "dim"))
         show_findings(screen, verdict.findings)

@@ -73,7 +73,7 @@ def command(
 
     With --numbers both programs run: they are held against one reference, the meaning of the kernel
     that they share, or else RECIPE's input, computed in float64. Exit code 1 where the numbers of
-    one of them are wrong, and 2 where one has no counterpart.
+    one of them are wrong, 2 where one has no counterpart, and 3 where one could not be judged.
     """
     if against is None and (step, against_step) != (None, None):
         raise UseError("--step and --against-step go with --against; without it, give FROM and TO")
@@ -174,7 +174,7 @@ def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ..
 def compare(
     pair: tuple[Place, Place], request: Request, context: int, target: str, *, as_json: bool
 ) -> int:
-    """Compare two steps, and print what was found; 1 where the numbers of one are wrong.
+    """Compare two steps, and print what was found; the exit code.
 
     They are named by recipe and step; where these are one name, as of two versions of a file, with
     the files, too.
@@ -182,6 +182,7 @@ def compare(
     from tirstep.lowering_checks import get_device
     from tirstep.lowering_checks.comparison import compare_programs
     from tirstep.lowering_checks.facts import get_facts
+    from tirstep.lowering_checks.judgement import get_exit_code
     from tirstep.lowering_checks.steps import step_label
 
     from .json_output import print_document, read_keys, run_keys
@@ -209,9 +210,10 @@ def compare(
         screen.doing("lowering both")
         both = [get_facts(step.module, target, problem=run.problem) for run, step in pair]
     facts = {name: it.refusal or it.rows_to_compare() for name, it in zip(names, both, strict=True)}
-    code = 0 if found.is_same else 1
+    judged = found.judgements
+    code = get_exit_code((each.status for each in judged), strict=True)
     if as_json:
-        parts = zip(pair, names, found.checked_on, found.findings, strict=True)
+        parts = zip(pair, names, judged, strict=True)
         about = "output=name changed size largest"
         print_document(
             "diff",
@@ -220,10 +222,9 @@ def compare(
                     **run_keys(run),
                     "step": step.name,
                     "name": name,
-                    "checked_on": device,
-                    "findings": findings,
+                    **read_keys(each, "numbers=status reason checked_on=device findings"),
                 }
-                for (run, step), name, device, findings in parts
+                for (run, step), name, each in parts
             ],
             diff=found.diff,
             same_structure=found.is_same_structure,
@@ -245,19 +246,23 @@ def compare(
     if found.is_same_structure:
         structure = "the same, whatever the names"
     screen.line(("structure  ", "green"), structure, wrap=True)
-    devices = " and ".join(dict.fromkeys(found.checked_on))
+    devices = " and ".join(dict.fromkeys(each.device for each in judged if each.device))
     apart = [
         f"{it.name} in {it.changed} of {it.size} elements, by at most {it.largest:.3g}"
         for it in found.differences
         if it.changed
     ]
     numbers = f"right on {devices}; rounded otherwise: {'; '.join(apart)}"
-    if not found.is_same:
-        numbers = f"wrong on {devices}"
-    elif found.is_bitwise:
+    if found.is_same and found.is_bitwise:
         numbers = f"the same to the bit, and right, on {devices}"
-    screen.line(("numbers  ", "green" if found.is_same else "bold red"), numbers, wrap=True)
-    findings = [finding for own in found.findings for finding in own]
+    elif not found.is_same:
+        numbers = ", ".join(f"{name} {it.status}" for name, it in zip(names, judged, strict=True))
+        numbers += f", on {devices}" if devices else ""
+    style = {0: "green", 1: "bold red", 3: "yellow"}[code]
+    screen.line(("numbers  ", style), numbers, wrap=True)
+    for reason in dict.fromkeys(it.reason for it in judged if it.reason):
+        screen.line(("why      ", "dim"), reason, wrap=True)
+    findings = [finding for own in judged for finding in own.findings]
     show_findings(screen, findings, apart=True)
     screen.line()
     told = {name: rows for name, rows in facts.items() if not isinstance(rows, str)}

@@ -1,6 +1,7 @@
 """The documents of ``--json``: one object on standard output, with these keys.
 
-Every document has ``command`` and ``versions`` ({tirstep, tvm}). Where nothing was measured or
+Every document has ``command`` and ``versions`` ({tirstep, tvm, document}; the last is of these
+keys: 2 since verdicts have four words). Where nothing was measured or
 asked, a key is there and null. Shapes of recipes are objects of sizes by name; times are in
 microseconds. Of a file with several programs, ``steps``, ``diff``, ``lower`` and ``facts`` take one
 by name.
@@ -14,9 +15,9 @@ by name.
     recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
 ``diff``
     recipe, against (null, or the other recipe), diffs: [DIFF]; with ``--numbers`` programs: [{name,
-    recipe, shape, options, config, step, checked_on, findings}], diff: DIFF, same_structure,
-    same_numbers, same_bits, differences: [{output, changed, size, largest}], facts: {name: {facts:
-    [FACT]} or {refused}}
+    recipe, shape, options, config, step, numbers (a VERDICT), reason, checked_on, findings}], diff:
+    DIFF, same_structure, same_numbers, same_bits, differences: [{output, changed, size, largest}],
+    facts: {name: {facts: [FACT]} or {refused}}
 ``lower``
     recipe, shape, options, config, step, target, passes_run (how many), refused (by which pass and
     why, or null), passes: [{number, name, changed, time_us, added, removed; with ``--diff`` also
@@ -49,18 +50,22 @@ by name.
 DEVICE
     {name, description}
 RECIPE
-    recipe, summary, base and delta (of a rung), status ("ok", "failed" or "skipped"), reason (why
-    skipped), shape, options, config, golden and numbers ("ok", "failed" or null), checked_on,
-    added, removed (lines, from the kernel as it was written to the last step), TIME, speedup,
-    findings, steps: [STEP]
+    recipe, summary, base and delta (of a rung), status (a VERDICT, of goldens and numbers), reason
+    (why not judged, or why clean and no more), shape, options, config, golden ("ok", "failed" or
+    null), numbers (a VERDICT: wrong if any step is, else that of the last), checked_on, added,
+    removed (lines, from the kernel as it was written to the last step), TIME, speedup, findings,
+    steps: [STEP]
 OTHER
     about (such as "at an odd shape"), recipe, shape, options, config, symbolic (the sizes left
-    open), numbers (of the last step: "ok" or "failed"), checked_on, repeat (the command line);
+    open), numbers (a VERDICT, of the last step), reason, checked_on, repeat (the command line);
     there is none where a step of the recipe has failed already
 STEP
-    number, name, source, golden, numbers, checked_on, left_open (of the last step, what the rules
-    about memory did not decide: sentences), added, removed (against the step before), TIME,
-    findings
+    number, name, source, golden, numbers (a VERDICT), reason, checked_on, left_open (of the last
+    step, what the rules about memory did not decide: sentences), added, removed (against the step
+    before), TIME, findings
+VERDICT
+    "right" (compared), "clean" (simulated without a finding, with nothing to compare with),
+    "wrong" (there are findings) or "not judged"; null where it was not asked
 TIME
     time_us (the median), time_us_lower and time_us_upper (the quartiles), repeats, gflops
 FACT
@@ -85,6 +90,8 @@ if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
 
 Document = dict[str, object]
+DOCUMENT = 2
+"""The version of the keys above."""
 FIELDS = {
     "Diff": "before after added removed",
     "Example": "shape options config",
@@ -103,7 +110,7 @@ def print_document(command: str, **keys: object) -> None:
         import tvm
 
         tvm_version = str(tvm.__version__)
-    versions = {"tirstep": tirstep.__version__, "tvm": tvm_version}
+    versions = {"tirstep": tirstep.__version__, "tvm": tvm_version, "document": DOCUMENT}
     document = {"command": command, "versions": versions, **keys}
     begin_document()
     print(json.dumps(document, indent=2, default=_encode), flush=True)

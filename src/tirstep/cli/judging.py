@@ -26,8 +26,9 @@ from tirstep.lowering_checks import (
     run_golden,
 )
 from tirstep.lowering_checks.devices import Timing
+from tirstep.lowering_checks.judgement import Status, get_exit_code
 from tirstep.lowering_checks.steps import step_label
-from tirstep.lowering_checks.verdict import OtherRun, golden_word, numbers_word
+from tirstep.lowering_checks.verdict import NO_DEVICE, OtherRun, golden_word
 from tirstep.modules import KernelError
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.schedule import TransformError
@@ -40,7 +41,6 @@ from .wrong_use import UseError, find_sentence
 
 Tell = Callable[[str], None]
 """Takes a line of progress."""
-NO_DEVICE = "no device"
 COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
 """Of a ladder on the simulator, where times would say nothing."""
 PROSE = ("recipe", "adds", "golden", "numbers", "shape")
@@ -54,8 +54,7 @@ class JudgedRecipe:
     Attributes
     ----------
     run : None where the recipe refused
-    error : why the recipe does not take the request; it counts as skipped, or, where it is a
-        mistake of the user's program, as failed
+    error : why the recipe does not take the request, or what the user's program raises
     own_findings : of the whole recipe, such as a broken expectation of its lowering
     counts : of the last step's accesses; None where they were not counted
     others : what the last step computes in other runs of the recipe
@@ -87,13 +86,18 @@ class JudgedRecipe:
         return self.verdicts[-1].timing if self.verdicts and not self.own_findings else None
 
     @property
-    def status(self) -> str:
-        """``"ok"``, ``"failed"`` or ``"skipped"``."""
-        if self.is_broken:
-            return "failed"
+    def numbers(self) -> Status | None:
+        """Wrong if those of a step are; else what is said of the last one."""
+        if any(verdict.status is Status.WRONG for verdict in self.verdicts):
+            return Status.WRONG
+        return self.verdicts[-1].status if self.verdicts else None
+
+    @property
+    def status(self) -> Status:
+        """Wrong if anything is; else what is said of the last step."""
         if self.error is not None:
-            return "skipped"
-        return "failed" if self.findings else "ok"
+            return Status.NOT_JUDGED
+        return Status.WRONG if self.findings else self.numbers or Status.NOT_JUDGED
 
     @property
     def is_broken(self) -> bool:
@@ -104,6 +108,11 @@ class JudgedRecipe:
     def refusal(self) -> str | None:
         """Why there are no verdicts, in a sentence."""
         return None if self.error is None else find_sentence(self.error) or str(self.error)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not judged, or clean and no more."""
+        return self.refusal or (self.verdicts[-1].reason if self.verdicts else "") or None
 
     @contextlib.contextmanager
     def keeping_others(self, *, is_alone: bool) -> Iterator[None]:
@@ -245,15 +254,32 @@ def show_judge(screen: Screen, judge: Judge) -> None:
         screen.line(("golden  ", "dim"), judge.golden_dir)
 
 
+def find_exit_code(rungs: Sequence[JudgedRecipe], findings: Sequence[Finding], strict: bool) -> int:
+    """That of a command that judged some recipes, and found something of their folder: 2 where a
+    program of the user's raises; see `get_exit_code`. If `strict`, every step is to be judged.
+    """
+    statuses = [rung.status for rung in rungs]
+    if strict:
+        statuses += [verdict.status for rung in rungs for verdict in rung.verdicts]
+    if any(rung.is_broken for rung in rungs):
+        return 2
+    return 1 if findings else get_exit_code(statuses, strict=strict)
+
+
+def status_words(verdict: Verdict) -> list[Part]:
+    """``numbers right on cpu 64x48x32``."""
+    word = str(verdict.status)
+    place = "" if verdict.checked_on == NO_DEVICE else f" on {verdict.checked_on}"
+    return [("numbers ", "dim"), (word, WORD_STYLES[word]), (place, "dim")]
+
+
 def verdict_words(verdict: Verdict) -> list[Part]:
-    """``golden ok   numbers ok on cpu 64x48x32``, and the time where there is one."""
-    golden, numbers = golden_word([verdict]) or "none", numbers_word([verdict]) or "none"
+    """``golden ok   numbers right on cpu 64x48x32``, and the time where there is one."""
+    golden = golden_word([verdict]) or "none"
     words: list[Part] = [
         ("golden ", "dim"),
         (f"{golden:<9}", WORD_STYLES[golden]),
-        ("numbers ", "dim"),
-        (numbers, WORD_STYLES[numbers]),
-        (f" on {verdict.checked_on}", "dim"),
+        *status_words(verdict),
     ]
     if verdict.timing is not None:
         words += [("   time ", "dim"), f"{verdict.timing.median * 1e6:.1f} us"]
@@ -285,8 +311,9 @@ def show_ladder_table(
     rows: list[dict[str, Text]] = []
     for rung in rungs:
         run, counts, is_judged = rung.run, rung.counts, rung.error is None
-        numbers = _numbers(rung.verdicts, rung.checked_on) if is_judged else Text()
-        numbers = _styled("failed") if is_judged and rung.own_findings else numbers
+        numbers = _numbers(rung.numbers, rung.checked_on)
+        if not is_judged or rung.own_findings:
+            numbers = _styled(str(rung.status))
         least = 0 if run is None else run.problem.bytes
         shared = counts and counts.scopes.get("shared")
         counted = {
@@ -296,10 +323,10 @@ def show_ladder_table(
         }
         rows.append(
             {
-                "recipe": Text(rung.recipe.name, "dim" if rung.status == "skipped" else "cyan"),
+                "recipe": Text(rung.recipe.name, "cyan" if is_judged else "dim"),
                 "adds": Text(spell_config(rung.recipe.delta)),
                 "steps": Text("" if run is None else str(len(run.steps) - 1)),
-                "golden": _styled((golden_word(rung.verdicts) or "") if is_judged else "skipped"),
+                "golden": _styled(golden_word(rung.verdicts) or ""),
                 "numbers": numbers,
                 "lines": Text.assemble(*change_words(rung.change)),
                 "shape": Text("" if run is None else run.problem.shape_text),
@@ -310,12 +337,11 @@ def show_ladder_table(
             }
         )
         for verdict in rung.verdicts if with_steps else ():
-            golden = (golden_word([verdict]) or "") if is_judged else "skipped"
-            own = _numbers([verdict], [verdict.checked_on]) if is_judged else Text()
+            own = _numbers(verdict.status, [verdict.checked_on]) if is_judged else Text()
             rows.append(
                 {
                     "recipe": Text(f"  {step_label(verdict.step)}", "dim"),
-                    "golden": _styled(golden),
+                    "golden": _styled(golden_word([verdict]) or ""),
                     "numbers": own,
                     "lines": Text.assemble(*change_words(verdict.diff)),
                     **_time_cells(rung, verdict.timing),
@@ -349,13 +375,13 @@ def show_ladder_table(
 
 
 def _name_device(place: str) -> str:
-    """``cpu`` of ``cpu 64x48``; ``no device`` where a step was run nowhere, without the reason."""
-    return NO_DEVICE if place.startswith(NO_DEVICE) else place.split()[0]
+    """``cpu`` of ``cpu 64x48``."""
+    return place if place == NO_DEVICE else place.split()[0]
 
 
-def _numbers(verdicts: Sequence[Verdict], places: Sequence[str]) -> Text:
-    devices = dict.fromkeys(map(_name_device, places))
-    cell = _styled(numbers_word(verdicts) or "")
+def _numbers(status: Status | None, places: Sequence[str]) -> Text:
+    devices = [it for it in dict.fromkeys(map(_name_device, places)) if it != NO_DEVICE]
+    cell = _styled(str(status or ""))
     return cell.append(f" on {', '.join(devices)}", "dim") if devices else cell
 
 
@@ -385,10 +411,9 @@ def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
             "summary": first_sentence(rung.recipe.doc),
             **read_keys(rung.recipe, "base delta"),
             "status": rung.status,
-            "reason": rung.refusal,
+            "reason": rung.reason,
             "golden": golden_word(rung.verdicts),
-            "numbers": numbers_word(rung.verdicts),
-            "checked_on": rung.checked_on,
+            **read_keys(rung, "numbers checked_on"),
             **read_keys(rung.change, "added removed"),
             **_time_keys(rung, rung.timing),
             "speedup": compute_speedup(rung, baseline),
@@ -397,8 +422,7 @@ def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
                 {
                     **read_keys(verdict.step, "number=index name source=location"),
                     "golden": golden_word([verdict]),
-                    "numbers": numbers_word([verdict]),
-                    **read_keys(verdict, "checked_on left_open"),
+                    **read_keys(verdict, "numbers=status reason checked_on left_open"),
                     **read_keys(verdict.diff, "added removed"),
                     **_time_keys(rung, verdict.timing),
                     "findings": verdict.findings,

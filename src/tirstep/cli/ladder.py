@@ -32,6 +32,7 @@ def command(
     ),
     request: Request,
     steps: bool = flag("--steps", "A row for each step, too."),
+    strict: bool,
     json: bool,
 ) -> int:
     """Judge all recipes of a ladder, slow to fast, in a table.
@@ -48,6 +49,7 @@ def command(
     from .judging import (
         Judge,
         find_baseline,
+        find_exit_code,
         get_common_shape,
         rung_documents,
         show_findings,
@@ -83,9 +85,7 @@ def command(
                     # A program of the user's may launch nothing.
                     if judge.device.find_obstacle(last) is None:
                         rung.counts = count_accesses(rung.run.problem, last)
-    is_broken = any(rung.is_broken for rung in rungs)
-    is_good = not (is_broken or judge.folder_findings or any(rung.findings for rung in rungs))
-    code = 2 if is_broken else 0 if is_good else 1
+    code = find_exit_code(rungs, judge.folder_findings, strict)
     if json:
         baseline = find_baseline(rungs)
         print_document(
@@ -95,7 +95,7 @@ def command(
             device=read_keys(judge.device, "name description"),
             golden_dir=judge.golden_dir,
             seed=request.seed,
-            ok=is_good,
+            ok=not code,
             shape_from=shape_from,
             shape=shape,
             baseline=None if baseline is None else baseline.recipe.name,

@@ -165,6 +165,7 @@ _SHARED: Mapping[str, Any] = {
         "A function with the same arguments, as it was before it was scheduled, whose answers "
         "a module of yours must have. [default: its own, in float64]",
     ),
+    "strict": flag("--strict", "Exit with 3 if anything was not judged, and not only if all was."),
     "step": option("--step", "STEP", "Only this step, by name or number."),
     "target": option(
         "--target",

@@ -30,8 +30,16 @@ DIFF_STYLES = (
 )
 TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
 """So end the keys of numbers that are in a row of text, too."""
-WORD_STYLES = {"ok": "green", "failed": "bold red", "skipped": "yellow", "none": "dim"}
-"""Of the words of a verdict."""
+WORD_STYLES = {
+    "ok": "green",
+    "right": "green",
+    "clean": "green",
+    "failed": "bold red",
+    "wrong": "bold red",
+    "not judged": "yellow",
+    "none": "dim",
+}
+"""Of the words of goldens and verdicts."""
 
 # In a pipe nothing is wrapped or cut; tables take the width that they need.
 _ENDLESS = 100_000

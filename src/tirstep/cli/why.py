@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tirstep.printing import print_error
+
 from .formatting import count
 from .request import (
     RECIPE_OPTIONS,
@@ -68,7 +70,9 @@ def command(
 
 
 def explain(recipe: Recipe, request: Request, script: Path | None, timeout: float) -> int:
-    """Name the first bad step or pass and write a script of it; 1 if there is one."""
+    """Name the first bad step or pass and write a script of it; 1 if there is one, 3 if nothing
+    could be judged.
+    """
     from tirstep.lowering_checks import check_ownership
     from tirstep.lowering_checks.bisect import (
         bisect_run,
@@ -85,6 +89,11 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
             raise UseError(f"{recipe.name} lets a module leave no size open; leave --open out")
         request = replace(request, symbolic=tuple(recipe.symbolic))
     run = run_requested(recipe, request)
+    refusal = run.problem.find_refusal()
+    if refusal is not None:
+        Screen().line((f"{run.recipe.name}: ", "bold"), ("not judged", "yellow"))
+        print_error(refusal)
+        return 3
     path = script or Path(f"why_{run.recipe.name}.py")
     if not path.parent.is_dir():
         raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
@@ -127,7 +136,9 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         not_run = Counter(re.sub(r"^all from \d+", "all passes from", text) for text in numbered)
         for text, steps_of in not_run.items():
             say("not run", f"in {count(steps_of, 'step')}, {text}", "yellow")
-        return 1 if unsound else 0
+        if unsound:
+            return 1
+        return 0 if found.judged else 3
 
     what = bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
     screen.line((f"{place}: ", "bold"), (what, "bold red"), wrap=True)

@@ -76,6 +76,7 @@ def command(
     from tirstep.files import write_file
     from tirstep.lowering_checks import get_device
     from tirstep.lowering_checks.compile.compiling import get_target
+    from tirstep.lowering_checks.judgement import get_exit_code
 
     from .document import render_report
     from .jobs import RecipeJob, build_report, do_jobs
@@ -103,15 +104,18 @@ def command(
         f"  {count(len(parts), 'recipe')}, {count(len(steps), 'step')}, "
         f"{passes} passes that changed something, {len(page.encode()) / 1e6:.1f} MB",
     )
-    code = 0
+    code = get_exit_code(part.status for part in parts if part.status) if checks else 0
     for part in parts:
         if part.refusal is not None:
             screen.line((f"{part.name} skipped: ", "yellow"), part.refusal, wrap=True)
-            code = 2 if part.status == "failed" else code
+            code = 2 if part.is_broken else code
+        checked = part.steps[-1].checks if part.steps else None
+        if checked is not None and checked["reason"]:
+            words = ((f"{part.name} {part.status}: ", "yellow"), checked["reason"])
+            screen.line(*words, wrap=True)
         of_steps = [it for step in part.steps if step.checks for it in step.checks["findings"]]
         for finding in (*of_steps, *part.findings):
             screen.line((f"{finding.where}: ", "bold red"), finding.message, wrap=True)
-            code = max(code, 1)
     return code
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.facts import Fact
+from tirstep.lowering_checks.judgement import Status
 
 from ..json_output import FIELDS, read_keys
 
@@ -77,20 +78,22 @@ class RecipePart:
 
     Attributes
     ----------
-    status : "ok", "failed", "skipped", or None where nothing was checked
-    refusal : why it was skipped
+    status : "right", "clean", "wrong" or "not judged"; None where nothing was checked
+    refusal : why there are no steps
+    is_broken : since the user's program raises
     findings : those of the recipe as a whole
     """
 
     name: str
     about: str
     kernel: str
-    status: str | None
+    status: Status | None
     steps: tuple[StepPart, ...]
     shape: str = ""
     dtype: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
     refusal: str | None = None
+    is_broken: bool = False
     findings: tuple[Finding, ...] = ()
 
 

@@ -33,7 +33,7 @@ from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.lowering_checks.facts import counted_rows, facts_of_lowering
 from tirstep.lowering_checks.steps import step_label
-from tirstep.lowering_checks.verdict import golden_word, numbers_word
+from tirstep.lowering_checks.verdict import golden_word
 from tirstep.processes import WorkerProcesses, count_cores
 from tirstep.programs.naming import STDIN
 from tirstep.transforms.recipes import Step
@@ -154,12 +154,13 @@ def do_job(job: RecipeJob, screen: Screen) -> Done:
         name=recipe.name,
         about=describe_recipe(recipe),
         kernel=recipe.kernel_name,
-        status=rung.status if job.checks or rung.status != "ok" else None,
+        status=rung.status if job.checks or rung.error is not None else None,
         steps=tuple(steps),
         shape="" if run is None else run.problem.shape_text,
         dtype="" if run is None else get_dtype(run.problem),
         config={name: str(value) for name, value in sizes.items()},
         refusal=rung.refusal,
+        is_broken=rung.is_broken,
         findings=tuple(rung.own_findings),
     )
     return part, find_own_files()
@@ -205,9 +206,7 @@ def _build_step(
     if verdict is not None:
         checks = {
             "golden": golden_word([verdict]),
-            "numbers": numbers_word([verdict]),
-            "checked_on": verdict.checked_on,
-            "findings": tuple(verdict.findings),
+            **read_keys(verdict, "numbers=status reason checked_on findings"),
             "reference": run.problem.reference_name,
         }
     if verdict is not None and (timing := verdict.timing) is not None:

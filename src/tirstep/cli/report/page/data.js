@@ -69,10 +69,10 @@ function changeWords(change) {
     removed > 0 && h("span", { class: "minus" }, `−${removed}`), !added && !removed && h("span", { class: "dim" }, "="));
 }
 
-// "ok", "failed" or nothing, over all checks of a step.
+// "right", "clean", "wrong", "not judged" or nothing, over all checks of a step.
 function statusOf(step) {
   if (!step.checks) return null;
-  return step.checks.findings.length ? "failed" : step.checks.numbers;
+  return step.checks.findings.length ? "wrong" : step.checks.numbers;
 }
 
 // TIR and device source side by side: lines that belong together are marked.

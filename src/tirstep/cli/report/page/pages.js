@@ -55,11 +55,20 @@ function factChange(was, row) {
 
 const ratio = (value) => (value >= 1 ? `× ${number(+value.toFixed(2))}` : `÷ ${number(+(1 / value).toFixed(2))}`);
 
-const WORDS = { ok: ["✓", "passed"], failed: ["✕", "failed"] };
+// The words of a verdict, and those of goldens, by kind.
+const SIGNS = { good: "✓", bad: "✕", none: "–" };
+const KINDS = { ok: "good", right: "good", clean: "good", failed: "bad", wrong: "bad" };
 
 function verdictWord(word) {
-  const [symbol, text] = WORDS[word] ?? ["–", "not checked"];
-  return h("span", { class: `verdict ${word ?? "none"}` }, h("span", { "aria-hidden": "true" }, symbol), ` ${text}`);
+  const kind = KINDS[word] ?? "none";
+  return h("span", { class: `verdict ${kind}` }, h("span", { "aria-hidden": "true" }, SIGNS[kind]), ` ${word ?? "not checked"}`);
+}
+
+// What was done with a step's numbers, and why no more was.
+function numbersNote(checks) {
+  if (checks.numbers === "not judged") return checks.reason;
+  if (checks.numbers === "clean") return `Simulated without a finding on ${checks.checked_on}; not compared: ${checks.reason}.`;
+  return `Exact whole numbers, then random floats, against ${checks.reference}; on ${checks.checked_on}.`;
 }
 
 function checksPanel(step) {
@@ -68,7 +77,7 @@ function checksPanel(step) {
   if (!checks && !ofRecipe.length) return h("p", { class: "empty" }, "This report was made without checks.");
   return [
     checks && h("dl", { class: "checks" },
-      h("div", {}, h("dt", {}, "Numbers"), h("dd", {}, verdictWord(checks.numbers), h("p", {}, `Exact whole numbers, then random floats, against ${checks.reference}; on ${checks.checked_on}.`))),
+      h("div", {}, h("dt", {}, "Numbers"), h("dd", {}, verdictWord(checks.numbers), h("p", {}, numbersNote(checks)))),
       h("div", {}, h("dt", {}, "Golden"), h("dd", {}, verdictWord(checks.golden), h("p", {}, checks.golden ? "The TIR against the golden file of this step, at the golden shape." : "No golden was looked at for this step.")))),
     [...(checks?.findings ?? []), ...ofRecipe].map(findingCard),
   ];
@@ -111,9 +120,10 @@ const missingNotice = () => here.missing && h("p", { class: "notice", role: "ale
 
 function ladderSummary() {
   const having = (status) => recipes.filter((recipe) => recipe.status === status).length;
-  const [failed, skipped] = [having("failed"), having("skipped")];
-  return [`${plural(recipes.length, "recipe")}, ${plural(steps.length, "step")}. `, skipped > 0 && `${plural(skipped, "recipe")} skipped. `,
-    !report.device ? "Nothing was checked." : failed ? h("b", { class: "bad" }, `${plural(failed, "recipe")} failed.`) : "Every check passed."];
+  const [wrong, unjudged] = [having("wrong"), having("not judged")];
+  return [`${plural(recipes.length, "recipe")}, ${plural(steps.length, "step")}. `, unjudged > 0 && `${plural(unjudged, "recipe")} not judged. `,
+    !report.device ? "Nothing was checked." : wrong ? h("b", { class: "bad" }, `${plural(wrong, "recipe")} wrong.`)
+      : !unjudged && "Every check passed."];
 }
 
 function ladderTable() {
@@ -123,11 +133,11 @@ function ladderTable() {
   const rows = recipes.map((recipe, at) => {
     const step = last[at];
     const shape = shapes.size > 1 && recipe.shape && step && h("span", { class: "dim" }, ` ${recipe.shape.replaceAll("x", "×")}`);
-    return h("tr", { class: recipe.status },
+    return h("tr", {},
       h("th", { scope: "row" }, step ? h("a", { href: stepLink(step, "tir") }, recipe.name) : recipe.name, h("small", {}, recipe.refusal ?? recipe.about, shape)),
       h("td", { class: "num" }, step ? String(recipe.steps.length - 1) : "–"),
       h("td", { class: "num" }, changeWords(step && countChange(recipe.steps[0].tir, step.tir))),
-      h("td", {}, recipe.status === "skipped" ? h("span", { class: "verdict none" }, "skipped") : verdictWord(recipe.status)),
+      h("td", {}, verdictWord(recipe.status)),
       metrics.map(({ of, unit }) => h("td", { class: "num" }, step && of(step) !== undefined ? `${number(of(step))}${unit ?? ""}` : "–")));
   });
   const heads = [["Recipe"], ["Steps", "num"], ["Lines", "num"], ["Checks"], ...metrics.map(({ title }) => [title, "num"])];
@@ -164,11 +174,11 @@ function foldButton(name, label, id) {
     h("span", { class: "caret", "aria-hidden": "true" }), label);
 }
 
-const failedSign = (failed) => failed && sign("✕", "failed", "bad");
+const wrongSign = (status) => status === "wrong" && sign("✕", "wrong", "bad");
 
 function recipeItem(recipe, at) {
   return h("li", { class: `recipe${here.step?.recipe === recipe ? " within" : ""}` },
-    foldButton(recipe.name, [h("span", { class: "name" }, recipe.name), failedSign(recipe.status === "failed"),
+    foldButton(recipe.name, [h("span", { class: "name" }, recipe.name), wrongSign(recipe.status),
       h("span", { class: "count" }, recipe.steps.length ? String(recipe.steps.length - 1) : "skipped")], `r${at}`),
     unfolded.has(recipe.name) && h("ul", { class: "steps" }, recipe.steps.map(stepItem)));
 }
@@ -180,7 +190,7 @@ function stepItem(step) {
       h("span", { class: "name" }, pass.name.replace(/^\w+\./, "")), changeWords(changeOfPass(pass)))));
   return h("li", { class: "step" },
     h("a", { href: stepLink(step), class: isHere ? "here" : null, "aria-current": isHere && !here.pass ? "page" : null },
-      h("span", { class: "index" }, String(step.index)), h("span", { class: "name" }, step.name), failedSign(statusOf(step) === "failed"), changeWords(changeOf(step))),
+      h("span", { class: "index" }, String(step.index)), h("span", { class: "name" }, step.name), wrongSign(statusOf(step)), changeWords(changeOf(step))),
     isHere && step.passes.length > 0 && foldButton(stepKey(step), `${step.passes.length} of ${step.pass_count} passes changed it`, `s${step.place}`),
     passes && h("ul", { class: "passes" }, passes));
 }
@@ -239,7 +249,7 @@ function tabList(route) {
   const list = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the step" }, TABS.map((name) =>
     h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-selected": String(name === route.tab), "aria-controls": "panel",
       tabindex: name === route.tab ? "0" : "-1", onclick: () => openTab(name) },
-      titles[name], failedSign(name === "checks" && statusOf(route.step) === "failed"))));
+      titles[name], name === "checks" && wrongSign(statusOf(route.step)))));
   list.addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
