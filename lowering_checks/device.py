@@ -98,6 +98,9 @@ class Program:
         compute
     in_out : the places of arguments that are stored to and hold values before the run, too: a
         device that looks for loads of what was never stored must know; to be set before a run
+    checked : masks of the elements of outputs to look at, by their places; of others all
+    stored, part : of the last run, which elements were stored to, by the places of arguments, and
+        what of the program that was, ``"8 of 256 thread blocks"``, where not all of it
     """
 
     def __init__(
@@ -108,6 +111,9 @@ class Program:
         self._run, self._parameters = run, parameters
         self.findings: Sequence[DeviceFinding] = ()
         self.in_out: Collection[int] = ()
+        self.checked: Mapping[int, Array] = {}
+        self.stored: Mapping[int, Array] = {}
+        self.part = ""
 
     def __call__(self, arguments: Sequence[Array]) -> Arrays:
         given = [np.asarray(array, order="C") for array in arguments]
@@ -147,6 +153,10 @@ class Device(Protocol):
         """Why this device cannot run a module, in a few words; None if it can."""
         unbound = find_unbound_sblocks(module)
         return f"not bound yet: {', '.join(unbound)}" if unbound else None
+
+    def estimate(self, module: tvm.IRModule) -> float:
+        """About how many seconds a run of a module takes; 0 where that is not known, or little."""
+        return 0.0
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile a module; raises `DeviceError` where the compiler or the device refuses."""

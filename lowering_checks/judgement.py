@@ -6,21 +6,33 @@ Every command, the report and pytest's plugin say these words, and no others.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import tvm
 
 from tirstep.modules import AnyProblem, KernelError
 from tirstep.modules.validation import UnjudgedError
 
-from .device import Device, DeviceError, NotRunError
+from .device import Array, Device, DeviceError, DeviceFinding, NotRunError, blank
 from .devices import SimulatorDevice
-from .numeric import check_numbers
+from .numeric import check_numbers, check_program
 from .reference import ModuleProblem
 from .steps import Finding
 
 OUTSIDE = "out of bounds"
+LONGEST = 5.0
+"""Seconds that a simulated run may take; of what takes longer, some thread blocks run."""
+REFUSED = 120.0
+"""The same of other devices, which run all of a program or nothing."""
+MOST_WORK = 2**25
+"""Statements in float64 of one evaluation of a reference, which take about 0.4 s; there are some
+20 evaluations to a verdict."""
+BLOCKS = 8
+"""Thread blocks that run where all take too long."""
+FEWEST = 64
+"""Elements of a part."""
 
 
 class Status(str, enum.Enum):
@@ -59,12 +71,15 @@ class Judgement:
     ----------
     device : the name of the one that ran it; "" where none did
     reason : why it was not judged, or why there is nothing to compare with; "" otherwise
+    part : what it is said of where it took too long to look at the whole: ``"8 of 256 thread
+        blocks"``; "" otherwise
     """
 
     status: Status
     findings: tuple[Finding, ...] = ()
     device: str = ""
     reason: str = ""
+    part: str = ""
 
 
 def judge_numbers(
@@ -73,27 +88,84 @@ def judge_numbers(
     """`check_numbers`, of any program.
 
     One of which it is not known what it must compute, since its threads exchange values and it has
-    no reference, say, is simulated (`sanitize`). What the device lacks makes a program not judged;
-    that TVM refuses it is a finding.
+    no reference, say, is simulated (`_sanitize`). Of one that takes too long some thread blocks
+    run, or some elements are compared. What the device lacks makes a program not judged; that TVM
+    refuses it is a finding.
     """
     try:
         if (refusal := problem.find_refusal()) is not None:
             raise UnjudgedError(refusal)
+        seconds = device.estimate(module)
+        is_simulated = isinstance(device, SimulatorDevice) and seconds > LONGEST
+        if seconds > REFUSED and not is_simulated:
+            raise NotRunError(
+                f"a run takes the device {device.name} about {seconds:,.0f} s; choose smaller sizes"
+            )
+        if is_simulated or (isinstance(problem, ModuleProblem) and problem.work > MOST_WORK):
+            return _judge_part(problem, module, device, where, seed, is_simulated)
         found = check_numbers(problem, module, device, where=where, seed=seed)
+        return _judge(found, device.name)
     except UnjudgedError as error:
-        return sanitize(problem, module, str(error), where=where, seed=seed)
+        return _sanitize(problem, module, str(error), where, seed)
     except NotRunError as error:
         return Judgement(Status.NOT_JUDGED, reason=str(error))
     except DeviceError as error:
         return Judgement(Status.WRONG, (Finding("lowering", where, str(error)),))
     except KernelError as error:
-        finding = Finding("numbers", where, str(error))
-        return Judgement(Status.WRONG, (finding,), device.name)
-    return Judgement(Status.WRONG if found else Status.RIGHT, tuple(found), device.name)
+        return _judge([Finding("numbers", where, str(error))], device.name)
 
 
-def sanitize(
-    problem: AnyProblem, module: tvm.IRModule, reason: str, *, where: str, seed: int = 0
+def _judge(
+    found: Sequence[Finding], device: str, *, otherwise: Status = Status.RIGHT, **more: str
+) -> Judgement:
+    status = Status.WRONG if found else otherwise
+    return Judgement(status, tuple(found), device, **more)
+
+
+def _judge_part(
+    problem: AnyProblem,
+    module: tvm.IRModule,
+    device: Device,
+    where: str,
+    seed: int,
+    is_simulated: bool,
+) -> Judgement:
+    """What is said of a program by a part of it: thread blocks that the simulator runs, or elements
+    of the outputs, of which as many are compared as a reference is computed for in a second.
+    """
+    if isinstance(problem, ModuleProblem):
+        arguments, in_out = next(problem.draw_unmeasured(seed)), problem.loaded_outputs
+        stored = problem.stored_places
+    else:
+        blanks = [blank(tensor) for tensor in problem.outputs]
+        arguments, in_out = (
+            problem.make_arguments(problem.float_inputs(seed), blanks),
+            problem.in_out,
+        )
+        stored = tuple(map(problem.arguments.index, problem.outputs))
+    program = (SimulatorDevice(BLOCKS) if is_simulated else device).compile(module)
+    masks = {place: np.ones(arguments[place].shape, bool) for place in stored}
+    if is_simulated:
+        program.in_out = in_out
+        program(arguments)
+        if program.findings:
+            faults = [Finding(device.name, where, str(each)) for each in program.findings]
+            return _judge(faults, device.name, part=program.part)
+        masks = dict(program.stored)
+    of_blocks = sum(int(it.sum()) for it in masks.values())
+    if isinstance(problem, ModuleProblem):
+        masks, problem = _narrow(problem, masks, seed)
+    program.checked = masks
+    found = check_program(problem, program, device.name, where=where, seed=seed, is_short=True)
+    compared, size = (sum(map(count, masks.values())) for count in (np.count_nonzero, np.size))
+    part = program.part or f"{compared:,} of {size:,} elements"
+    if program.part and compared < of_blocks:
+        part = f"{compared:,} elements of {program.part}"
+    return _judge(found, device.name, part=part)
+
+
+def _sanitize(
+    problem: AnyProblem, module: tvm.IRModule, reason: str, where: str, seed: int
 ) -> Judgement:
     """Simulate a program for `reason` without comparing its numbers, on a few kinds of inputs.
 
@@ -106,13 +178,15 @@ def sanitize(
         return unjudged
     if problem.find_refusal() is None and not problem.outputs:  # it computes nothing
         return unjudged
+    if simulator.estimate(module) > LONGEST:
+        simulator = SimulatorDevice(BLOCKS)
     try:
         program = simulator.compile(module)
         program.in_out = problem.loaded_outputs
-        found = []
+        found: Sequence[DeviceFinding] = ()
         for arguments in problem.draw_unmeasured(seed):
             program(arguments)
-            found = [*program.findings]
+            found = program.findings
             if found:
                 break
     except NotRunError as error:
@@ -125,6 +199,26 @@ def sanitize(
     if found and all(each.kind == OUTSIDE and each.buffer in by_data for each in found):
         drawn = f"with the data that was drawn, {found[0].message}"
         return Judgement(Status.NOT_JUDGED, device=simulator.name, reason=f"{reason}; {drawn}")
-    findings = tuple(Finding(simulator.name, where, str(each)) for each in found)
-    status = Status.WRONG if findings else Status.CLEAN
-    return Judgement(status, findings, simulator.name, reason)
+    findings = [Finding(simulator.name, where, str(each)) for each in found]
+    return _judge(
+        findings, simulator.name, otherwise=Status.CLEAN, reason=reason, part=program.part
+    )
+
+
+def _narrow(
+    problem: ModuleProblem, masks: Mapping[int, Array], seed: int
+) -> tuple[dict[int, Array], ModuleProblem]:
+    """A problem of as many elements of masks as take `MOST_WORK`, drawn; and the masks of those."""
+    rng = np.random.default_rng([seed, 11])
+    share, left = 1.0, dict(masks)
+    while True:
+        narrowed = replace(problem, wanted=left)
+        if narrowed.work <= MOST_WORK:
+            return left, narrowed
+        if sum(int(it.sum()) for it in left.values()) <= FEWEST:
+            raise UnjudgedError(
+                f"{problem}: what {FEWEST} elements must be takes {narrowed.work:,.0f} operations, "
+                f"of which {MOST_WORK:,} are run; choose smaller sizes"
+            )
+        share = max(share / 4, 0.9 * share * MOST_WORK / narrowed.work)
+        left = {place: mask & (rng.random(mask.shape) < share) for place, mask in masks.items()}

@@ -278,6 +278,7 @@ class Verdict:
         the recipe's example's, with another config or other options than the run's; of another run
         also what it has that the golden example has not; ``"no device"`` where none ran it
     reason : why it was not judged, or why its numbers were not compared; "" otherwise
+    part : what of the step it is said of, where not of all: ``"8 of 256 thread blocks"``
     timing : None where the device has no clock, the step cannot be launched, or is wrong
     about : what another run is, as ``"at an odd shape"``; None for a step of the run itself
     left_open : of the last step, what the rules about memory did not decide (`list_left_open`)
@@ -291,6 +292,7 @@ class Verdict:
     numbers: Findings
     checked_on: str
     reason: str = ""
+    part: str = ""
     timing: Timing | None = None
     about: str | None = None
     left_open: tuple[str, ...] = ()
@@ -379,9 +381,9 @@ def _make_verdict(run: Run, step: Step, judged: Judgement, checked_on: str) -> V
         found = (*found, *check_ownership(step.module, where=run.label(step)))
         left_open = tuple(list_left_open(step.module))
     status, reason = (Status.WRONG, "") if found else (judged.status, judged.reason)
-    return Verdict(
-        run, step, None, None, status, _place(found, step), checked_on, reason, left_open=left_open
-    )
+    placed = _place(found, step)
+    verdict = Verdict(run, step, None, None, status, placed, checked_on, reason, judged.part)
+    return replace(verdict, left_open=left_open)
 
 
 def _is_golden(run: Run) -> bool:

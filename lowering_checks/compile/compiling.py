@@ -17,14 +17,16 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import tvm
+from tvm.ir import TensorLoad
 from tvm.ir.instrument import pass_instrument
-from tvm.tirx import BufferStore, Evaluate, For, ForKind, PrimFunc
+from tvm.tirx import BufferStore, Evaluate, For, ForKind, IfThenElse, PrimFunc
 
 from tirstep.transforms import get_pass_options, get_pipeline
 from tirstep.transforms.hopper.tma_tiles import TMA_STAGES
@@ -296,12 +298,32 @@ def require_compilable(module: tvm.IRModule) -> None:
             )
 
 
-def count_iterations(statement: Any) -> float:
-    """How often the innermost statements run, all together; infinite where a size is open."""
-    if isinstance(statement, For):
-        extent = constant(statement.extent)
-        return math.inf if extent is None else extent * count_iterations(statement.body)
-    return sum(map(count_iterations, get_children(statement))) or 1
+MASKED = 1 / 64
+"""Of a statement, what it costs to see that a mask does not ask for it."""
+
+
+def count_iterations(
+    statement: Any,
+    *,
+    open_extent: float = math.inf,
+    shares: Mapping[Any, float] = MappingProxyType({}),
+) -> float:
+    """How often the innermost statements run, all together, where an extent that is no constant is
+    `open_extent`, and a condition that loads a buffer of `shares` holds so often.
+    """
+
+    def count(node: Any) -> float:
+        if isinstance(node, For):
+            extent = constant(node.extent)
+            return (open_extent if extent is None else extent) * count(node.body)
+        work = sum(map(count, get_children(node))) or 1.0
+        if isinstance(node, IfThenElse) and shares:
+            for load in find_all(node.condition, TensorLoad):
+                if load.source in shares:
+                    return shares[load.source] * work + MASKED
+        return work
+
+    return count(statement)
 
 
 def read_limit(variable: str, default: float) -> float:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm.ir import Call, TensorLoad
+from tvm.tirx import decl_buffer
 from tvm.tirx.build import tir_to_runtime
 
 from tirstep.modules import Tensor
@@ -24,12 +26,14 @@ from tirstep.modules.validation import UnjudgedError
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import constant, find_all
 
-from ..compile.compiling import MAIN
+from ..compile.compiling import MAIN, count_iterations
 from ..device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
+from ..devices.simulator.merged_memory import find_private
 from ..devices.simulator.run_state import UnsupportedError
 from .conditions import GIVE_REFERENCE, RefusedError, name_exchange, refuse_call
 from .index_ranges import find_exchange
+from .narrowing import narrow
 from .tracked import DOUBLE
 from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
 
@@ -83,13 +87,24 @@ class Answer:
 class Evaluation:
     """A function, compiled for being run so. Raises `UnjudgedError` for one that cannot be judged.
 
-    `kernel` is the kernel's name; `arguments` are the function's.
+    `kernel` is the kernel's name; `arguments` are the function's. `wanted` has, by the places of
+    outputs, masks of the elements to compute: of the others 0 comes out.
+
+    Attributes
+    ----------
+    work : about how many statements a run is
     """
 
-    def __init__(self, function: Any, arguments: Sequence[Tensor], kernel: str) -> None:
-        self.kernel, self.arguments = kernel, tuple(arguments)
+    def __init__(
+        self,
+        function: Any,
+        arguments: Sequence[Tensor],
+        kernel: str,
+        wanted: Mapping[int, Array] = MappingProxyType({}),
+    ) -> None:
+        self.kernel, self.arguments, self.wanted = kernel, tuple(arguments), wanted
         try:
-            self.tracked = _track(function)
+            self.tracked, self._narrowed, self.work = _track(function, wanted)
         except (RefusedError, UnsupportedError) as error:
             raise UnjudgedError(f"{kernel}: it cannot be judged: {error}") from error
 
@@ -128,7 +143,8 @@ class Evaluation:
     def _run(self, arguments: Sequence[Array]) -> Answer:
         given: list[Any] = []
         kept: dict[int, dict[str, Any]] = {}
-        pairs = zip(self.tracked.buffers, arguments, strict=True)
+        masks = [self.wanted[place].astype(np.int8) for place in self._narrowed]
+        pairs = zip(self.tracked.buffers, [*arguments, *masks], strict=True)
         for place, (buffer, array) in enumerate(pairs):
             if buffer is None:
                 given.append(array.item())
@@ -150,6 +166,9 @@ class Evaluation:
             values[place] = parts["value"].numpy().astype(np.float64).reshape(shape)
             off = np.full(shape, math.inf) if lost else parts["error"].numpy().reshape(shape)
             errors[place] = np.where(np.isnan(off), math.inf, off)
+            if place in self.wanted:
+                for found in (values[place], errors[place]):
+                    found[~self.wanted[place]] = 0.0
             facts = dtype_facts(self.arguments[place].dtype)
             if facts.is_float:  # how near the largest magnitude comes to what the type holds
                 finite = values[place][np.isfinite(values[place])]
@@ -170,7 +189,10 @@ def _make_part(name: str, array: Array, dtype: str) -> Array:
     return np.zeros_like(values)
 
 
-def _track(function: Any) -> TrackedFunction:
+def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction, list[int], float]:
+    """A function in float64, which of the outputs `wanted` it is narrowed to, and about how many
+    statements it runs.
+    """
     for parameter in function.params:
         if is_scalar(parameter):
             continue
@@ -191,4 +213,13 @@ def _track(function: Any) -> TrackedFunction:
     flat = flatten(module[MAIN], in_order=True, at_once=False)
     loaded = {load.source for load in find_all(flat.body, TensorLoad)}
     plain = frozenset(place for place, buffer in enumerate(flat.parameters) if buffer not in loaded)
-    return track_function(flat.body, flat.parameters, plain)
+    able = find_private(flat.body, [flat.parameters[place] for place in wanted])
+    narrowed = [place for place in wanted if flat.parameters[place] in able]
+    masks = {
+        flat.parameters[place]: decl_buffer(flat.parameters[place].shape, "int8", "wanted")
+        for place in narrowed
+    }
+    body, parameters = narrow(flat.body, masks), (*flat.parameters, *masks.values())
+    shares = {masks[flat.parameters[it]]: float(wanted[it].mean()) for it in narrowed}
+    work = count_iterations(body, open_extent=1, shares=shares)
+    return track_function(body, parameters, plain), narrowed, work

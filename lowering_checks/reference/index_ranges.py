@@ -94,9 +94,9 @@ def _visit(
                 decided = (*conditions, substitute(node.condition, bound))
                 yield from _visit(case, loops, bound, decided)
     elif kind == "BufferStore":
-        yield make(node.buffer, node.indices, True, conditions)
         for part in (node.value, *node.indices):
             yield from load(part)
+        yield make(node.buffer, node.indices, True, conditions)
     elif hasattr(node, "body"):
         yield from _visit(node.body, loops, bound, conditions)
 

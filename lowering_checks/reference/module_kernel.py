@@ -117,6 +117,9 @@ class ModuleProblem(AnyProblem):
 
     What it must compute is what it computes itself in float64, and how far off an answer may be
     follows from its operations, for any order of its sums (tracked.py).
+
+    `wanted` has masks of the elements that are asked for, by the places of outputs: of others the
+    answer is 0.
     """
 
     reference_name: ClassVar[str] = "the program in float64"
@@ -125,6 +128,7 @@ class ModuleProblem(AnyProblem):
     function: Any
     options: Mapping[str, Any] = field(default_factory=dict)
     symbolic: tuple[str, ...] = ()
+    wanted: Mapping[int, Array] = field(default_factory=dict)
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={size}" for name, size in self.shape.items())
@@ -149,7 +153,7 @@ class ModuleProblem(AnyProblem):
 
     @functools.cached_property
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self.function, self.arguments, self.kernel.name)
+        return Evaluation(self.function, self.arguments, self.kernel.name, self.wanted)
 
     @functools.cached_property
     def outputs(self) -> tuple[Tensor, ...]:
@@ -225,14 +229,19 @@ class ModuleProblem(AnyProblem):
 
     @property
     def bytes(self) -> int:
-        """The least bytes to move: every input read once, every output written once; of a program
-        that cannot be judged every argument once.
+        """The least bytes to move, by the text: every argument once, and once more what is stored
+        to after it was loaded.
         """
-        try:
-            moved = (*self.inputs, *self.outputs)
-        except KernelError:
-            moved = self.arguments
-        return sum(math.prod(each.shape) * dtype_facts(each.dtype).bytes for each in moved)
+        first: dict[Any, bool] = {}
+        stored = set()
+        for each in find_accesses(self._own.body):
+            first.setdefault(each.buffer, each.is_store)
+            stored |= {each.buffer} if each.is_store else set()
+        moved = 0
+        for tensor, parameter in zip(self.arguments, self._own.params, strict=True):
+            times = 2 if parameter in stored and not first[parameter] else 1
+            moved += times * math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes
+        return moved
 
     def find_refusal(self) -> str | None:
         """Why it cannot be judged; None where it can be."""
@@ -251,6 +260,16 @@ class ModuleProblem(AnyProblem):
             if each.buffer is not None
             and any(find_all(index, TensorLoad) for index in each.indices)
         }
+
+    @property
+    def work(self) -> float:
+        """About how many statements of float64 the answer takes."""
+        return self._evaluation.work
+
+    @property
+    def stored_places(self) -> tuple[int, ...]:
+        """The places of the outputs among the arguments."""
+        return tuple(sorted(self._evaluation.stored))
 
     @property
     def loaded_outputs(self) -> tuple[int, ...]:

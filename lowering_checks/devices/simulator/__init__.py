@@ -9,7 +9,7 @@ defined with `register_semantics`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,14 @@ from ...device import (
     NotRunError,
     Program,
     convert_tvm_errors,
+    is_tvm_error,
     require_launchable,
 )
 from .access_counts import Counts
 from .function_semantics import Pointer, Threads, register_semantics
 from .merged_memory import get_origins
 from .run_state import UnknownFunctionError, UnsupportedError
+from .sampling import BlockSample, estimate_seconds, find_exchange_of_blocks
 from .simulated_gpu import SimulatedGpu, TranslatedKernel
 
 __all__ = [
@@ -52,16 +54,20 @@ NEXT_PASS = "s_tir.MergeSharedMemoryAllocations"
 
 @dataclass(frozen=True)
 class Simulation:
-    """The result of a run: the arguments afterwards, findings, and counts of the first thread block
-    of each launch."""
+    """The result of a run: the arguments afterwards, findings, counts of the first thread block of
+    each launch, and which elements of arguments were stored to, by their places."""
 
     arguments: Arrays
     findings: list[DeviceFinding]
     counts: Counts
+    stored: Mapping[int, Array]
 
 
 class SimulatorDevice(Device):
     """A GPU's threads, barriers, registers and shared memory, in NumPy; it needs no GPU.
+
+    With `most_blocks` it runs about so many thread blocks of a launch, and what it compiles has
+    `Program.stored`: it refuses programs whose thread blocks may exchange values.
 
     Attributes
     ----------
@@ -71,8 +77,18 @@ class SimulatorDevice(Device):
     name = "simulator"
     description = "simulator of a GPU (NumPy)"
 
-    def __init__(self) -> None:
+    def __init__(self, most_blocks: int | None = None) -> None:
         self.counts: Counts | None = None
+        self.most_blocks = most_blocks
+
+    def estimate(self, module: tvm.IRModule) -> float:
+        """About how many seconds a run of a module takes; 0 of one that TVM does not lower."""
+        try:
+            return estimate_seconds(_Prepared(lower(name_main(module))).function.body)
+        except Exception as error:
+            if not is_tvm_error(error):
+                raise
+            return 0.0
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Lower a module with TVM's own passes; the program's `findings` are those of its run."""
@@ -80,16 +96,25 @@ class SimulatorDevice(Device):
         module = name_main(module)
         with convert_tvm_errors("TVM does not lower the module", module):
             prepared = _Prepared(lower(module))
+        exchange = find_exchange_of_blocks(prepared.function.body) if self.most_blocks else None
+        if exchange is not None:
+            raise NotRunError(
+                "it takes too long to simulate all of its thread blocks, and some of them alone do "
+                f"not show it, since they may exchange values through {exchange}; choose smaller "
+                "sizes"
+            )
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with convert_tvm_errors("the simulator does not run the module"):
                 try:
-                    simulation = prepared.run(arguments, in_out=program.in_out)
+                    sample = BlockSample(self.most_blocks) if self.most_blocks else None
+                    simulation = prepared.run(arguments, in_out=program.in_out, choose=sample)
                 except UnknownFunctionError as error:
                     raise NotRunError(str(error)) from error
                 except UnsupportedError as error:
                     raise NotRunError(f"{error}; choose another device") from error
-            self.counts = simulation.counts
+            self.counts, program.stored = simulation.counts, simulation.stored
+            program.part = "" if sample is None else str(sample)
             return simulation.arguments, simulation.findings
 
         program = Program(run, module["main"].params)
@@ -121,8 +146,8 @@ class _Prepared:
 
     def __init__(self, lowered: tvm.IRModule) -> None:
         merged = merge_shared_memory(lowered)
-        self._function = merged["main"]
-        self._origins = get_origins(lowered["main"].body, self._function.body)
+        self.function = merged["main"]
+        self._origins = get_origins(lowered["main"].body, self.function.body)
         self._kernels: dict[Any, TranslatedKernel] = {}
 
     def run(
@@ -131,10 +156,12 @@ class _Prepared:
         *,
         first_only: bool = False,
         in_out: Collection[int] = (),
+        choose: BlockSample | None = None,
     ) -> Simulation:
-        gpu = SimulatedGpu(first_only=first_only, origins=self._origins, kernels=self._kernels)
-        results = gpu.run(self._function.params, self._function.body, arguments, in_out)
-        return Simulation(results, gpu.state.log.get_findings(), gpu.state.counts)
+        shared: Any = {"origins": self._origins, "kernels": self._kernels}
+        gpu = SimulatedGpu(first_only=first_only, choose=choose, **shared)
+        results = gpu.run(self.function.params, self.function.body, arguments, in_out)
+        return Simulation(results, gpu.state.log.get_findings(), gpu.state.counts, gpu.stored)
 
 
 def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvm.ir import Call
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
+from tvm_ffi import structural_equal
 
 from tirstep.transforms.tir import constant, find_all, get_elements
 from tirstep.tvm_compat import get_op_name, get_pointed
@@ -46,6 +47,22 @@ def find_written_buffers(body: Any) -> set[Var]:
         while bases.get(buffer) is not None:
             buffer = bases[buffer]
         found.add(buffer)
+    return found
+
+
+def find_private(body: Any, buffers: Collection[Any]) -> set[Any]:
+    """The buffers, of some, that are loaded nowhere but at the index of a store to them: what is
+    computed there depends on no other element of theirs.
+    """
+    found = set(buffers)
+    stores = [it for it in find_all(body, BufferStore) if it.buffer in found]
+    for load in find_all(body, TensorLoad):
+        if load.source in found and not any(
+            store.buffer.same_as(load.source)
+            and all(map(structural_equal, load.indices, store.indices))
+            for store in stores
+        ):
+            found.discard(load.source)
     return found
 
 

@@ -110,21 +110,26 @@ class Batch:
         return int(self.block[lane, 0]) // self.cluster * self.cluster + rank
 
 
-def split_grid(extents: Mapping[str, int], *, first_only: bool = False) -> Iterator[Batch]:
+def split_grid(
+    extents: Mapping[str, int], *, first_only: bool = False, chosen: Array | None = None
+) -> Iterator[Batch]:
     """The batches of a launch with these extents of thread axes, in the order of thread blocks.
 
-    With `first_only`, one batch of the first thread block alone, or of the first cluster.
+    With `first_only`, one batch of the first thread block alone, or of the first cluster. With
+    `chosen`, these thread blocks alone, whose numbers are then their places in it.
     """
     cluster = extents.get(CLUSTER_AXIS, 1)
     blocks = cluster if first_only else count_places(extents, BLOCK_AXES)
+    blocks = blocks if chosen is None else len(chosen)
     threads = count_places(extents, THREAD_AXES)
     size = max(1, LANES // threads // cluster) * cluster
     for first in range(0, blocks, size):
         count = min(size, blocks - first)
         lane = np.arange(count * threads, dtype=np.int64)[:, None]
         block, inside = np.divmod(lane, threads)
+        own = first + block if chosen is None else chosen[first + block]
         coordinates = {
-            **_unravel(first + block, extents, BLOCK_AXES),
+            **_unravel(own, extents, BLOCK_AXES),
             **_unravel(inside, extents, THREAD_AXES),
             CLUSTER_AXIS: (block % cluster).astype(np.int32),
         }
@@ -182,6 +187,7 @@ class RunState:
         it has bulk copies: TVM says of each kernel that no two buffers lie in the same place, so
         that NVIDIA's compiler takes what lies there for constant
     launch : the number of the launch that runs, from 1 on
+    chosen : the thread blocks that run, where not all do; they are numbered by their places in it
     known : for each lane, and each thread of its cluster, the interval before which all that thread
         did is known to the lane through barriers of any kind; in clusters also the same of what
         tensor cores read for that thread, of which it also knows through mbarriers that release or
@@ -200,6 +206,7 @@ class RunState:
     read_only: frozenset[str] = frozenset()
     launch: int = 0
     known: Array | None = None
+    chosen: Array | None = None
     _fences: dict[str, Fences] = field(default_factory=dict)
 
     def get_fences(self, kind: str) -> Fences:
@@ -310,6 +317,7 @@ class RunState:
     def describe_thread(self, thread: int) -> str:
         """A thread of the grid in words: ``thread (3, 0, 0) of block (1, 2, 0)``."""
         block, inside = divmod(int(thread), count_places(self.extents, THREAD_AXES))
+        block = block if self.chosen is None else int(self.chosen[block])
         place = self._format_place(inside, THREAD_AXES)
         return f"thread {place} of block {self._format_place(block, BLOCK_AXES)}"
 

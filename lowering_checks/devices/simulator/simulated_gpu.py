@@ -107,6 +107,7 @@ class SimulatedGpu:
 
     With `first_only`, no more than the first thread block of a launch runs, for its counts alone,
     and of a loop only what counts otherwise than before (`periodic_loops`).
+    `choose` says which thread blocks of a launch run, by its extents; None for all of them.
     `kernels` are those that were translated before, by their bodies. `origins` maps views of merged
     shared memory to the buffers that they were before. Threads that are `in_order` wait for one
     another after every store; while buffers are not compact, their sizes are no finding.
@@ -122,7 +123,9 @@ class SimulatedGpu:
         kernels: dict[Any, TranslatedKernel] | None = None,
         in_order: bool = False,
         is_compact: bool = True,
+        choose: Callable[[Mapping[str, int]], Array | None] | None = None,
     ) -> None:
+        self.choose, self.stored = choose, dict[int, Array]()
         self.in_order, self.is_compact = in_order, is_compact
         self.first_only, self.origins = first_only, origins or {}
         self.kernels = {} if kernels is None else kernels
@@ -159,7 +162,9 @@ class SimulatedGpu:
         """
         kept, written = {parameters[place] for place in in_out}, find_written_buffers(body)
         copies = [np.array(array).reshape(-1) for array in arguments]
-        for buffer, data, array in zip(parameters, copies, arguments, strict=True):
+        shadows: dict[int, Shadow] = {}
+        for place, (buffer, data) in enumerate(zip(parameters, copies, strict=True)):
+            array = arguments[place]
             if is_scalar(buffer):
                 self.values[hash(buffer)] = data[0]
                 continue
@@ -168,8 +173,16 @@ class SimulatedGpu:
                     self.values[hash(extent)] = size
             is_kept = buffer in kept
             self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
+            if buffer in written:
+                shadows[place] = self._shadows[-1]
         with np.errstate(all="ignore"):
             translate_statement(body)(self, None)  # on the host
+        self.stored = {
+            place: (it.written if it.written.size else it.writer >= 0).reshape(
+                arguments[place].shape
+            )
+            for place, it in shadows.items()
+        }
         return [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
 
     def launch(self, body: Any) -> None:
@@ -187,7 +200,8 @@ class SimulatedGpu:
             shadow.begin_launch()
         self._counted = {}
         outside, sectors = Memories(self.memories), counts.sectors  # what is there before
-        for batch in split_grid(extents, first_only=self.first_only):
+        self.state.chosen = None if self.choose is None else self.choose(extents)
+        for batch in split_grid(extents, first_only=self.first_only, chosen=self.state.chosen):
             self.state.begin_batch(batch, knows=kernel.knows or batch.cluster > 1)
             self._queues, self._numbered = {}, []
             self.mbarriers, self.named_barriers = MBarriers(self), NamedBarriers(self)

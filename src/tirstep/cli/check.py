@@ -157,7 +157,7 @@ def command(
                     "about": verdict.about,
                     **run_keys(verdict.run),
                     "symbolic": list(verdict.run.problem.symbolic),
-                    **read_keys(verdict, "numbers=status reason checked_on"),
+                    **read_keys(verdict, "numbers=status part reason checked_on"),
                     "repeat": _spell_repeat(verdict.run, request),
                 }
                 for verdict in rung.others

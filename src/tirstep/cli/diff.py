@@ -222,7 +222,7 @@ def compare(
                     **run_keys(run),
                     "step": step.name,
                     "name": name,
-                    **read_keys(each, "numbers=status reason checked_on=device findings"),
+                    **read_keys(each, "numbers=status part reason checked_on=device findings"),
                 }
                 for (run, step), name, each in parts
             ],

@@ -267,10 +267,10 @@ def find_exit_code(rungs: Sequence[JudgedRecipe], findings: Sequence[Finding], s
 
 
 def status_words(verdict: Verdict) -> list[Part]:
-    """``numbers right on cpu 64x48x32``."""
-    word = str(verdict.status)
+    """``numbers right on cpu 64x48x32``; ``right for 8 of 256 thread blocks on simulator``."""
+    word, part = str(verdict.status), f" for {verdict.part}" if verdict.part else ""
     place = "" if verdict.checked_on == NO_DEVICE else f" on {verdict.checked_on}"
-    return [("numbers ", "dim"), (word, WORD_STYLES[word]), (place, "dim")]
+    return [("numbers ", "dim"), (word + part, WORD_STYLES[word]), (place, "dim")]
 
 
 def verdict_words(verdict: Verdict) -> list[Part]:
@@ -422,7 +422,7 @@ def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
                 {
                     **read_keys(verdict.step, "number=index name source=location"),
                     "golden": golden_word([verdict]),
-                    **read_keys(verdict, "numbers=status reason checked_on left_open"),
+                    **read_keys(verdict, "numbers=status part reason checked_on left_open"),
                     **read_keys(verdict.diff, "added removed"),
                     **_time_keys(rung, verdict.timing),
                     "findings": verdict.findings,

@@ -206,7 +206,7 @@ def _build_step(
     if verdict is not None:
         checks = {
             "golden": golden_word([verdict]),
-            **read_keys(verdict, "numbers=status reason checked_on findings"),
+            **read_keys(verdict, "numbers=status part reason checked_on findings"),
             "reference": run.problem.reference_name,
         }
     if verdict is not None and (timing := verdict.timing) is not None:

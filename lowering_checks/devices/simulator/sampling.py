@@ -1,0 +1,87 @@
+"""Some thread blocks of a launch in place of all: how long all take, which are chosen, and whether
+what these compute hangs on others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm.ir import Call
+from tvm.tirx import BufferStore
+
+from tirstep.transforms.tir import constant, find_all, find_axes
+from tirstep.tvm_compat import get_op_name
+
+from ...compile.compiling import count_iterations
+from ...device import BLOCK_AXES, CLUSTER_AXIS, Array
+from .merged_memory import find_private, find_written_buffers
+from .run_state import LANES, count_places
+
+SECONDS_EACH = 4e-5
+"""Of a statement for up to `LANES` threads at once: what NumPy takes for a multiplication and
+addition, from 2e-5 with few threads to 2e-4 with as many as there are."""
+
+
+@dataclass
+class BlockSample:
+    """Chooses about `most` thread blocks of each launch, and counts them.
+
+    These are the corners of the grid, where guards have their edges, the neighbors of the first and
+    the last, and others that are drawn; of clusters whole ones.
+    """
+
+    most: int
+    ran: int = 0
+    total: int = 0
+
+    def __call__(self, extents: Mapping[str, int]) -> Array | None:
+        """The numbers of the chosen blocks of a launch, in their order; None for all of them."""
+        blocks, cluster = count_places(extents, BLOCK_AXES), extents.get(CLUSTER_AXIS, 1)
+        self.total += blocks
+        if blocks <= self.most:
+            self.ran += blocks
+            return None
+        sides = [extents.get(axis, 1) for axis in BLOCK_AXES]
+        steps = [1, *itertools.accumulate(sides[:-1], lambda one, other: one * other)]
+        corners = {
+            sum(place * step for place, step in zip(corner, steps, strict=True))
+            for corner in itertools.product(*({0, side - 1} for side in sides))
+        }
+        drawn = np.random.default_rng(blocks).permutation(blocks)
+        wanted = dict.fromkeys([0, blocks - 1, 1, blocks - 2, *sorted(corners), *map(int, drawn)])
+        heads = dict.fromkeys(number // cluster for number in wanted)
+        chosen = sorted(itertools.islice(heads, max(self.most // cluster, 1)))
+        found = np.add.outer(np.array(chosen) * cluster, np.arange(cluster)).reshape(-1)
+        self.ran += len(found)
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.ran:,} of {self.total:,} thread blocks"
+
+
+def estimate_seconds(body: Any) -> float:
+    """About how long a lowered function's simulation takes."""
+    axes = find_axes(body)
+    inner = {each for axis in axes for each in find_axes(axis.body)}
+    seconds = 0.0
+    for launch in (axis for axis in axes if axis not in inner):
+        extents = [constant(axis.value) or 1 for axis in (launch, *find_axes(launch.body))]
+        batches = math.ceil(math.prod(extents) / LANES)
+        seconds += batches * SECONDS_EACH * count_iterations(launch, open_extent=1)
+    return seconds
+
+
+def find_exchange_of_blocks(body: Any) -> str | None:
+    """By what thread blocks of a lowered function may hand values to others; None for nothing."""
+    for call in find_all(body, Call):
+        if "atomic" in " ".join([get_op_name(call), *map(str, call.args[:1])]).lower():
+            return "atomic operations"
+    stored = {it.buffer for it in find_all(body, BufferStore)} | find_written_buffers(body)
+    shared = {it for it in stored if str(it.scope()) == "global"}
+    exchanged = shared - find_private(body, shared)
+    return next((f"'{it.name}'" for it in exchanged), None)
