@@ -19,19 +19,19 @@ from pathlib import Path
 
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
-    "modules": 3_843,
+    "modules": 3_847,
     "transforms": 24_359,
-    "lowering_checks": 19_867,
-    "src/tirstep": 16_183,
-    "source": 64_252,
-    "code": 45_563,
+    "lowering_checks": 20_475,
+    "src/tirstep": 16_263,
+    "source": 64_944,
+    "code": 46_057,
     "transforms/binding.py stands on": 2_734,
     "file names of several files": 5,
-    "private helpers with one caller": 303,
-    "tests": 55_194,
+    "private helpers with one caller": 307,
+    "tests": 55_293,
     "goldens": 33_972,
     "pages of docs": 53,
-    "changelog": 93,
+    "changelog": 97,
     "targets of make": 12,
 }
 """Lines, but for what is counted by itself."""
