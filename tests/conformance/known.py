@@ -19,6 +19,10 @@ program, in the `.diff` file beside it. What its head leaves out is as it is the
     # wrong, race: the loads do not wait for the stores of their own round
     @@ -10 +9,0 @@
     -        T.tvm_storage_sync("shared")
+
+The programs of `programs/drawn` are run on inputs that are drawn for them. What they must compute
+is what they compute themselves in float64; of one that differs from another, or has a line
+``# reference: NAME``, what that one computes.
 """
 
 from __future__ import annotations
@@ -84,6 +88,7 @@ class Program:
     given : inputs, as NumPy, by the names of their parameters
     meant : the outputs, as NumPy in the inputs; empty where no numbers are meant
     text : the function, as TVM lowers kernels: flat buffers, launches, barriers
+    reference : the program with the same meaning, of a program whose inputs are drawn
     """
 
     name: str
@@ -96,6 +101,7 @@ class Program:
     given: dict[str, str]
     meant: str
     text: str
+    reference: str = ""
 
     @property
     def module(self) -> tvm.IRModule:
@@ -191,9 +197,10 @@ def _agree(found: Sequence[Array], wanted: Sequence[Array]) -> bool:
 
 
 @functools.cache
-def read_programs() -> tuple[Program, ...]:
-    """All programs, file by file."""
-    return tuple(program for file in sorted(FOLDER.glob("*.py")) for program in _read_file(file))
+def read_programs(folder: str = ".") -> tuple[Program, ...]:
+    """All programs of a folder, file by file."""
+    files = sorted((FOLDER / folder).glob("*.py"))
+    return tuple(program for file in files for program in _read_file(file))
 
 
 def _read_file(file: Path) -> list[Program]:
@@ -222,7 +229,8 @@ def _read_variant(text: str, plain: dict[str, Program]) -> Program:
     name, base = re.fullmatch(r"# (\w+) from (\w+)", first).groups()
     changed = apply_hunks(at + hunks.rstrip() + "\n", plain[base].text + "\n", name).rstrip()
     changed = changed.replace(f"def {base}(", f"def {name}(", 1)
-    return _read_head(lines, replace(plain[base], name=name, text=changed))
+    reference = plain[base].reference or base
+    return _read_head(lines, replace(plain[base], name=name, text=changed, reference=reference))
 
 
 def _read_head(head: Sequence[str], base: Program) -> Program:
@@ -230,11 +238,13 @@ def _read_head(head: Sequence[str], base: Program) -> Program:
     lines = re.sub(r"\n#   +", " ", "\n".join(head)).replace("# ", "").splitlines()
     verdict, why = lines[0].split(": ", 1)
     status, _, kind = verdict.partition(", ")
-    missed, arch, meant = "", base.arch, base.meant
+    missed, arch, meant, reference = "", base.arch, base.meant, base.reference
     given: dict[str, str] = {}
     for line in lines[1:]:
         if line.startswith("missed by the simulator: "):
             missed = line.partition(": ")[2]
+        elif line.startswith("reference: "):
+            reference = line.partition(": ")[2]
         elif line.startswith("needs "):
             arch = line.removeprefix("needs ")
         elif match := re.match(r"[\w, ]+ == (.*)", line):
@@ -257,4 +267,5 @@ def _read_head(head: Sequence[str], base: Program) -> Program:
         arch=arch,
         given=given or base.given,
         meant=meant,
+        reference=reference,
     )
