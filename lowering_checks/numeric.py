@@ -40,9 +40,9 @@ def check_numbers(
     small integers and a bound. Then on random floats, within the bound that follows from the length
     of the sums and the types (`AnyProblem.error_interval`), and on the kernel's corner cases
     (`Meaning.corners`), which sums of products have among their floats. Outputs are filled with
-    NaN; inputs must be the same after a run. What the device saw in the first run comes with it:
-    stores beside a tensor, and of the simulator what its threads did. Raises `DeviceError` where
-    the device cannot run the module.
+    NaN; inputs must be the same after a run. What the device saw comes with it: stores beside a
+    tensor, and of the simulator what its threads did. Raises `DeviceError` where the device cannot
+    run the module.
     """
     return check_program(problem, device.compile(module), device.name, where=where, seed=seed)
 
@@ -61,14 +61,11 @@ def check_program(
     on whole numbers and on random floats once.
     """
     program.in_out = problem.in_out
-    first, *others = make_cases(problem, seed, is_short).all
-    findings = check_case(problem, program, first, where)
-    faults = [Finding(device, where, str(fault)) for fault in program.findings]
-    if findings or faults:
-        return [*faults, *findings]
-    for case in others:
-        if findings := check_case(problem, program, case, where):
-            return findings
+    for case in make_cases(problem, seed, is_short).all:
+        findings = check_case(problem, program, case, where)
+        faults = [Finding(device, where, str(fault)) for fault in program.findings]
+        if findings or faults:
+            return [*faults, *findings]
     return []
 
 
@@ -208,7 +205,7 @@ def _check_outputs(
             source = problem.reference_name
             message = describe_wrong(tensor.name, got, expected, ends, wrong, reference=source)
             unit = "as numbers, " if case.is_bitwise else ""
-            name = case.name_at(_find_first(wrong))
+            name = case.name_at(_find_worst(got, ends, wrong))
             findings.append(Finding("numbers", where, f"{message} ({unit}{name})"))
     return findings
 
@@ -233,17 +230,18 @@ def describe_wrong(
     reference: str = "NumPy",
     xp: Any = np,
 ) -> str:
-    """The first wrong element of an output, what it should be, and how many others are wrong.
+    """The worst element of an output, the one that is farthest off what is allowed, or NaN; what it
+    should be, and how many are wrong.
 
     `reference` is where the expected values are from.
     """
-    shape, first = tuple(wrong.shape), _find_first(wrong)
-    value, right = got[first].item(), expected[first].item()
-    low, high = (xp.broadcast_to(xp.asarray(end), shape)[first].item() for end in ends)
+    shape, worst = tuple(wrong.shape), _find_worst(got, ends, wrong, xp)
+    value, right = got[worst].item(), expected[worst].item()
+    low, high = (xp.broadcast_to(xp.asarray(end), shape)[worst].item() for end in ends)
     bound = max(high - right, right - low)
     allowed = f" with an error of at most {bound:.3g}" if bound > 0 else ""
     return (
-        f"{_name_place(name, first)} is {_spell(value)}, and {reference} has "
+        f"{_name_place(name, worst)} is {_spell(value)}, and {reference} has "
         f"{_spell(right)}{allowed}; {int(wrong.sum())} of {math.prod(shape)} elements are wrong"
     )
 
@@ -315,6 +313,18 @@ def _find_first(wrong: Any) -> tuple[int, ...]:
     return tuple(int(index) for index in np.unravel_index(flat, tuple(wrong.shape)))
 
 
+def _find_worst(got: Any, ends: tuple[Any, Any], wrong: Any, xp: Any = np) -> tuple[int, ...]:
+    """The index of the wrong element that is farthest off its ends: of the first that is no finite
+    number, if any is, and of one that should be none only where there is no other.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        got = got * 1.0
+        low, high = (xp.asarray(end) * 1.0 - got for end in ends)
+        off = xp.maximum(low, -high)
+        off = xp.where(xp.isfinite(off), off, xp.where(xp.isfinite(got), -1.0, np.inf))
+    return _find_first(wrong & (off == off[wrong].max()))
+
+
 def _name_place(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, index))}]"
 
@@ -328,4 +338,5 @@ def _as_bits(arrays: Arrays) -> Arrays:
 
 
 def _as_float64(arrays: Arrays) -> Arrays:
-    return [np.asarray(array).astype(np.float64) for array in arrays]
+    with np.errstate(invalid="ignore"):  # a NaN that signals
+        return [np.asarray(array).astype(np.float64) for array in arrays]

@@ -64,8 +64,6 @@ def refuse_call(call: Any) -> NoReturn:
         raise RefusedError(f"it calls the function '{name}' of its module; inline that first")
     if "rand" in name:
         raise RefusedError(f"'{name}' draws random numbers, so that no answer is the right one")
-    if name == "reinterpret":
-        raise RefusedError("'reinterpret' takes the bits of a number, which float64 has others of")
     raise RefusedError(f"'{shown}' has no meaning in float64 here; {GIVE_REFERENCE}")
 
 
@@ -101,6 +99,12 @@ def find_shaky_buffers(body: Any) -> set[Any]:
     asked += [call.args[0] for call in find_all(body, Call) if get_call_name(call) in TESTS]
     stored = {store.buffer for store in find_all(body, BufferStore) if any(map(_is_float, asked))}
     return {buffer for buffer in stored if not dtype_facts(str(buffer.dtype)).is_float}
+
+
+def compares_data(body: Any) -> bool:
+    """Whether a program compares what it loads, with one another or with anything else."""
+    compared = [node for kind in COMPARISONS for node in find_all(body, getattr(tirx, kind))]
+    return any(find_all(node, TensorLoad) for node in compared)
 
 
 def _is_float(expression: Any) -> bool:

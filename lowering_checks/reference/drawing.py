@@ -6,8 +6,9 @@ are made as large as every sum stays exact with, in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,124 @@ from tirstep.modules.dtypes import DType, dtype_facts
 from tirstep.modules.inputs import SMALL, Array, InputMaker, arrange
 
 from .evaluation import Answer
+from .index_ranges import IndexUse
 
 FEW = 0.9
 """The share of the outputs that must be known for inputs of either sign to be taken."""
+SOME = 0.1
+"""The same for inputs that are for what goes wrong with a part of the elements only."""
+COUNTS = 8
+"""What an integer that a loop counts up to is at most, where no index bounds it."""
+NARROW = 1e6
+"""Types whose largest number is below it overflow of squares that others hold."""
+ROUNDS, TRIES = 6, 12
+"""Draws of index arrays: so many of these, those first that reach most."""
 Inputs = list[Array]
+Indices = Mapping[str, Array]
+
+
+def draw_index(
+    use: IndexUse, rng: np.random.Generator, tensor: Tensor, *, is_even: bool = False
+) -> Array:
+    """Integers for an argument by its use; `is_even`: ranges of one length, and the ends alone."""
+    low, high = use.low, use.low + 1 if use.high is None else use.high
+    size, shape = int(np.prod(tensor.shape)), tensor.shape
+    if use.is_rising:
+        values = np.sort(rng.integers(low, high, shape, endpoint=True), axis=-1)
+        if is_even:
+            values = np.broadcast_to(np.linspace(low, high, shape[-1]).astype(int), shape).copy()
+        values[..., 0], values[..., -1] = low, high
+    elif use.is_distinct and size <= high - low + 1:
+        values = rng.permutation(np.arange(low, high + 1))[:size].reshape(shape)
+    elif is_even:
+        values = np.full(shape, high)
+    else:
+        values = rng.integers(low, high, shape, endpoint=True)
+    kinds = rng.integers(0, 3 * len(use.asked) or 1, shape)
+    for kind, value in enumerate(use.asked):
+        values = np.where(kinds == kind, value, values)
+    return np.asarray(values, dtype_facts(tensor.dtype).numpy)
+
+
+def fit_uses(
+    uses: Mapping[str, IndexUse],
+    tensors: Sequence[Tensor],
+    run: Callable[[Indices], Answer],
+) -> dict[str, IndexUse]:
+    """The uses with the largest ranges for which every index stays within its buffer, and with
+    those of the values that conditions ask for for which it does as well. `run` is the program on
+    index arrays, with other arguments drawn.
+    """
+    named = {each.name: each for each in tensors if each.name in uses}
+    end = max((int(np.prod(each.shape)) for each in tensors), default=0) + 1
+    found = {
+        name: replace(use, high=end if use.high is None else use.high, asked=())
+        for name, use in uses.items()
+        if name in named
+    }
+
+    def fits(trial: Mapping[str, IndexUse]) -> bool:
+        rng = np.random.default_rng(len(trial))
+        drawn = (
+            {
+                name: draw_index(use, rng, named[name], is_even=is_even)
+                for name, use in trial.items()
+            }
+            for is_even in (True, False)
+        )
+        return not any(run(indices).is_outside for indices in drawn)
+
+    def with_high(name: str, high: int) -> dict[str, IndexUse]:
+        return {**found, name: replace(found[name], high=high)}
+
+    limits = {name: use.high or 0 for name, use in found.items()}
+    while not fits(found) and any(use.high for use in found.values()):
+        found = {name: replace(use, high=(use.high or 0) // 2) for name, use in found.items()}
+    for name, use in uses.items() if fits(found) else ():
+        low, high = found[name].high or 0, limits[name]
+        while low < high:
+            middle = (low + high + 1) // 2
+            is_fit = fits(with_high(name, middle))
+            low, high = (middle, high) if is_fit else (low, middle - 1)
+        is_unbounded = use.is_count and use.high is None and low == end
+        found = with_high(name, min(COUNTS, low) if is_unbounded else low)
+    for name, use in uses.items():
+        for value in use.asked:
+            kept = replace(found[name], asked=(*found[name].asked, value))
+            if use.low <= value <= (found[name].high or 0) or fits({**found, name: kept}):
+                found[name] = kept
+    return found
+
+
+def draw_rounds(
+    uses: Mapping[str, IndexUse],
+    tensors: Sequence[Tensor],
+    run: Callable[[Indices], Answer],
+    seed: int,
+) -> list[Indices]:
+    """Draws of the index arrays, those first that together reach most statements of the program."""
+    if not uses:
+        return [{}]
+    drawn: list[tuple[Indices, Array]] = []
+    rounds: list[Indices] = []
+    for number in range(TRIES):
+        rng = np.random.default_rng([seed, number])
+        indices = {
+            each.name: draw_index(uses[each.name], rng, each, is_even=number % 3 == 2)
+            for each in tensors
+            if each.name in uses
+        }
+        answer = run(indices)
+        if not answer.is_outside or number == 2:  # what `fit_uses` has tried
+            drawn.append((indices, answer.ran))
+        if number + 1 >= ROUNDS and np.all(np.any([ran for _, ran in drawn], axis=0)):
+            break
+    reached = np.zeros_like(drawn[0][1])
+    while drawn and (len(rounds) < ROUNDS or any((ran & ~reached).any() for _, ran in drawn)):
+        best = max(range(len(drawn)), key=lambda place: int((drawn[place][1] & ~reached).sum()))
+        rounds.append(drawn[best][0])
+        reached |= drawn.pop(best)[1]
+    return rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +144,26 @@ class ProgramInputs(InputMaker):
     Attributes
     ----------
     measure : what the program comes to on inputs
+    draw_indices : the index arrays for a seed, several times, by name (`draw_rounds`)
     is_choosing : it takes maxima or minima of what it loads, or compares that
     is_deciding : the program compares floats: no two of a tensor are equal then, if its type has
         as many
+    has_ties : a program that is judged compares floats, so that equal ones are worth a round
+    compared : the constants that a tensor's elements are compared with, by its name
+    functions : the functions of floats that are called
     is_positive : no number is below 0
+    indices : the draw of index arrays
     """
 
     measure: Callable[[Inputs], Answer]
-    is_choosing: bool
-    is_deciding: bool
+    draw_indices: Callable[[int], list[Indices]] = lambda _: [{}]
+    is_choosing: bool = False
+    is_deciding: bool = False
+    has_ties: bool = False
+    compared: Mapping[str, Collection[float]] = field(default_factory=dict)
+    functions: Collection[str] = ()
     is_positive: bool = False
+    indices: Indices = field(default_factory=dict)
 
     def probe(self, seed: int = 1) -> Inputs:
         """Some inputs of either sign, unmeasured."""
@@ -47,9 +172,10 @@ class ProgramInputs(InputMaker):
 
     def draw_exact(self, seed: int) -> Iterator[Inputs]:
         """Where the program compares floats, with equal ones if no others are exact."""
-        drawn = list(super().draw_exact(seed))
+        maker = self._take(0, seed)
+        drawn = list(InputMaker.draw_exact(maker, seed))
         if self.is_deciding and not self.measure(drawn[0]).is_exact:
-            others = list(replace(self, is_deciding=False).draw_exact(seed))
+            others = list(replace(maker, is_deciding=False).draw_exact(seed))
             drawn = others if self.measure(others[0]).is_exact else drawn
         yield from drawn
 
@@ -57,7 +183,12 @@ class ProgramInputs(InputMaker):
         return self._choose_sign(lambda maker: InputMaker.draw_small(maker, seed))
 
     def draw_random(self, seed: int) -> Inputs:
-        return self._choose_sign(lambda maker: InputMaker.draw_random(maker, seed))
+        maker = self._take(1, seed)
+        return maker._choose_sign(lambda maker: InputMaker.draw_random(maker, seed))
+
+    def _take(self, number: int, seed: int) -> ProgramInputs:
+        drawn = self.draw_indices(seed)
+        return replace(self, indices=drawn[number % len(drawn)])
 
     def _choose_sign(self, draw: Callable[[ProgramInputs], Inputs]) -> Inputs:
         """Inputs of either sign, or positive ones where more is known of what these come to."""
@@ -69,9 +200,14 @@ class ProgramInputs(InputMaker):
         return positive if self.measure(positive).known > known else mixed
 
     def draw_one(self, rng: np.random.Generator, tensor: Tensor, reach: int) -> Array:
+        if tensor.name in self.indices:
+            return self.indices[tensor.name]
         facts = dtype_facts(tensor.dtype)
         if self.is_deciding and facts.is_float:
             return _draw_distinct(rng, tensor.shape, facts, reach, self.is_positive)
+        if tensor.dtype == "bool":  # of some rows all, of some none
+            share = rng.choice((0.0, 0.5, 0.5, 1.0), (*tensor.shape[:-1], 1))
+            return rng.random(tensor.shape) < (share if len(tensor.shape) > 1 else 0.5)
         drawn = super().draw_one(rng, tensor, reach)
         return np.abs(drawn) if self.is_positive and self.is_data(tensor) else drawn
 
@@ -89,34 +225,71 @@ class ProgramInputs(InputMaker):
         started; integers at both ends of their types, where nothing overflows by that; and, where
         it takes maxima or compares, in rising and in falling order. Without those of which less is
         known of what they come to.
+
+        Where the program may treat them in another way, also equal elements, the constants that it
+        compares with and their neighbours, infinities, and numbers that exponentials or squares
+        overflow of, as long as something is known of what they come to. Each has another draw of
+        the index arrays, and all of these come up.
         """
         rng = np.random.default_rng([seed, 7])
-        known = min(self.measure(inputs).known, FEW)
-        planted = []
-        for change in (_plant_sizes, _plant_signs):
-            changed = [
-                array
-                if not dtype_facts(tensor.dtype).is_float or tensor.is_scalar
-                else _limit(change(rng, array.astype(np.float64)), tensor)
+        answer = self.measure(inputs)
+        known, reached = min(answer.known, FEW), answer.ran
+        rounds, planted = self.draw_indices(seed), list[Inputs]()
+
+        def add(changed: Inputs, least: float, overflow: float = np.inf) -> None:
+            """Take the inputs, with other index arrays, if enough is known of what they come to, or
+            statements run that did not before.
+            """
+            nonlocal reached
+            if all(now is before for now, before in zip(changed, inputs, strict=True)):
+                return
+            indices = rounds[(2 + len(planted)) % len(rounds)]
+            pairs = zip(self.tensors, changed, strict=True)
+            turned = [indices.get(tensor.name, array) for tensor, array in pairs]
+            answer = self.measure(turned)
+            is_new = bool((answer.ran & ~reached).any()) and answer.known > 0
+            if answer.overflow <= overflow and (is_new or answer.known >= least):
+                planted.append(turned)
+                reached = reached | answer.ran
+
+        def change(plant: Callable[..., Array], *given: Any, floats: bool = True) -> Inputs:
+            """The inputs with other data, of floats alone or of all types."""
+            return [
+                _limit(plant(tensor, array.astype(np.float64), *given), tensor)
+                if self.is_data(tensor) and (not floats or dtype_facts(tensor.dtype).is_float)
+                else array
                 for tensor, array in zip(self.tensors, inputs, strict=True)
             ]
-            is_changed = any(now is not before for now, before in zip(changed, inputs, strict=True))
-            if is_changed and self.measure(changed).known >= known:
-                planted.append(changed)
+
+        add(change(_plant_sizes, rng), known)
+        add(change(_plant_signs), known)
         ends = [
             array if not self.is_data(tensor) else _plant_ends(array, dtype_facts(tensor.dtype))
             for tensor, array in zip(self.tensors, inputs, strict=True)
         ]
-        if any(now is not before for now, before in zip(ends, inputs, strict=True)):
-            measured = self.measure(ends)
-            if measured.known >= known and measured.overflow <= 1:
-                planted.append(ends)
+        add(ends, known, overflow=1)
         free = [place for place, each in enumerate(self.tensors) if self.is_data(each)]
-        arranged = arrange(inputs, free) if self.is_choosing else []
-        return planted + [each for each in arranged if self.measure(each).known >= known]
+        for arranged in arrange(inputs, free) if self.is_choosing else ():
+            add(arranged, known)
+        for count in (1, 3) if self.has_ties else ():
+            add(change(_plant_equal, rng, count, floats=False), 0.0)
+        met = {each.name: sorted(self.compared.get(each.name, ()))[:4] for each in self.tensors}
+        for number in range(3 if any(map(any, met.values())) else any(met.values())):
+            add(change(_plant_constants, met, number, floats=False), SOME)
+        has_exponentials = any("exp" in name or name == "sigmoid" for name in self.functions)
+        if has_exponentials:
+            add(change(_plant_large, rng), SOME)
+        if has_exponentials or self.is_choosing:
+            add(change(_plant_infinities, rng), SOME)
+        if any(dtype_facts(it.dtype).largest < NARROW for it in self.tensors if self.is_data(it)):
+            add(change(_plant_narrow, rng), SOME)
+        for indices in rounds[2 + len(planted) :]:
+            pairs = zip(self.tensors, inputs, strict=True)
+            planted.append([indices.get(tensor.name, array) for tensor, array in pairs])
+        return planted
 
 
-def _plant_sizes(rng: np.random.Generator, values: Array) -> Array:
+def _plant_sizes(_: Tensor, values: Array, rng: np.random.Generator) -> Array:
     kinds = rng.integers(0, 16, values.shape)
     sizes = np.where(kinds == 1, 2.0**6, np.where(kinds == 2, 2.0**-6, 1.0))
     return np.asarray(values * np.where(kinds == 0, 0.0, sizes))
@@ -134,17 +307,75 @@ def _plant_ends(values: Array, facts: DType) -> Array:
     return np.asarray(ends.astype(facts.numpy))
 
 
-def _plant_signs(rng: np.random.Generator, values: Array) -> Array:
+def _get_rows(values: Array) -> Array:
+    """The number of the row that each element stands in, or its own in a vector."""
+    rows = np.arange(values.size // (values.shape[-1] if values.ndim > 1 else 1) or 1)
+    return np.broadcast_to(
+        rows.reshape(*values.shape[:-1], 1) if values.ndim > 1 else rows.reshape(values.shape),
+        values.shape,
+    )
+
+
+def _plant_signs(_: Tensor, values: Array) -> Array:
     """Rows of negative numbers, of positive ones, and of both, in turns."""
     kinds = np.arange(len(values) if values.ndim > 1 else 1) % 3
     signs = np.array([-1.0, 1.0, 0.0])[kinds].reshape(-1, *[1] * max(values.ndim - 1, 0))
     return np.where(signs == 0, values, np.abs(values) * signs).reshape(values.shape)
 
 
+def _plant_equal(_: Tensor, values: Array, rng: np.random.Generator, count: int) -> Array:
+    """Numbers of which so many are distinct."""
+    return np.resize(rng.integers(1, count, 1 << 10, endpoint=True), values.shape)
+
+
+def _plant_constants(
+    tensor: Tensor, values: Array, constants: Mapping[str, Sequence[float]], number: int
+) -> Array:
+    """Constants and their neighbours in turns, in the second round by rows; each element gets
+    others from round to round.
+    """
+    if not (own := constants[tensor.name]):
+        return values
+    choices = np.array([each + apart for each in own for apart in (-1, 0, 1)])
+    places = _get_rows(values) if number == 1 else np.arange(values.size).reshape(values.shape)
+    return np.asarray(choices[(places + number * len(own)) % len(choices)])
+
+
+def _plant_large(_: Tensor, values: Array, rng: np.random.Generator) -> Array:
+    """Of four numbers one that exponentials of single precision overflow of, and one for half."""
+    kinds, sizes = rng.integers(0, 4, values.shape), rng.uniform(89, 120, values.shape)
+    large = np.where(kinds == 0, sizes, sizes / 8)
+    return np.where(kinds < 2, np.copysign(large, values), values)
+
+
+def _plant_infinities(_: Tensor, values: Array, rng: np.random.Generator) -> Array:
+    """Numbers that are masked by -inf: some, and whole rows, and all of a row but its last."""
+    kinds = _get_rows(values) % 4 if values.ndim > 1 else np.zeros(values.shape)
+    is_masked = (rng.random(values.shape) < 1 / 8) & (kinds < 2) | (kinds >= 2)
+    if values.ndim > 1:
+        is_masked[..., -1] &= kinds[..., -1] != 3
+    return np.where(is_masked, -np.inf, values)
+
+
+def _plant_narrow(tensor: Tensor, values: Array, rng: np.random.Generator) -> Array:
+    """For half precision: rows as large as squares and products of them overflow, and subnormal
+    numbers, which GPUs keep in that type.
+    """
+    rows = _get_rows(values)
+    sizes = 2.0 ** (rows * 5 % 14)
+    facts = dtype_facts(tensor.dtype)
+    if facts.largest >= NARROW:
+        return values
+    is_small = rng.random(values.shape) < 1 / 8
+    return np.where(is_small, values * facts.smallest_normal, values * sizes)
+
+
 def _limit(values: Array, tensor: Tensor) -> Array:
     facts = dtype_facts(tensor.dtype)
     limited = np.clip(values, facts.smallest, facts.largest)
-    return np.asarray(limited.astype(facts.numpy))
+    limited = np.where(np.isinf(values) & facts.is_float, values, limited)
+    with np.errstate(over="ignore"):
+        return np.asarray(limited.astype(facts.numpy))
 
 
 def _draw_distinct(

@@ -53,12 +53,14 @@ class Answer:
         parameter, to what its type holds
     is_outside : whether an index left its buffer
     outside : that index, where it depends on no data: ``"A[i + 3]"``
+    ran : whether each of the function's `regions` ran
     """
 
     values: dict[int, Array]
     errors: dict[int, Array]
     overflow: float
     is_outside: bool
+    ran: Array
     outside: str = ""
 
     @property
@@ -131,6 +133,17 @@ class Evaluation:
         except DeviceError as error:
             raise UnjudgedError(f"{self.kernel}: it cannot be judged: {error}") from error
 
+    def describe_unrun(self, ran: Array) -> list[str]:
+        """A sentence for each of the function's regions that did not run, but for those inside."""
+        said = []
+        for region, is_run in zip(self.tracked.regions, ran, strict=True):
+            if is_run or not (region.outer is None or ran[region.outer]):
+                continue
+            first, last = region.lines or ("", "")
+            where = f"lines {first} to {last}" if first != last else f"line {first}"
+            said.append(f"{where if region.lines else 'a part'} never ran: {region.reason}")
+        return said
+
     def run(self, arguments: Sequence[Array]) -> Answer:
         """Run it on all arguments, in their order, of which outputs are as they are before."""
         key = tuple(array.tobytes() for array in arguments)
@@ -156,10 +169,10 @@ class Evaluation:
             if buffer.is_stored:
                 kept[place] = parts
             given += parts.values()
-        status = tvm.runtime.tensor(np.zeros(len(STATUS)))
+        status = tvm.runtime.tensor(np.zeros(self.tracked.status_size))
         with convert_tvm_errors("the program in float64 does not run"):
             self._compiled(*given, status)
-        lost, overflow, outside = status.numpy()
+        (lost, overflow, outside), ran = np.split(status.numpy(), [len(STATUS)])
         values, errors = {}, {}
         for place, parts in kept.items():
             shape = arguments[place].shape
@@ -174,7 +187,8 @@ class Evaluation:
                 finite = values[place][np.isfinite(values[place])]
                 overflow = max(overflow, float(np.abs(finite).max(initial=0.0)) / facts.largest)
         left = self.tracked.places[int(outside) - BEYOND] if outside >= BEYOND else ""
-        return Answer(values, errors, float(overflow), bool(outside), left)
+        ran = ran[: len(self.tracked.regions)] > 0
+        return Answer(values, errors, float(overflow), bool(outside), ran, left)
 
 
 def _make_part(name: str, array: Array, dtype: str) -> Array:

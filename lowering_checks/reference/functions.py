@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, PrimType
 from tvm.s_tir import SBlock
-from tvm.tirx import Bind, BufferStore, For, IfThenElse, IntImm, PrimFunc
+from tvm.tirx import Bind, BufferStore, For, IfThenElse, IntImm, PrimFunc, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import KernelError, Tensor
@@ -63,8 +64,8 @@ def get_open_sizes(function: PrimFunc) -> dict[str, Any]:
 def close_sizes(
     function: PrimFunc, sizes: Mapping[str, int], kernel: str, *, left: Collection[str] = ()
 ) -> PrimFunc:
-    """The function with values for the sizes that it leaves open, but for those in `left`; raises
-    `KernelError`.
+    """The function with values for the sizes that it leaves open, but for those in `left`, and
+    with packed elements from 0 on in buffers of open strides or offset; raises `KernelError`.
     """
     names = get_open_sizes(function)
     if unknown := [name for name in sizes if name not in names]:
@@ -78,13 +79,18 @@ def close_sizes(
     for name, size in sizes.items():
         if type(size) is not int or size < 1:
             raise KernelError(f"{kernel}: {name}={size!r} is no size; give an integer >= 1")
-    if not names:
-        return function
     values = {
         names[name]: IntImm(str(names[name].ty), size)
         for name, size in sizes.items()
         if name not in left
     }
+    for buffer in (each for each in function.params if not is_scalar(each)):
+        values[buffer.elem_offset] = IntImm(str(buffer.elem_offset.ty), 0)
+        extents = [constant(values.get(extent, extent)) or 0 for extent in buffer.shape]
+        for axis, stride in enumerate(buffer.strides):
+            if packed := math.prod(extents[axis + 1 :]):  # their extents are known
+                values[stride] = IntImm(str(stride.ty), packed)
+    values = {place: value for place, value in values.items() if isinstance(place, Var)}
     if not values:
         return function
     try:

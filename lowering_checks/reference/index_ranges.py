@@ -5,8 +5,8 @@ and how far the integers among the arguments may reach that are used as indices.
 from __future__ import annotations
 
 import bisect
-import functools
 import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 from tvm.ir import TensorLoad
 from tvm.sym import Analyzer, IntervalSet
-from tvm.tirx import For, Var
+from tvm.tirx import BufferStore, FloatImm, For, IntImm, Var, While
 from tvm_ffi import structural_map
 
 from tirstep.transforms.tir import (
@@ -23,15 +23,19 @@ from tirstep.transforms.tir import (
     find_all,
     find_choices,
     get_axis,
+    is_among,
     is_used,
     substitute,
 )
 
 from ..device import is_scalar
+from .conditions import COMPARISONS
 
 LARGEST = 1 << 20
-FEW = 8
-"""What an integer that a loop counts up to is at most."""
+Comparison = tuple[Any, tuple[Any, ...], bool, bool]
+"""Of something loaded with something that is not: what is loaded, the least and the largest value
+of the other, or its one value; whether it asks for an order, and whether the other side is none.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Access:
     indices : in loop variables and what is loaded
     loops : around it, from the outside
     conditions : that decide over it
+    is_update : a store of what is computed of the buffer itself
     """
 
     buffer: Any
@@ -51,6 +56,7 @@ class Access:
     is_store: bool
     loops: tuple[For, ...]
     conditions: tuple[Any, ...]
+    is_update: bool = False
 
 
 def find_accesses(body: Any) -> list[Access]:
@@ -61,12 +67,16 @@ def find_accesses(body: Any) -> list[Access]:
 def _visit(
     node: Any, loops: tuple[For, ...], bound: dict[Any, Any], conditions: tuple[Any, ...]
 ) -> Iterator[Access]:
-    def make(buffer: Any, indices: Any, is_store: bool, around: tuple[Any, ...]) -> Access:
-        inlined = tuple(substitute(index, bound) for index in indices)
-        return Access(buffer, inlined, is_store, loops, around)
+    """The accesses; `bound` gets the values of variables, and those of scalars by `(buffer,)`."""
+
+    def make(
+        buffer: Any, indices: Any, is_store: bool, around: Any, update: bool = False
+    ) -> Access:
+        inlined = tuple(_inline(index, bound) for index in indices)
+        return Access(buffer, inlined, is_store, loops, around, update)
 
     def load(expression: Any) -> Iterator[Access]:
-        choices = (substitute(choice, bound) for choice, *_ in find_choices(expression))
+        choices = (_inline(choice, bound) for choice, *_ in find_choices(expression))
         around = (*conditions, *choices)
         for found in find_all(expression, TensorLoad):
             yield make(found.source, found.indices, False, around)
@@ -79,26 +89,45 @@ def _visit(
         yield make(None, (node.extent,), False, conditions)
         yield from _visit(node.body, (*loops, node), bound, conditions)
     elif kind == "SBlockRealize":
-        pairs = zip(node.block.iter_vars, node.iter_values, strict=True)
-        inner = {**bound, **{it.var: substitute(value, bound) for it, value in pairs}}
+        for it, value in zip(node.block.iter_vars, node.iter_values, strict=True):
+            bound[it.var] = _inline(value, bound)
         for part in (node.block.init, node.block.body):
             if part is not None:
-                yield from _visit(part, loops, inner, conditions)
+                yield from _visit(part, loops, bound, conditions)
     elif kind == "Bind":
-        bound[node.var] = substitute(node.value, bound)
+        bound[node.var] = _inline(node.value, bound)
         yield from load(node.value)
     elif kind == "IfThenElse":
         yield from load(node.condition)
         for case in (node.then_case, node.else_case):
             if case is not None:
-                decided = (*conditions, substitute(node.condition, bound))
+                decided = (*conditions, _inline(node.condition, bound))
                 yield from _visit(case, loops, bound, decided)
     elif kind == "BufferStore":
         for part in (node.value, *node.indices):
             yield from load(part)
-        yield make(node.buffer, node.indices, True, conditions)
+        loaded = [it.source for it in find_all(node.value, TensorLoad)]
+        yield make(node.buffer, node.indices, True, conditions, is_among(node.buffer, loaded))
+        if str(node.buffer.scope()) == "local" and all(
+            constant(it) == 1 for it in node.buffer.shape
+        ):
+            # A scalar, such as ``p: T.int32 = at[i]``; of one that changes nothing is known.
+            key = (node.buffer,)
+            bound[key] = None if key in bound else _inline(node.value, bound)
     elif hasattr(node, "body"):
         yield from _visit(node.body, loops, bound, conditions)
+
+
+def _inline(expression: Any, bound: dict[Any, Any]) -> Any:
+    """An expression with the values of variables and of scalars in their places."""
+
+    def load(node: Any) -> Any:
+        value = bound.get((node.source,))
+        return node if value is None else value
+
+    if find_all(expression, TensorLoad):
+        expression = structural_map(expression, (TensorLoad, load))
+    return substitute(expression, bound)
 
 
 def find_exchange(body: Any) -> str | None:
@@ -149,43 +178,167 @@ def _covers(store: Access, load: Access, common: list[For]) -> bool:
     return True
 
 
-def find_index_ranges(function: Any) -> dict[str, tuple[int, int]]:
-    """The range of each integer argument that an index or a loop's extent depends on, by name.
+@dataclass(frozen=True)
+class IndexUse:
+    """How a program uses the integers of an argument that decide over what it loads or runs.
 
-    Where a condition depends on it as well, it may leave what it indexes by a bit. What is
-    computed of several arguments is bounded for each as if the others were 0.
+    Attributes
+    ----------
+    low, high : the range in which every index stays within its buffer, as far as TVM's analyzer
+        tells; `high` is None where it does not, since a loop's extent depends on data, say
+    asked : the values that conditions compare them with, and their neighbours, of which some may
+        leave a buffer
+    is_rising : one element and the next are the ends of a range
+    is_distinct : where a store goes, which no other store should go to
+    is_count : what a loop counts up to depends on it
     """
-    ranges: dict[str, tuple[int, int]] = {}
-    for parameter, access in itertools.product(function.params, find_accesses(function.body)):
-        sizes = [FEW + 1] if access.buffer is None else map(constant, access.buffer.shape)
-        for index, size in zip(access.indices, sizes, strict=True):
-            if size is None or not _stands_in(parameter, index):
+
+    low: int = 0
+    high: int | None = None
+    asked: tuple[int, ...] = ()
+    is_rising: bool = False
+    is_distinct: bool = False
+    is_count: bool = False
+
+
+def find_index_uses(function: Any) -> dict[str, IndexUse]:
+    """The use of each integer argument that an index, a loop's end, or a condition on a loop's
+    variable depends on, by name; through variables, and through buffers of integers.
+
+    What is computed of several arguments is bounded for each as if the others were 0.
+    """
+    bound: dict[Any, Any] = {}
+    accesses = [*_visit(function.body, (), bound, ())]
+    parameters = [it for it in function.params if _get_dtype(it).startswith(("int", "uint"))]
+    flows = {it: {it} for it in parameters}
+
+    def find_sources(expression: Any) -> set[Any]:
+        inlined = _inline(expression, bound)
+        met = {load.source for load in find_all(inlined, TensorLoad)}
+        return set().union(*(flows.get(it, ()) for it in met.union(find_all(inlined, Var))))
+
+    stores = [it for it in find_all(function.body, BufferStore) if "int" in str(it.buffer.dtype)]
+    grown = True
+    while grown:
+        grown = False
+        for store in stores:
+            own = flows.setdefault(store.buffer, set())
+            found = find_sources(store.value) - own
+            own |= found
+            grown |= bool(found)
+    loops, whiles = (find_all(function.body, kind) for kind in (For, While))
+    deciding = [end for loop in loops for end in (loop.min, loop.extent)]
+    deciding += [loop.condition for loop in whiles]
+    deciding += [
+        index for access in accesses if access.buffer is not None for index in access.indices
+    ]
+    for loop in loops:  # where its end depends on data, its last iteration stands for all
+        last = _inline(loop.min + loop.extent - 1, bound)
+        if find_all(last, TensorLoad):
+            bound[loop.loop_var] = last
+    compared = [*_find_comparisons(function.body, bound)]
+    deciding += [side for side, _, _, other in compared if other]
+    used = set().union(*map(find_sources, deciding))
+    return {
+        str(it.name): _find_use(it, function.body, accesses, bound, compared)
+        for it in parameters
+        if it in used
+    }
+
+
+def _find_use(
+    parameter: Any,
+    body: Any,
+    accesses: Sequence[Access],
+    bound: dict[Any, Any],
+    compared: Sequence[Comparison],
+) -> IndexUse:
+    low, high, dtype = 0, None, _get_dtype(parameter)
+    loads = [
+        _inline(it, bound) for it in find_all(body, TensorLoad) if parameter.same_as(it.source)
+    ]
+    is_rising = any(
+        [constant(Analyzer().simplify(it)) for it in map(operator.sub, last, first)]
+        == [*[0] * (len(first) - 1), 1]
+        for first, last in itertools.permutations([load.indices for load in loads], 2)
+    )
+    is_distinct = is_count = False
+    for access in accesses:
+        sizes = [None] if access.buffer is None else map(constant, access.buffer.shape)
+        indices = [_inline(index, bound) for index in access.indices]
+        for index, size in zip(indices, sizes, strict=True):
+            if not _stands_in(parameter, index):
                 continue
-            name, dtype = (
-                str(parameter.name),
-                str(parameter.ty if is_scalar(parameter) else parameter.dtype),
-            )
-            reach = functools.partial(_reach, parameter, Var("value", dtype), index, access.loops)
-            # The largest value for which the index stays below the extent.
-            low, high = 0, bisect.bisect_left(range(1, LARGEST + 1), size, key=reach)
-            if any(_stands_in(parameter, condition) for condition in access.conditions):
-                low, high = 0 if dtype.startswith("u") else -1, high + 1
-            least, most = ranges.get(name, (low, high))
-            ranges[name] = max(least, low), min(most, high)
-    return ranges
+            is_distinct |= access.is_store and not access.is_update
+            is_count |= access.buffer is None
+            most = None if size is None else _find_most(parameter, index, size, access.loops)
+            high = min((it for it in (high, most) if it is not None), default=None)
+    asked: set[int] = set()
+    for side, ends, is_order, other in compared:
+        if _stands_in(parameter, side):
+            asked |= {end + apart for end in ends for apart in ((-1, 0, 1) if is_order else (0,))}
+            if other and high is None:
+                high = max(ends) + 1
+    least = 0 if dtype.startswith("u") else -LARGEST
+    fit = tuple(value for value in sorted(asked) if least <= value <= LARGEST)
+    if is_rising:
+        return IndexUse(low, high, is_rising=True, is_count=is_count)
+    return IndexUse(low, high, fit, is_distinct=is_distinct, is_count=is_count)
 
 
-def _reach(parameter: Any, value: Any, index: Any, loops: Sequence[For], most: int) -> int:
-    """How far an index reaches where a parameter is at most so much, and all else loaded 0."""
+def find_compared(body: Any) -> dict[str, set[float]]:
+    """The constants with which the elements of each buffer are compared, by its name."""
+    found: dict[str, set[float]] = {}
+    bound: dict[Any, Any] = {}
+    list(_visit(body, (), bound, ()))
+    for side, ends, _, other in _find_comparisons(body, bound):
+        for load in () if other else find_all(side, TensorLoad):
+            found.setdefault(str(load.source.name), set()).update(ends)
+    return found
+
+
+def _find_comparisons(body: Any, bound: dict[Any, Any]) -> Iterator[Comparison]:
+    analyzer = bind_ranges(find_all(body, For))
+    for kind in (*COMPARISONS, "Max", "Min"):
+        for node in find_all(body, getattr(tvm.tirx, kind)):
+            sides = [_inline(side, bound) for side in (node.a, node.b)]
+            for side, other in (sides, sides[::-1]):
+                if find_all(other, TensorLoad) or not find_all(side, Var):
+                    continue  # the regions of blocks have extrema of variables as well
+                is_order = kind not in ("EQ", "NE")
+                if isinstance(other, (IntImm, FloatImm)):
+                    yield side, (other.value,), is_order, False
+                elif kind in COMPARISONS and "int" in str(other.ty):
+                    range_of = analyzer.const_int_bound(other)
+                    if abs(range_of.min_value) < LARGEST > abs(range_of.max_value):
+                        ends = (range_of.min_value, range_of.max_value)
+                        yield side, ends, is_order, True
+
+
+def _find_most(parameter: Any, index: Any, size: int, loops: Sequence[For]) -> int | None:
+    """The most that a parameter may be for an index to stay below an extent, where all else that is
+    loaded is 0; None where nothing bounds it, or is known of that.
+    """
+    value = Var("value", _get_dtype(parameter))
 
     def load(node: Any) -> Any:
         is_own = parameter.same_as(node.source)
         return value if is_own else tvm.tirx.const(0, str(node.source.dtype))
 
-    analyzer = bind_ranges(loops)
-    analyzer.bind(value, tvm.ir.Range(0, most + 1))
     own = substitute(index, {parameter: value}) if is_scalar(parameter) else index
-    return int(analyzer.const_int_bound(structural_map(own, (TensorLoad, load))).max_value)
+    plain = bind_ranges(loops).simplify(structural_map(own, (TensorLoad, load)))
+
+    def reach(most: int) -> int:
+        analyzer = bind_ranges(loops)
+        analyzer.bind(value, tvm.ir.Range(0, most + 1))
+        return int(analyzer.const_int_bound(plain).max_value)
+
+    most = bisect.bisect_left(range(1, LARGEST + 1), size, key=reach)
+    return most if most < LARGEST and (most > 0 or reach(0) < size) else None
+
+
+def _get_dtype(parameter: Any) -> str:
+    return str(parameter.ty if is_scalar(parameter) else parameter.dtype)
 
 
 def _stands_in(parameter: Any, expression: Any) -> bool:

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import tvm
-from tvm.ir import TensorLoad
+from tvm.ir import Call, TensorLoad
+from tvm.tirx import Var
+from tvm_ffi import structural_map
 
 from tirstep.modules import AnyProblem, KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.inputs import Array
+from tirstep.modules.inputs import SMALL, Array, InputMaker
 from tirstep.modules.kernel import chooses_by_data
 from tirstep.modules.validation import UnjudgedError, check_symbolic
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import with_parameters
 
 from ..compile.compiling import make_main
 from ..device import blank
 from ..devices.simulator.merged_memory import find_written_buffers
-from .drawing import ProgramInputs
+from ..numeric import make_cases
+from .conditions import compares_data, get_call_name
+from .drawing import Indices, ProgramInputs, draw_index, draw_rounds, fit_uses
 from .evaluation import Answer, Evaluation
 from .functions import (
     close_sizes,
@@ -32,7 +37,7 @@ from .functions import (
     get_open_sizes,
     read_arguments,
 )
-from .index_ranges import find_accesses, find_index_ranges
+from .index_ranges import IndexUse, find_accesses, find_compared, find_index_uses
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,7 @@ class ModuleKernel:
         self.dtypes: tuple[str, ...] = ()
         self._problems: dict[Any, ModuleProblem] = {}
         self.__doc__ = f"The function '{self.function_name}' of a module."
-        self.reference = None if reference is None else reference.function
-        if reference is not None:
-            _require_same_arguments(self, reference)
+        self.reference = None if reference is None else _fit_reference(self, reference)
 
     def __call__(self, *sizes: int, **named: Any) -> tvm.IRModule:
         """The module at these sizes; raises `KernelError`."""
@@ -173,14 +176,14 @@ class ModuleProblem(AnyProblem):
 
     def _find_changing(self) -> list[Tensor]:
         """The outputs that come out otherwise if they held something else before."""
-        others = [each for each in self.arguments if each not in self.outputs]
-        given = dict(zip((each.name for each in others), self._make(others).probe(), strict=True))
-        found = []
+        given, found = {**self._given, **self._draw_indices(0)[0]}, []
         for tensor in self.outputs:
             answers = []
             for sign in (-1, 1):
                 arrays = [
-                    given[each.name] if each.name in given else _fill(each, sign * (each == tensor))
+                    _fill(each, sign * (each == tensor))
+                    if each in self.outputs
+                    else given[each.name]
                     for each in self.arguments
                 ]
                 answers.append(self._evaluation.run(arrays))
@@ -189,12 +192,21 @@ class ModuleProblem(AnyProblem):
         return found
 
     def _make(self, tensors: Sequence[Tensor]) -> ProgramInputs:
+        bodies = {function.body for function in (self.function, self.kernel.function)}
+        compared = [item for body in bodies for item in find_compared(body).items()]
         return ProgramInputs(
             tensors,
-            self._ranges,
+            dict.fromkeys(self._uses, (0, 0)),
             self.answer,
-            chooses_by_data(self.function.body),
+            self._draw_indices,
+            any(map(chooses_by_data, bodies)),
             self._evaluation.tracked.is_deciding,
+            any(map(compares_data, bodies)),
+            {
+                name: {it for own, values in compared if own == name for it in values}
+                for name, _ in compared
+            },
+            {get_call_name(call) for body in bodies for call in find_all(body, Call)},
         )
 
     @functools.cached_property
@@ -202,13 +214,64 @@ class ModuleProblem(AnyProblem):
         return self._make(self.inputs)
 
     @functools.cached_property
-    def _ranges(self) -> dict[str, tuple[int, int]]:
+    def _given(self) -> dict[str, Array]:
+        """Some values for all arguments, by name; zeros for those that are written."""
+        maker, rng = InputMaker(self.arguments, {}, self.answer), np.random.default_rng(1)
+        return {
+            each.name: _fill(each, 0)
+            if each in self.outputs
+            else maker.draw_float(rng, each, SMALL)
+            for each in self.arguments
+        }
+
+    def _run_on(self, indices: Mapping[str, Array]) -> Answer:
+        """What the program comes to on index arrays, by name, and some values for the others."""
+        arrays = {**self._given, **indices}
+        return self._evaluation.run([arrays[each.name] for each in self.arguments])
+
+    @functools.cached_property
+    def _uses(self) -> dict[str, IndexUse]:
         sizes = {
-            each.name: (self.shape[each.name],) * 2
+            each.name: IndexUse(self.shape[each.name], self.shape[each.name])
             for each in self.arguments
             if each.is_scalar and each.name in self.shape
         }
-        return {**find_index_ranges(self.function), **sizes}
+        found = {**find_index_uses(self.function), **sizes}
+        own = {} if self.kernel.reference is None else find_index_uses(self.kernel.function)
+        for name in found.keys() & own.keys():  # what the program asks for is worth a try as well
+            asked = {*found[name].asked, *own[name].asked}
+            found[name] = replace(found[name], asked=tuple(sorted(asked)))
+        return fit_uses(found, self.arguments, self._run_on)
+
+    @functools.cached_property
+    def _draw_indices(self) -> Callable[[int], list[Indices]]:
+        return functools.cache(
+            functools.partial(draw_rounds, self._uses, self.arguments, self._run_on)
+        )
+
+    @functools.cached_property
+    def _watched(self) -> Evaluation | None:
+        """What tells which statements of the program itself run; None where nothing does."""
+        if self.kernel.reference is None:
+            return self._evaluation
+        try:
+            return Evaluation(self._own, self.arguments, self.kernel.name)
+        except UnjudgedError:
+            return None
+
+    def find_unrun(self, seed: int) -> list[str]:
+        """The statements of the program that ran in none of a seed's rounds, a sentence for each.
+
+        ``lines 14 to 17 never ran: the loop over `start` had no iteration``: of loops and of cases
+        of conditions, the outermost that did not run; not those of which TVM's analyzer proves that
+        they never do. Empty as well where nothing is known of that, since threads exchange values.
+        """
+        if self._watched is None:
+            return []
+        blanks = [blank(tensor) for tensor in self.outputs]
+        cases = make_cases(self, seed).all
+        ran = [self._watched.run(self.make_arguments(it.inputs, blanks)).ran for it in cases]
+        return self._watched.describe_unrun(np.any(ran, axis=0))
 
     @property
     def accumulator(self) -> str:
@@ -285,11 +348,16 @@ class ModuleProblem(AnyProblem):
         """
         written = find_written_buffers(self._own.body)
         kept = self.loaded_outputs
-        maker = ProgramInputs(
-            self.arguments, find_index_ranges(self._own), self.answer, False, False
-        )
+        uses = find_index_uses(self._own)
+        maker = ProgramInputs(self.arguments, dict.fromkeys(uses, (0, 0)), self.answer)
         for number in range(3):
-            drawn = maker.probe(seed + number)
+            rng = np.random.default_rng([seed, number])
+            indices = {
+                each.name: draw_index(uses[each.name], rng, each)
+                for each in self.arguments
+                if each.name in uses
+            }
+            drawn = replace(maker, indices=indices).probe(seed + number)
             for place, (tensor, each) in enumerate(
                 zip(self.arguments, self._own.params, strict=True)
             ):
@@ -338,9 +406,10 @@ class ModuleProblem(AnyProblem):
                     "condition, or make the buffer larger"
                 )
             if answer.is_outside:
+                names = ", ".join(self._uses) or "its integers"
                 raise UnjudgedError(
-                    f"{self}: an index that depends on data leaves its buffer, whatever integers "
-                    "are drawn for the arguments; guard it with a condition"
+                    f"{self}: it cannot be judged: an index that depends on data leaves its buffer "
+                    f"for each draw of {names} that was tried; guard it with a condition"
                 )
             if answer.known == 0:
                 raise UnjudgedError(
@@ -373,26 +442,46 @@ class ModuleProblem(AnyProblem):
         ]
 
 
-def _require_same_arguments(kernel: ModuleKernel, reference: ModuleKernel) -> None:
-    """Raise `KernelError` for a reference that does not take what the program takes."""
-    ours, theirs = (
-        [(each.shape, each.dtype) for each in read_arguments(_close(it), it.name)]
-        for it in (kernel, reference)
-    )
+def _fit_reference(kernel: ModuleKernel, reference: ModuleKernel) -> Any:
+    """The reference's function with the program's parameters, in their order and by their names:
+    those of the same names, if all are, or else those in the same places. Raises `KernelError` for
+    one that does not take what the program takes.
+    """
     if kernel.size_names != reference.size_names:
         sizes = (", ".join(it.size_names) or "none" for it in (kernel, reference))
         raise KernelError(
             f"{kernel.name}: it leaves open {next(sizes)}, and its reference {reference.name} "
             f"{next(sizes)}; give one that leaves open the same sizes"
         )
-    if ours != theirs:
+    ours, theirs = (read_arguments(_close(it), it.name) for it in (kernel, reference))
+    named = {each.name: place for place, each in enumerate(theirs)}
+    orders = [list(range(len(theirs)))]
+    if named.keys() == {each.name for each in ours}:
+        orders.insert(0, [named[each.name] for each in ours])
+    for order in orders if len(ours) == len(theirs) else ():
+        pairs = zip(ours, (theirs[place] for place in order), strict=True)
+        if all((one.shape, one.dtype) == (other.shape, other.dtype) for one, other in pairs):
+            break
+    else:
         spelt = (
-            ", ".join(f"{dtype}{list(shape)}" for shape, dtype in each) for each in (ours, theirs)
+            ", ".join(f"{it.name} {it.dtype}{list(it.shape)}" for it in each)
+            for each in (ours, theirs)
         )
         raise KernelError(
             f"{kernel.name}: it takes {next(spelt)}, and its reference {reference.name} takes "
-            f"{next(spelt)}; give one with the same arguments in the same order"
+            f"{next(spelt)}; give one with the same arguments in the same order, or by the same "
+            "names"
         )
+    taken = [reference.function.params[place] for place in order]
+    names = {
+        own: Var(str(each.name), own.ty)
+        for own, each in zip(taken, kernel.function.params, strict=True)
+        if str(own.name) != str(each.name)
+    }
+    function = with_parameters(reference.function, taken)
+    if not names:
+        return function
+    return structural_map(function, (Var, lambda variable: names.get(variable, variable)))
 
 
 def _close(kernel: ModuleKernel) -> Any:

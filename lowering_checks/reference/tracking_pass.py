@@ -8,6 +8,7 @@ loops for LLVM. See tracked.py for the rules.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +29,7 @@ from tvm.tirx import (
     decl_buffer,
 )
 from tvm.tirx.analysis import undefined_vars
+from tvm_ffi import structural_map
 
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.error_bounds import FLOAT_FUNCTIONS
@@ -72,6 +74,8 @@ STATUS = ("lost", "overflow", "outside")
 magnitude of an integer that was stored, to what its type holds; and whether an index that depends
 on data left its buffer, or, from `BEYOND` on, which other one did."""
 BEYOND = 2
+SHOWN = 60
+"""Characters of a condition."""
 _INTEGER_OPERATIONS = (
     "FloorDiv",
     "FloorMod",
@@ -109,12 +113,32 @@ class TrackedFunction:
     buffers : of each parameter; None for an integer that is handed over as it is
     is_deciding : floats are compared
     places : accesses that may leave their buffer and depend on no data, as the status has them
+    regions : statements that may not run, as the status has them after `STATUS`
+    status_size : how many numbers the status has
     """
 
     module: tvm.IRModule
     buffers: list[TrackedBuffer | None]
     is_deciding: bool
     places: list[str]
+    regions: list[Region]
+    status_size: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """Statements that run together, or not at all: what a loop, or a condition, decides over.
+
+    Attributes
+    ----------
+    reason : why it does not run, where it does not
+    lines : the first and the last line of its stores; None where TVM has not kept them
+    outer : the number of the region around it; None of none
+    """
+
+    reason: str
+    lines: tuple[int, int] | None
+    outer: int | None
 
 
 def track_function(
@@ -141,7 +165,12 @@ class _TrackingPass:
         self.buffers: dict[Any, TrackedBuffer] = {}
         self.values: dict[Any, Tracked | Any] = {}
         self.unrounded = {self.parameters[place] for place in self.plain_outputs}
-        self.status = decl_buffer((len(STATUS),), DOUBLE, "status")
+        choices = sum(len(find_all(self.body, kind)) for kind in (For, While, IfThenElse))
+        self.status_size = len(STATUS) + 2 * choices
+        self.status = decl_buffer((self.status_size,), DOUBLE, "status")
+        self.regions: list[Region] = []
+        self.region: int | None = None
+        self.is_dead = False
         self.poison: Any = None  # the cell that is infinite where it is not certain what runs
         self.depth = 0
         self.is_deciding = False
@@ -171,7 +200,9 @@ class _TrackingPass:
                 self._close_all(argument)
         function = PrimFunc([*flat, self.status], self.tracker.finish())
         module = make_main(function)
-        return TrackedFunction(module, arguments, self.is_deciding, self.places)
+        return TrackedFunction(
+            module, arguments, self.is_deciding, self.places, self.regions, self.status_size
+        )
 
     # ---- Buffers
 
@@ -291,7 +322,10 @@ class _TrackingPass:
         self.values[node.loop_var] = variable
         self.analyzer.bind(variable, tvm.ir.Range.from_min_extent(first, extent))
         with self.tracker.inside() as statements:
-            self.statement(node.body)
+            loads = find_all(tirx.Add(node.min, node.extent), TensorLoad)
+            over = loads[0].source if loads else node.loop_var
+            reason = f"the loop over `{over.name}` had no iteration"
+            self._track_region(node.body, node.extent > 0, reason)
         step = None if node.step is None else self._substitute(node.step)
         body = sequence(statements)
         self.emit(For(variable, first, extent, ForKind.SERIAL, body, None, None, step))
@@ -321,13 +355,17 @@ class _TrackingPass:
 
         decide()
         with self.tracker.inside() as statements:
-            self.statement(node.body)
+            reason = f"`{_spell(node.condition)}` did not hold before the first iteration"
+            self._track_region(node.body, node.condition, reason)
             decide()
         self.emit(While(BufferLoad(flag, [0]), sequence(statements)))
 
     def _track_ifthenelse(self, node: Any) -> None:
-        condition = self.condition(node.condition)
-        cases = [(condition.may_hold, node.then_case), (condition.may_fail, node.else_case)]
+        condition, plain = self.condition(node.condition), node.condition
+        cases = [
+            (condition.may_hold, node.then_case, plain, "held in no round"),
+            (condition.may_fail, node.else_case, tirx.Not(plain), "held in every round"),
+        ]
         uncertain = self._is_shaky(node.condition)
         if uncertain:
             if self.poison is None:
@@ -337,14 +375,36 @@ class _TrackingPass:
             before = self.let(BufferLoad(self.poison, [0]))
             self.tracker.add_branch(condition.is_uncertain, [store_cell(self.poison, INFINITE)])
         self.depth += uncertain
-        for holds, case in cases:
+        for holds, case, runs, reason in cases:
             if case is not None:
                 with self.tracker.inside() as statements:
-                    self.statement(case)
+                    self._track_region(case, runs, f"`{_spell(plain)}` {reason}")
                 self.tracker.add_branch(holds, statements)
         self.depth -= uncertain
         if uncertain:
             self.emit(store_cell(self.poison, before))
+
+    def _track_region(self, body: Any, runs: Any, reason: str) -> None:
+        """Statements that run where a condition holds. Whether they did is noted, unless TVM's
+        analyzer proves that they do whenever what is around them does, or that they never do.
+        """
+        known = {key: it for key, it in self.values.items() if not isinstance(it, Tracked)}
+        runs = structural_map(runs, (Var, lambda variable: known.get(variable, variable)))
+        decided = constant(self.analyzer.simplify(runs))
+        before = self.region, self.is_dead
+        self.is_dead |= decided == 0
+        if decided is None and not self.is_dead:
+            place = len(self.regions)
+            spans = [it.span for it in find_all(body, BufferStore) if it.span is not None]
+            lines = [it.line for it in spans] + [it.end_line for it in spans]
+            ends = (min(lines), max(lines)) if lines else None
+            self.regions.append(Region(reason, ends, self.region))
+            self.emit(BufferStore(self.status, number(1), [len(STATUS) + place]))
+            self.region = place
+        has_data = find_all(runs, TensorLoad) or set(undefined_vars(runs)) & self.values.keys()
+        with nullcontext() if has_data else self.analyzer.constraint_scope(runs):
+            self.statement(body)
+        self.region, self.is_dead = before
 
     def _track_bufferstore(self, node: Any) -> None:
         if len(node.indices) != 1:
@@ -405,8 +465,6 @@ class _TrackingPass:
         )
 
     def _substitute(self, expression: Any) -> Any:
-        from tvm_ffi import structural_map
-
         return structural_map(
             expression, (Var, lambda variable: self.values.get(variable, variable))
         )
@@ -520,12 +578,36 @@ class _TrackingPass:
             }
             holds = self.let(made[name])
             return Condition(holds, self.let(tirx.Not(holds))).as_number()
+        if name == "reinterpret":
+            return self._reinterpret(self.expression(arguments[0]), get_dtype(node))
         if name in ("clz", "popcount", "shift_left", "shift_right") or name.startswith("bitwise_"):
             return self._operate_on(
                 arguments, get_dtype(node), lambda *args: Call(node.op, list(args), ret_ty=node.ty)
             )
         refuse_call(node)
         raise AssertionError
+
+    def _reinterpret(self, value: Tracked, dtype: str) -> Tracked:
+        """The bits of a number as another type, where the number is certain."""
+        value, tracker = self.tracker.close(value), self.tracker
+        sizes = {each: dtype_facts(each).bytes for each in (value.dtype, dtype)}
+        wide = {"bfloat16": "float32"}.get(dtype, dtype)
+        if {dtype, value.dtype} & {"float8_e4m3fn", "float8_e5m2"} or value.dtype == "bfloat16":
+            raise RefusedError(f"the bits of {value.dtype} as {dtype} have no meaning here")
+        if len({*sizes.values()}) > 1:
+            raise RefusedError(f"'reinterpret' makes {dtype} of {value.dtype}, of another size")
+        plain, error = value.value, value.error
+        if value.is_float:  # as the type has it, if it does
+            plain = self.let(tirx.Cast(value.dtype, plain))
+            is_same = tirx.EQ(tirx.Cast(DOUBLE, plain), value.value)
+            error = choose(is_same, error, INFINITE)
+        elif wide != dtype:
+            plain = tirx.Cast("uint32", plain) << tirx.const(16, "uint32")
+        bits = self.let(tirx.reinterpret(wide, plain))
+        found = tirx.Cast(DOUBLE, bits) if dtype_facts(dtype).is_float else bits
+        found, error = self.let(found), self.let(choose(error > number(0), INFINITE, 0.0))
+        magnitude = self.let(tracker.absolute(tirx.Cast(DOUBLE, found)))
+        return Tracked(found, dtype, magnitude, error=error, unit=0.0)
 
     def _choose(self, condition: Any, first: Any, second: Any) -> Tracked:
         """One of two, of which only what may be chosen is computed."""
@@ -583,10 +665,9 @@ class _TrackingPass:
                 raise RefusedError("an order of truth values has no meaning here")
             arms = (node.b, tirx.Not(node.b)) if kind == "EQ" else (tirx.Not(node.b), node.b)
             return self._choose(node.a, *arms)
-        ties = any(
-            load.source in self.accumulated
-            for side in (node.a, node.b)
-            for load in self._find_loads(side)
+        loaded = self._find_loads(node.a), self._find_loads(node.b)
+        ties = all(loaded) and any(
+            load.source in self.accumulated for side in loaded for load in side
         )
         self.is_deciding |= dtype_facts(get_dtype(node.a)).is_float
         sides = self.expression(node.a), self.expression(node.b)
@@ -598,3 +679,9 @@ class _TrackingPass:
         for variable in find_all(expression, Var):
             found += self.bound_loads.get(variable, [])
         return found
+
+
+def _spell(condition: Any) -> str:
+    """A condition as TVMScript has it, cut where it is long."""
+    text = " ".join(str(condition).split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

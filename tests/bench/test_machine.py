@@ -39,7 +39,7 @@ def test_an_error_is_told_with_its_place():
     wrong[1, 2] += 0.5
     wrong[2, 3] = np.nan
     assert expectation.find_error(wrong) == (
-        "C[1, 2] is 6.5, and float64 has 6 with an error of at most 0.25; "
+        "C[2, 3] is nan, and float64 has 11 with an error of at most 0.25; "
         "2 of 12 elements are wrong"
     )
     assert "is inf" in (expectation.find_error(right + np.inf) or "")

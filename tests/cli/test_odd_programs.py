@@ -151,6 +151,28 @@ def test_an_output_with_more_elements_than_32_bits_count(command: Command):
     assert (result.code, "B has 4,294,967,296 elements" in result.out) == (3, True)
 
 
+OPEN = """
+@T.prim_func
+def opened(a: T.handle, C: T.Buffer((4, 4), "float32")):
+    p, r, c = T.int64(), T.int32(), T.int32()
+    A = T.match_buffer(a, (4, 4), "float32", strides=[r, c], elem_offset=p)
+    for i, j in T.grid(4, 4):
+        C[i, j] = A[i, j]
+"""
+
+
+def test_open_strides_and_offsets_are_those_of_packed_arrays(command: Command):
+    """As an open size is a small one; by itself, and against a reference without."""
+    other = OPEN.replace("opened", "wrong").replace("A[i, j]", "A[j, i]")
+    Path("f.py").write_text(HEAD + STRIDED.replace("PLACE", "strides=[4, 1]") + OPEN + other)
+    alone = command("check", "f.py:opened")
+    assert (alone.code, "numbers right" in alone.out) == (0, True)
+    assert command("check", "f.py:opened", "--reference", "f.py:plain").code == 0
+    assert command("check", "f.py:plain", "--reference", "f.py:opened").code == 0
+    wrong = command("check", "f.py:wrong", "--reference", "f.py:plain")
+    assert (wrong.code, "12 of 16 elements are wrong" in wrong.out) == (1, True)
+
+
 @pytest.mark.parametrize("place", ["strides=[8, 1]", "strides=[4, 1], elem_offset=4"])
 def test_strides_and_offsets_are_refused_where_numbers_are_asked_for(command: Command, place: str):
     Path("f.py").write_text(HEAD + STRIDED.replace("PLACE", place))

@@ -105,7 +105,10 @@ def test_threads_are_launched_over_an_open_size(command: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["pair.py:turned", "--reference", "pair.py:narrow"], "its reference narrow takes float32"),
+        (
+            ["pair.py:turned", "--reference", "pair.py:narrow"],
+            "its reference narrow takes A float32",
+        ),
         (["pair.py:turned", "--reference", "pair.py"], "has 7 programs, and a reference is one"),
         (["relu_bound", "--reference", "pair.py:plain"], "--reference is for modules of your own"),
         (["pair.py:turned", "--reference", "gone.py:f"], "there is no file gone.py"),

@@ -1,12 +1,14 @@
 """The numeric check finds what is planted: wrong values, missing writes, small errors."""
 
+import math
+
 import numpy as np
 import pytest
 import tvm
 from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.numeric import check_program
+from tirstep.lowering_checks.numeric import check_program, compare_outputs
 from tirstep.modules import Problem, matmul, softmax, vector_add
 from tirstep.transforms.recipes import RECIPES
 
@@ -133,3 +135,20 @@ def test_a_kernel_that_is_no_sum_of_products_is_held_to_its_own_bound(dtype: str
     )
     assert "with an error of at most" in message
     assert "120 of 120 elements are wrong (integers, seed 1)" in message
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "worst"),
+    [
+        ([1.0, 3, 9], [1.0, 2, 6], 2),
+        ([1.0, math.nan, 9], [1.0, 2, 6], 1),
+        ([5.0, 3, 9], [-math.inf, 2, 6], 2),
+        ([5.0, 2, 6], [math.nan, 2, 6], 0),
+        ([math.inf, 3, 9], [-math.inf, 2, 6], 0),
+    ],
+)
+def test_the_worst_element_is_told(got: list[float], expected: list[float], worst: int) -> None:
+    """The one farthest off, or not finite; one that should not be finite only if alone."""
+    output, right = np.array(got), np.array(expected)
+    (finding,) = compare_outputs([output], [right], [0.0], names=["C"], where="")
+    assert finding.message.startswith(f"C[{worst}] is {got[worst]:.9g}, and ")

@@ -299,11 +299,11 @@ class Refused:
                 A[vi] = T.float32(1)
 
     @T.prim_func(s_tir=True)
-    def bits(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "int32")):
+    def bits(A: T.Buffer((4,), "float8_e4m3fn"), B: T.Buffer((4,), "int8")):
         for i in range(4):
             with T.sblock("B"):
                 vi = T.axis.spatial(4, i)
-                B[vi] = T.reinterpret("int32", A[vi])
+                B[vi] = T.reinterpret("int8", A[vi])
 
     @T.prim_func
     def beyond(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
@@ -374,7 +374,7 @@ def test_what_is_within_and_ends_is_judged(name: str) -> None:
     [
         ("packed", "it calls 'mystery', of which only the device knows what it computes"),
         ("pointer", "the parameter a is an opaque pointer, of which nobody knows what it points"),
-        ("bits", "'reinterpret' takes the bits of a number, which float64 has others of"),
+        ("bits", "the bits of float8_e4m3fn as int8 have no meaning here"),
         ("beyond", "the index of A[i + 3] leaves its buffer; guard it with a condition, or make"),
         ("behind", "the index of B[3 - i] leaves its buffer"),
         ("exchange", "threads hand values to one another in 'S'; name the program before it was"),

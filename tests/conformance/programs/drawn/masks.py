@@ -71,7 +71,9 @@ def merged(
     high = T.alloc_buffer((8,))
     for i in range(8):
         high[i] = T.max(la[i], lb[i])
-        out[i] = (a[i] * T.exp(la[i] - high[i]) + b[i] * T.exp(lb[i] - high[i])) / (T.exp(la[i] - high[i]) + T.exp(lb[i] - high[i]))
+        out[i] = (a[i] * T.exp(la[i] - high[i]) + b[i] * T.exp(lb[i] - high[i])) / (
+            T.exp(la[i] - high[i]) + T.exp(lb[i] - high[i])
+        )
 
 
 # right: the maximum of rows with -inf in them

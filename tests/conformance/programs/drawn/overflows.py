@@ -56,7 +56,9 @@ def norms(x: T.Buffer((8, 16), "float16"), y: T.Buffer((8, 16), "float16")):
         for k in range(16):
             total[i] = total[i] + T.Cast("float32", x[i, k]) * T.Cast("float32", x[i, k])
         for k in range(16):
-            y[i, k] = T.Cast("float16", T.Cast("float32", x[i, k]) / T.sqrt(total[i] + T.float32(0.001)))
+            y[i, k] = T.Cast(
+                "float16", T.Cast("float32", x[i, k]) / T.sqrt(total[i] + T.float32(0.001))
+            )
 
 
 # right: bytes are added up in 32 bits

@@ -52,8 +52,39 @@ def upper_halves(x: T.Buffer((32,), "uint16"), y: T.Buffer((32,), "float32")):
         y[i] = T.reinterpret("float32", T.shift_left(T.Cast("uint32", x[i]), T.uint32(16)))
 
 
+# right: the bits of halves in one word
+@T.prim_func(s_tir=True)
+def halves(x: T.Buffer((32,), "uint32"), y: T.Buffer((32, 2), "float32")):
+    for i in range(32):
+        y[i, 0] = T.Cast(
+            "float32",
+            T.reinterpret("float16", T.Cast("uint16", T.bitwise_and(x[i], T.uint32(65535)))),
+        )
+        y[i, 1] = T.Cast(
+            "float32", T.reinterpret("float16", T.Cast("uint16", T.shift_right(x[i], T.uint32(16))))
+        )
+
+
+# right: the sign of a number, by its bit
+@T.prim_func(s_tir=True)
+def sign_bits(x: T.Buffer((32,), "float32"), y: T.Buffer((32,), "int32")):
+    for i in range(32):
+        y[i] = T.Cast("int32", T.shift_right(T.reinterpret("uint32", x[i]), T.uint32(31)))
+
+
 # right: four bits, of which one is the sign
 @T.prim_func(s_tir=True)
-def nibbles(w: T.Buffer((4, 2), "uint32"), s: T.Buffer((4,), "float32"), y: T.Buffer((4, 16), "float32")):
+def nibbles(
+    w: T.Buffer((4, 2), "uint32"), s: T.Buffer((4,), "float32"), y: T.Buffer((4, 16), "float32")
+):
     for i, j in T.grid(4, 16):
-        y[i, j] = s[i] * T.Cast("float32", T.Cast("int32", T.bitwise_and(T.shift_right(w[i, j // 8], T.Cast("uint32", j % 8 * 4)), T.uint32(15))) - 7)
+        y[i, j] = s[i] * T.Cast(
+            "float32",
+            T.Cast(
+                "int32",
+                T.bitwise_and(
+                    T.shift_right(w[i, j // 8], T.Cast("uint32", j % 8 * 4)), T.uint32(15)
+                ),
+            )
+            - 7,
+        )

@@ -32,7 +32,9 @@ def never(x: T.Buffer((16,), "int32"), y: T.Buffer((16,), "int32")):
 
 # right: a code of several values
 @T.prim_func(s_tir=True)
-def modes(mode: T.Buffer((4,), "int32"), x: T.Buffer((4, 8), "float32"), y: T.Buffer((4, 8), "float32")):
+def modes(
+    mode: T.Buffer((4,), "int32"), x: T.Buffer((4, 8), "float32"), y: T.Buffer((4, 8), "float32")
+):
     for i, j in T.grid(4, 8):
         y[i, j] = x[i, j]
         if mode[i] == 1:

@@ -42,7 +42,7 @@ def padded_rows(
     x: T.Buffer((7,), "float32"),
     out: T.Buffer((9,), "float32"),
 ):
-    for i in range(9):
+    for i in T.thread_binding(9, thread="threadIdx.x"):
         with T.sblock("out"):
             vi = T.axis.spatial(9, i)
             T.reads(at[vi], x[0:7])

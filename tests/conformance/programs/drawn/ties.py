@@ -53,7 +53,11 @@ def ranked(x: T.Buffer((12,), "int32"), y: T.Buffer((12,), "int32")):
 @T.prim_func(s_tir=True)
 def signs(x: T.Buffer((40,), "float32"), y: T.Buffer((40,), "float32")):
     for i in range(40):
-        y[i] = T.if_then_else(x[i] > T.float32(0), T.float32(1), T.if_then_else(x[i] < T.float32(0), T.float32(-1), T.float32(0)))
+        y[i] = T.if_then_else(
+            x[i] > T.float32(0),
+            T.float32(1),
+            T.if_then_else(x[i] < T.float32(0), T.float32(-1), T.float32(0)),
+        )
 
 
 # right: values above six are cut off
@@ -63,8 +67,8 @@ def clipped(x: T.Buffer((40,), "float32"), y: T.Buffer((40,), "float32")):
         y[i] = T.min(x[i], T.float32(500))
 
 
-# right: what is below the smallest normal number is as good as another
+# right: half precision keeps what is below its smallest normal number
 @T.prim_func(s_tir=True)
-def grown(x: T.Buffer((40,), "float32"), y: T.Buffer((40,), "float32")):
+def grown(x: T.Buffer((40,), "float16"), y: T.Buffer((40,), "float32")):
     for i in range(40):
-        y[i] = x[i] * T.float32(1e30)
+        y[i] = T.Cast("float32", x[i]) * T.float32(1000)
