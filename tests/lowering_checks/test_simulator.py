@@ -97,7 +97,7 @@ def test_a_race_is_told_with_threads_index_and_line() -> None:
     finding = simulate_lowered(planted, arguments(golden.problem)).findings[0]
     assert finding.message == (
         "load of A_shared[0] by thread (1, 0, 0) of block (0, 0, 0) and store by thread (0, 0, 0) "
-        "of block (0, 0, 0) with no barrier in between"
+        "of block (0, 0, 0), within one warp, with no barrier in between"
     )
     assert "modules/matmul.py:" in finding.location
     assert str(finding).startswith("race: load of A_shared[0] by thread (1, 0, 0)")

@@ -87,6 +87,56 @@ def test_blocks_may_compute_the_same_twice(blocks: int) -> None:
     assert find_kinds(run_kernel(arrays, late, blocks=blocks)) == ["race"]
 
 
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (
+            "S[tx] = A[tx]\nB[tx] = S[tx // 2]",
+            "load of S[0] by thread (1, 0, 0) of block (0, 0, 0) and store by thread (0, 0, 0) of "
+            "block (0, 0, 0), within one warp, with no barrier in between",
+        ),
+        (
+            "S[tx] = A[tx]\nB[tx] = S[(tx + 32) % 64]",
+            "load of S[32] by thread (0, 0, 0) of block (0, 0, 0) and store by thread (32, 0, 0) "
+            "of block (0, 0, 0) with no barrier in between",
+        ),
+        (
+            "B[tx] = A[bx * 64 + tx]",
+            "store to B[0] by thread (0, 0, 0) of block (0, 0, 0) and store by thread (0, 0, 0) of "
+            "block (1, 0, 0) with no barrier in between",
+        ),
+        (
+            "T.evaluate(T.cuda.atomic_add(T.address_of(B[tx]), A[tx]))\n"
+            "T.evaluate(T.cuda.atomic_add(T.address_of(B[tx + 1]), A[tx]))",
+            "",
+        ),
+        (
+            f"S[tx] = A[tx]\n{SYNC}\n"
+            "T.evaluate(T.cuda.atomic_add(T.address_of(S[tx]), A[tx]))\nB[tx] = S[tx // 64 + 1]",
+            "load of S[1] by thread (0, 0, 0) of block (0, 0, 0) and atomic operation by thread "
+            "(1, 0, 0) of block (0, 0, 0), within one warp, with no barrier in between",
+        ),
+        (
+            "S[tx] = A[tx]\nT.evaluate(T.cuda.atomic_add(T.address_of(S[0]), A[tx]))",
+            "atomic operation on S[0] by thread (1, 0, 0) of block (0, 0, 0) and store by thread "
+            "(0, 0, 0) of block (0, 0, 0), within one warp, with no barrier in between",
+        ),
+        (
+            "B[tx] = C[tx]\nif bx == 1 and tx == 40:\n"
+            "    T.evaluate(T.cuda.atomic_add(T.address_of(C[0]), A[tx]))",
+            "atomic operation on C[0] by thread (40, 0, 0) of block (1, 0, 0) and load by thread "
+            "(0, 0, 0) of block (1, 0, 0) with no barrier in between",
+        ),
+    ],
+)
+def test_a_race_is_told_with_who_and_whether_within_a_warp(body: str, sentence: str) -> None:
+    arrays = {"A": floats(128), "B": blank(128), "C": blank(128)}
+    begin = "B[bx * 64 + tx] = T.float32(0)\nC[bx * 64 + tx] = T.float32(1)"
+    allocate = 'S = T.alloc_buffer((64,), "float32", scope="shared")\n---\n'
+    findings = run_kernel(arrays, begin, allocate + body, blocks=2, threads=64).findings
+    assert [it.message for it in findings][:1] == [sentence][: len(sentence)]
+
+
 def test_accessors_and_co_writers_are_those_of_a_list_of_all_stores() -> None:
     """Of any stores, drops and barriers of blocks of 4 threads: what asking every store tells."""
     dice, begun, stores, kept = np.random.default_rng(5), np.zeros(6, int), [], []

@@ -23,9 +23,10 @@ from tirstep.tvm_compat import get_op_name
 
 from ...device import Array
 from .async_copies import ASYNC_COPIES
+from .atomics import ATOMICS
 from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS, MAPPED
-from .function_semantics import Pointer, Semantics, Threads, get_semantics
+from .function_semantics import Pointer, Semantics, Threads, get_semantics, read_call
 from .mbarriers import MBARRIERS
 from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
 BUILT_IN: dict[str, Semantics] = {
     **ASYNC_COPIES,
+    **ATOMICS,
     **BULK_COPIES,
     **CLUSTERS,
     **MBARRIERS,
@@ -65,6 +67,8 @@ BUILT_IN: dict[str, Semantics] = {
     **WARP_SHUFFLES,
     **WARPGROUPS,
 }
+RETURNING = {*MAPPED, "ptx.atom", "ptx.atom_cas", "ptx.atom_exch"}
+"""What stores its result in its first argument."""
 _ENCODE = "tensormap_encode_tiled"
 _OF_EQUALS = ("Sub", "EQ", "NE")
 _OF_ZEROS = ("Add", "Mul", "Div")
@@ -350,18 +354,16 @@ def _call(node: Any) -> Evaluate:
         return _apply(FUNCTIONS[name], node.args)
     if full_name in _POINTERS:
         return _POINTERS[full_name](node)
-    return _call_function(full_name, node)
+    return _call_function(node)
 
 
-def _call_function(name: str, node: Any) -> Evaluate:
+def _call_function(node: Any) -> Evaluate:
     """A call of a function with semantics, built in or registered."""
-    arguments = list(node.args)
-    if name == "cuda.func_call":
-        name, arguments = str(arguments[0].value), arguments[1:-1]
+    name, arguments = read_call(node)
     semantics, location = get_semantics(name, BUILT_IN), get_location(node)
     if name in TYPED:
         semantics = functools.partial(semantics, result=str(node.ty))
-    changed = count_registers(name, arguments) if name in PRODUCTS else int(name in MAPPED)
+    changed = count_registers(name, arguments) if name in PRODUCTS else int(name in RETURNING)
     values = [_point_to_element(argument) for argument in arguments[:changed]]
     values += [translate(argument) for argument in arguments[changed:]]
 

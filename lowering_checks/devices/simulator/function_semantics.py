@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tirstep.transforms.gpu_limits import WARP
+from tirstep.tvm_compat import get_op_name
 
 from ...device import Array
 from .memory import Arrive, Memory
@@ -71,6 +72,16 @@ def get_semantics(name: str, built_in: dict[str, Semantics]) -> Semantics:
             "another device"
         )
     return semantics
+
+
+def read_call(call: Any) -> tuple[str, list[Any]]:
+    """The name of the function that a call calls, without TVM's prefix, and its arguments."""
+    name, arguments = (get_op_name(call) or str(call.op)).removeprefix("tirx."), list(call.args)
+    if name == "cuda.func_call":
+        return str(arguments[0].value), arguments[1:-1]
+    if name in ("call_extern", "call_pure_extern"):
+        return str(arguments[0].value), arguments[1:]
+    return name, arguments
 
 
 def pick(value: Any, lane: int) -> Any:
@@ -253,6 +264,11 @@ class Pointer:
         """Record a race where the elements are no longer what hardware began to load."""
         index, mask, location = self._get_access(offset, lanes)
         self.memory.check_unchanged(index, value, mask, location)
+
+    def change_atomically(self, change: Callable[[Array, Array], None]) -> None:
+        """Have a function change elements of the memory's data at places of shape (lanes, 1)."""
+        index, mask, location = self._get_access(0, None)
+        self.memory.change_atomically(index, mask, location, change)
 
     def _get_access(self, offset: Any, lanes: Array | None) -> tuple[Any, Array | None, str]:
         index = self.offset + offset

@@ -368,5 +368,4 @@ MBARRIERS: dict[str, Semantics] = {
     "ptx.setmaxnreg": _set_registers,
     **WAITS,
     "cuda.elect_sync": _elect,
-    "cuda.warp_sync": lambda threads: threads.gpu.pass_warp_barrier(threads.mask),
 }

@@ -63,6 +63,14 @@ class Memory:
         """Store values at an index, for the lanes of a mask; alignment as of `load`."""
         raise NotImplementedError
 
+    def change_atomically(
+        self, index: Any, mask: Array | None, location: str, change: Callable[[Array, Array], None]
+    ) -> None:
+        """Have a function change elements of `data` at places, for the lanes of a mask."""
+        raise UnsupportedError(
+            f"{self.name} lies in registers, and atomic operations change shared or global memory"
+        )
+
     def begin_store(self, index: Any, value: Any, mask: Array | None, location: str) -> Arrive:
         """Begin a store that hardware does asynchronously."""
         raise UnsupportedError(

@@ -22,6 +22,8 @@ from tirstep.transforms.tir import constant, find_all, get_elements
 from tirstep.tvm_compat import get_op_name, get_pointed
 
 from ...legality.storage_reuse import find_offset
+from .atomics import ATOMICS
+from .function_semantics import read_call
 from .memory import count_lanes, get_numpy_dtype
 
 _WRITES = 2
@@ -31,8 +33,8 @@ _WRITES = 2
 def find_written_buffers(body: Any) -> set[Var]:
     """The buffers that a function stores to through any of their views.
 
-    A pointer that is passed to a function without a mask does not count: stores through it are
-    seen when they happen.
+    A pointer that is passed to a function without a mask does not count, but for an atomic
+    operation's: stores through it are seen when they happen.
     """
     bases = {node.buffer: find_base(node.data) for node in find_all(body, DeclBuffer)}
     written = {node.buffer for node in find_all(body, BufferStore)} | {
@@ -41,6 +43,13 @@ def find_written_buffers(body: Any) -> set[Var]:
         if get_op_name(call) == "tirx.tvm_access_ptr"
         and (constant(call.args[4]) or 0) & _WRITES
         and (base := find_base(call.args[1])) is not None
+    }
+    written |= {
+        address.args[0].source
+        for call in find_all(body, Call)
+        if read_call(call)[0] in ATOMICS
+        for address in find_all(call, Call)
+        if get_op_name(address) == "tirx.address_of"
     }
     found: set[Var] = set()
     for buffer in written:

@@ -148,6 +148,7 @@ class Shadow:
     owner : the id of the buffer that each cell was written as; empty where one buffer lies
     marks : which cells are `OPAQUE`, where an mbarrier is, or were stored to `BY_PROXY` last, by a
         bulk copy; absent where none are
+    atomics : who has changed each cell atomically, as `Accessors`; empty where nobody has
     loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
         else reads or writes shared memory
     """
@@ -188,6 +189,7 @@ class Shadow:
         # Who has loaded each cell, and who has stored what is there beside its writer, by the order
         # of threads and, of global memory, by thread blocks; most outputs have neither.
         self._readers: list[Accessors] = []
+        self.atomics: list[Accessors] = []
         self._silent: list[Accessors] = []
         self._co_writers: CoWriters | None = None
 
@@ -247,6 +249,18 @@ class Shadow:
             for readers in self._readers:
                 readers.add(cells, threads, self.state.interval)
         self._pending.clear()
+
+    def record_atomic(self, cells: Array, threads: Array) -> None:
+        """Remember which threads change cells atomically; those are in any order."""
+        self.atomics = self.atomics or self._make_accessors()
+        for each in self.atomics:
+            each.add(cells, threads, self.state.interval)
+        if self.written.size:
+            self.written[cells] = True
+
+    def find_atomics(self, cells: Array, threads: Array) -> Array | None:
+        """A thread that changes a cell atomically, in no order with these; as `find_rivals`."""
+        return self._find_rivals(self.atomics, cells, threads)
 
     def _are_unordered(
         self, cells: Array, threads: Array, others: Array, times: Array, *, loads: bool
@@ -348,8 +362,11 @@ class Shadow:
 
         With `loads`, one that loaded the cell. NO_THREAD elsewhere; None where there is none.
         """
+        return self._find_rivals(self._readers if loads else self._silent, cells, threads)
+
+    def _find_rivals(self, kinds: list[Accessors], cells: Array, threads: Array) -> Array | None:
         found = None
-        for accessors in self._readers if loads else self._silent:
+        for accessors in kinds:
             if not self.is_global and accessors.last < self.state.oldest_interval:
                 continue
             rivals = accessors.find_rivals(cells, threads)

@@ -9,10 +9,12 @@ between races; it counts as a store at the wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
@@ -22,8 +24,10 @@ from .shadow import BY_PROXY, NO_THREAD, OPAQUE, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
 BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
-AND_LOAD = "and load by {rival} with no barrier in between"
-AND_STORE = "and store by {rival} with no barrier in between"
+ATOMIC = "atomic operation on"
+AND_ATOMIC = "and atomic operation by {rival}{near} with no barrier in between"
+AND_LOAD = "and load by {rival}{near} with no barrier in between"
+AND_STORE = "and store by {rival}{near} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
 CONSTANT = (
@@ -160,6 +164,8 @@ class SharedMemory(Memory):
             changed = shadow.find_changers(cells, threads)
             if changed is not None:
                 self._report_race(access, changed, shadow.changer, AND_STORE)
+            if shadow.atomics:
+                self._check_atomics(access)
             shadow.record_read(*access.pick_cells(cells, threads))
             if access.kind == LOAD and self.state.has_proxies and not shadow.is_global:
                 shadow.mark_loaded(*access.pick_cells(cells, threads))
@@ -179,6 +185,22 @@ class SharedMemory(Memory):
         written = access.pick_cells(access.cells, access.threads, changes)
         if self.shadow.record_write(*written) is not None:
             self._check_lost(access, differ(self.data[at], new), self.shadow.writer)
+
+    def change_atomically(
+        self, index: Any, mask: Array | None, location: str, change: Callable[[Array, Array], None]
+    ) -> None:
+        access, shadow = self._locate_cells(ATOMIC, index, mask, location), self.shadow
+        if not shadow.is_tracked:
+            shadow.track()
+        self._report_opaque(access)
+        in_flight = shadow.find_in_flight(access.cells)
+        if in_flight is not None:
+            self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
+        if shadow.written.size:
+            self._check_written(access, in_flight)
+        self._check_rivals(access, access.touched)
+        change(self.data, access.elements)
+        shadow.record_atomic(*access.pick_cells(access.cells, access.threads))
 
     def begin_store(
         self, index: Any, value: Any, mask: Array | None, location: str, kind: str = STORE
@@ -305,12 +327,25 @@ class SharedMemory(Memory):
 
         Returns where something does.
         """
-        shadow, cells, threads = self.shadow, access.cells, access.threads
-        if not shadow.is_tracked:
-            shadow.track()
+        if not self.shadow.is_tracked:
+            self.shadow.track()
         self._report_opaque(access)
-        shadow.apply_pending_reads()
         changes = self._find_changes(access, values)
+        self._check_rivals(access, changes)
+        if self.shadow.atomics:
+            self._check_atomics(access)
+        self._check_in_flight(access, values)
+        return changes
+
+    def _check_atomics(self, access: _CellAccess) -> None:
+        """No other thread may change the cells atomically meanwhile."""
+        if (rivals := self.shadow.find_atomics(access.cells, access.threads)) is not None:
+            self._report_race(access, rivals != NO_THREAD, rivals, AND_ATOMIC)
+
+    def _check_rivals(self, access: _CellAccess, changes: Array) -> None:
+        """No other thread may load or store meanwhile what changes."""
+        shadow, cells, threads = self.shadow, access.cells, access.threads
+        shadow.apply_pending_reads()
         readers = shadow.find_rivals(cells, threads, loads=True)
         if readers is not None:
             self._report_race(access, changes & (readers != NO_THREAD), readers, AND_LOAD)
@@ -322,8 +357,6 @@ class SharedMemory(Memory):
             wrong = changes & (co_writers != NO_THREAD)
             wrong = wrong if written is None else wrong & ~written
             self._report_race(access, wrong, co_writers, AND_STORE)
-        self._check_in_flight(access, values)
-        return changes
 
     def _check_in_flight(self, access: _CellAccess, values: Any) -> None:
         """No copy in flight to the cells may bring other values."""
@@ -440,8 +473,12 @@ class SharedMemory(Memory):
         if is_any(wrong):
             at = int(np.argmax(wrong))
             place = at if rivals.shape == access.cells.shape else access.cells.ravel()[at]
-            rival = self.state.describe_thread(int(rivals.ravel()[place]))
-            self._report(kind, access, wrong, text.replace("{rival}", rival))
+            rival, batch = int(rivals.ravel()[place]), self.state.batch
+            pair = rival, int(access.threads.ravel()[at])
+            warps = {(it // batch.threads, it % batch.threads // WARP) for it in pair}
+            text = text.replace("{near}", ", within one warp," if len(warps) == 1 else "")
+            text = text.replace("{rival}", self.state.describe_thread(rival))
+            self._report(kind, access, wrong, text)
 
     def _report_opaque(self, access: _CellAccess) -> None:
         if OPAQUE in self.shadow.marks:

@@ -46,12 +46,13 @@ from .shadow import Shadow
 from .shared_memory import SharedMemory
 from .statements import Execute, get_names, translate_statement
 from .turns import Turns
+from .warp_shuffles import WARP_BARRIERS
 from .warpgroups import PRODUCTS
 
 _OF_WARPGROUPS = ("ptx.wgmma_", "ptx.setmaxnreg", "cuda.warpgroup_")
 PROXIES = PRODUCTS | BULK_COPIES.keys()
 """What reaches shared memory on another way than loads and stores."""
-LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS}
+LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS, *WARP_BARRIERS}
 """What makes barriers of which each thread learns by itself."""
 _LARGEST_SHARED = 2**26
 """Bytes of one buffer that are simulated: what exceeds a GPU's limit by less is a finding."""
@@ -140,6 +141,7 @@ class SimulatedGpu:
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
         self.mbarriers, self.turns = MBarriers(self), Turns()
+        self.order = np.random.default_rng(0)  # of what threads do in any order
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
         self.part: Array | None = None  # the lanes of what runs apart; None for all
         self._in_step = WARP
@@ -374,24 +376,6 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.pass_barrier(passed)
         self.state.begin_interval(passed)
-
-    def pass_warp_barrier(self, mask: Array | None) -> None:
-        """The active lanes of each warp know of what the others of them did and knew.
-
-        That orders nothing by itself: the simulator tells lanes of a warp apart everywhere else.
-        """
-        batch = self.state.batch
-        if (known := self.state.known) is None:
-            return
-        active = self.state.get_active(mask)[:, 0]
-        warps = batch.lane[:, 0] // batch.threads * batch.threads  # of each block, its first lane
-        number = warps + batch.lane[:, 0] % batch.threads // WARP
-        self.state.interval += 1
-        for warp in np.unique(number[active]):
-            lanes = np.flatnonzero(active & (number == warp))
-            together = known[:, lanes].max(axis=1)
-            together[:, lanes % batch.group] = self.state.interval
-            known[:, lanes] = together[:, None]
 
     # ---- Memories
 

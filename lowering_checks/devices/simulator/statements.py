@@ -24,6 +24,7 @@ from ...device import THREAD_AXES, Array
 from .async_copies import CP_ASYNC
 from .expressions import Address, restrict, translate, translate_index
 from .flatten import is_allreduce
+from .function_semantics import read_call
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
@@ -58,7 +59,7 @@ def _has_named_barriers(statement: Any) -> bool:
 
 def get_names(statement: Any) -> set[str]:
     """The names of the functions that a statement calls."""
-    return {get_op_name(call).removeprefix("tirx.") for call in find_all(statement, Call)}
+    return {read_call(call)[0] for call in find_all(statement, Call)}
 
 
 def _is_in_step(statement: Any) -> bool:
@@ -332,8 +333,8 @@ def _evaluate(node: Any) -> Execute:
         scope = str(call.args[0].value)
         if scope == IN_ORDER:
             return lambda gpu, mask: gpu.begin_interval()
-        if scope == "warp":  # which matters where mbarriers tell what a thread knows
-            return lambda gpu, mask: gpu.pass_warp_barrier(mask)
+        if scope == "warp":  # of which TVM's code generator makes nothing
+            return lambda gpu, mask: None
         if scope not in BLOCK:
             raise UnsupportedError(f"the simulator does not support barriers of scope '{scope}'")
         return lambda gpu, mask: gpu.pass_barrier(mask)

@@ -58,19 +58,41 @@ def _shuffle(
         return f"shuffle to {thread} from {other}, which do not both take part in it"
 
     state.log.add("divergent shuffle", "", threads.location, alone, describe)
-    if threads.mask is not None:  # all lanes that a mask names must reach it, which waits for them
-        given = np.where(active, np.broadcast_to(members, active.shape), 0)
-        bits = np.bitwise_or.reduce(_split_into_warps(batch, given), axis=-1, keepdims=True)
-        absent = _join_warps(batch, bits >> np.arange(WARP) & 1 == 1) & ~active
-        if state.exited is not None:
-            absent &= ~state.exited
-
-        def tell(at: tuple[int, ...]) -> str:
-            lane = state.describe_lane(at[0])
-            return f"shuffle whose mask names {lane}, which does not reach it"
-
-        state.log.add("divergent shuffle", "", threads.location, absent, tell)
+    _report_absent(threads, members, "divergent shuffle", "shuffle")
     return values[partner[:, 0]]
+
+
+def _report_absent(threads: Threads, members: Any, kind: str, what: str) -> None:
+    """All lanes that a mask names must reach an instruction, which waits for them."""
+    if threads.mask is None:
+        return
+    state, active = threads.state, threads.active
+    given = np.where(active, np.broadcast_to(members, active.shape), 0)
+    bits = np.bitwise_or.reduce(_split_into_warps(state.batch, given), axis=-1, keepdims=True)
+    absent = _join_warps(state.batch, bits >> np.arange(WARP) & 1 == 1) & ~active
+    if state.exited is not None:
+        absent &= ~state.exited
+
+    def tell(at: tuple[int, ...]) -> str:
+        return f"{what} whose mask names {state.describe_lane(at[0])}, which does not reach it"
+
+    state.log.add(kind, "", threads.location, absent, tell)
+
+
+def _sync_warp(threads: Threads, members: Any = 0xFFFFFFFF, *modifiers: str) -> None:
+    """Lanes that a mask names wait for one another: each knows of what the others did and knew."""
+    batch, known = threads.state.batch, threads.state.known
+    assert known is not None
+    members = np.asarray(members).astype(np.int64)
+    _report_absent(threads, members, "divergent warp instruction", threads.name)
+    warp = batch.block * (-(-batch.threads // WARP)) + threads.numbers // WARP
+    group = (warp << WARP | members)[:, 0]  # those that wait with one mask
+    threads.state.interval += 1
+    for number in np.unique(group[threads.active[:, 0]]):
+        lanes = np.flatnonzero(threads.active[:, 0] & (group == number))
+        together = known[:, lanes].max(axis=1)
+        together[:, lanes % batch.group] = threads.state.interval
+        known[:, lanes] = together[:, None]
 
 
 def _get_active_mask(threads: Threads) -> Any:
@@ -96,7 +118,11 @@ def _join_warps(batch: Batch, rows: Array) -> Array:
     return rows.reshape(batch.blocks, -1)[:, : batch.threads].reshape(-1, 1)
 
 
+WARP_BARRIERS: dict[str, Semantics] = dict.fromkeys(
+    ("cuda.warp_sync", "ptx.bar_warp_sync", "__syncwarp"), _sync_warp
+)
 WARP_SHUFFLES: dict[str, Semantics] = {
     **{name: functools.partial(_shuffle, source) for name, source in _SOURCES.items()},
     "tvm_warp_activemask": _get_active_mask,
+    **WARP_BARRIERS,
 }
