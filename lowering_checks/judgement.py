@@ -29,6 +29,8 @@ REFUSED = 120.0
 MOST_WORK = 2**25
 """Statements in float64 of one evaluation of a reference, which take about 0.4 s; there are some
 20 evaluations to a verdict."""
+EACH_SECOND = 8e7
+"""Such statements."""
 BLOCKS = 8
 """Thread blocks that run where all take too long."""
 FEWEST = 64
@@ -113,6 +115,21 @@ def judge_numbers(
         return Judgement(Status.WRONG, (Finding("lowering", where, str(error)),))
     except KernelError as error:
         return _judge([Finding("numbers", where, str(error))], device.name)
+
+
+def estimate_seconds(problem: AnyProblem, module: tvm.IRModule, device: Device) -> float:
+    """About how long `judge_numbers` takes, to a factor of three."""
+    if device.find_obstacle(module) is not None:
+        return 0.0
+    run, runs = device.estimate(module), 9.0
+    evaluations = 0.0
+    if isinstance(problem, ModuleProblem) and problem.find_refusal() is None:
+        evaluations = 20 * min(problem.work, MOST_WORK) / EACH_SECOND
+    if run > LONGEST or evaluations > 20 * MOST_WORK / EACH_SECOND / 2:
+        runs = 3.0
+    if isinstance(device, SimulatorDevice) and run > LONGEST:
+        run = min(run, SimulatorDevice(BLOCKS).estimate(module))
+    return runs * run + evaluations
 
 
 def _judge(

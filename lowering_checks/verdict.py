@@ -9,6 +9,7 @@ all of which stays what was asked for.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -16,24 +17,49 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
+
+import tvm
+from tvm.tirx import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Div,
+    FloorDiv,
+    FloorMod,
+    For,
+    Max,
+    Min,
+    Mod,
+)
 
 from tirstep.modules import KernelError
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_THREADS
 from tirstep.transforms.recipes import Step
 from tirstep.transforms.schedule import TransformError
+from tirstep.transforms.tir import constant, find_all, find_axes, get_axis
 
-from .device import DeviceError, blank
+from .device import THREAD_AXES, DeviceError, blank
 from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
 from .judgement import Judgement, Status, judge_numbers
 from .ownership import check_ownership, list_left_open
+from .reference import ModuleProblem
 from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
 
 REFUSE, GUARD = "refuse", "guard"
 ATTEMPTS = 8
 """How often something else is drawn where a recipe refuses what was."""
+FIRST, NUMBERS = 4, 3
+"""Of anybody's program, how many runs at sizes of its numbers come first, and of how many numbers,
+the largest first, there are some."""
+LARGE = 2**20
+"""Elements, or statements, of a run at sizes that were not asked for."""
 SHORT = 7
 """The largest of the extents that mostly are less than a tile."""
 
@@ -102,6 +128,9 @@ def _list_candidates(
     run: Run, kept: Collection[str], rng: random.Random
 ) -> Iterator[OtherRun | None]:
     recipe, golden = run.recipe, run.recipe.golden.shape
+    is_anybodys = isinstance(run.problem, ModuleProblem)
+    own = _list_runs_of_program(run) if is_anybodys else iter(())
+    yield from itertools.islice(own, FIRST)
     odd = find_odd_run(run)
     yield _tell(odd, "at an odd shape")
     like = odd or run
@@ -123,9 +152,62 @@ def _list_candidates(
         needed = {"tail": last[0]} if last else {}
         opened = try_run(like, config={**like.config, **needed}, symbolic=recipe.symbolic)
         yield _tell(opened, "with open sizes")
+    yield from own
     while (drawn := _draw_knobs(run, kept, rng)) is not None:
         narrow = _draw_narrow(drawn.run, kept, rng) if rng.random() < 0.5 else None
         yield drawn if narrow is None else OtherRun(narrow.run, f"{drawn.about} {narrow.about}")
+
+
+def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
+    """A program of anybody's at sizes that its own numbers say: its tiles, its threads, what it
+    divides by and compares with; one of real size at smaller ones.
+    """
+    problem, names = cast(ModuleProblem, run.problem), [*run.problem.shape]
+    kernel = problem.kernel
+    if kernel.literal_sizes and problem.find_refusal() is None and problem.work > LARGE:
+        sizes = kernel.literal_sizes
+        for about, extra in (("at smaller sizes", 0), ("at smaller, odd sizes", 1)):
+            factor = 2
+            while factor < max(sizes.values()):
+                smaller = {name: max(size // factor, 4) + extra for name, size in sizes.items()}
+                with contextlib.suppress(Exception):  # the user's schedule may raise anything
+                    recipe = replace(run.recipe, kernel=kernel.at_literals(smaller))
+                    other = run_recipe(recipe, {}, config=run.config)
+                    if cast(ModuleProblem, other.problem).work <= LARGE:
+                        yield OtherRun(other, about)
+                        break
+                factor *= 2
+        return
+    numbers, moduli = _list_numbers(run.steps[-1].module) if names else (set(), set())
+    for most in sorted(numbers, reverse=True)[:NUMBERS]:
+        step = math.lcm(*[it for it in moduli if most % it == 0 or it < most], most)
+        tried = (3 * most + 5, step if step <= 4 * most else most, most + 1, most - 1, 2 * most)
+        for size in tried:
+            shapes = [dict.fromkeys(names, size)]
+            if size ** len(names) > LARGE:
+                shapes = [{**problem.shape, name: size} for name in names]
+            for shape in shapes:
+                yield _tell(try_run(run, shape=shape), "near its numbers")
+
+
+def _list_numbers(module: tvm.IRModule) -> tuple[set[int], set[int]]:
+    """The numbers of a program that its sizes may be near to, and those that it divides by."""
+    numbers, moduli = set[int](), set[int]()
+    for _, function in module.functions_items():
+        for kind in (FloorDiv, FloorMod, Div, Mod):
+            moduli |= {constant(it.b) or 0 for it in find_all(function.body, kind)}
+        for kind in (LT, LE, GT, GE, EQ, NE, Min, Max):
+            for it in find_all(function.body, kind):
+                numbers |= {constant(it.a) or 0, constant(it.b) or 0}
+        numbers |= {constant(loop.extent) or 0 for loop in find_all(function.body, For)}
+        axes = {str(it.node.thread_tag): it.value for it in find_axes(function.body)}
+        for loop in find_all(function.body, For):
+            axes[get_axis(loop) or ""] = loop.extent
+        numbers |= {constant(it) or 0 for it in axes.values()}
+        if any(name in THREAD_AXES and constant(it) is None for name, it in axes.items()):
+            numbers.add(MAX_THREADS)
+    moduli = {it for it in moduli if 1 < it <= 4 * MAX_THREADS}
+    return {it for it in numbers | moduli if 1 < it <= 4 * MAX_THREADS}, moduli
 
 
 def _tell(run: Run | None, about: str) -> OtherRun | None:

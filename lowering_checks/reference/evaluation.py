@@ -26,7 +26,7 @@ from tirstep.modules.validation import UnjudgedError
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import constant, find_all
 
-from ..compile.compiling import MAIN, count_iterations
+from ..compile.compiling import MAIN
 from ..device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.merged_memory import find_private
@@ -233,7 +233,7 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction,
         flat.parameters[place]: decl_buffer(flat.parameters[place].shape, "int8", "wanted")
         for place in narrowed
     }
-    body, parameters = narrow(flat.body, masks), (*flat.parameters, *masks.values())
     shares = {masks[flat.parameters[it]]: float(wanted[it].mean()) for it in narrowed}
-    work = count_iterations(body, open_extent=1, shares=shares)
+    body, work = narrow(flat.body, masks, shares)
+    parameters = (*flat.parameters, *masks.values())
     return track_function(body, parameters, plain), narrowed, work

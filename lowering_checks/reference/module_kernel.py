@@ -38,6 +38,10 @@ from .functions import (
     read_arguments,
 )
 from .index_ranges import IndexUse, find_accesses, find_compared, find_index_uses
+from .literal_sizes import list_literal_sizes, replace_literals
+
+SCALED_WORK = 2**28
+"""Statements up to which the indices of a kernel at other sizes are tried."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class ModuleKernel:
         self.meaning = ModuleMeaning()
         self.dtypes: tuple[str, ...] = ()
         self._problems: dict[Any, ModuleProblem] = {}
+        self.scaled_to: Mapping[str, int] = MappingProxyType({})
         self.__doc__ = f"The function '{self.function_name}' of a module."
         self.reference = None if reference is None else _fit_reference(self, reference)
 
@@ -109,6 +114,31 @@ class ModuleKernel:
         """The same function, judged by the answers of another one; raises `KernelError`."""
         module = tvm.IRModule({self.function_name: self.function})
         return ModuleKernel(module, self.name, self.function_name, reference)
+
+    @property
+    def literal_sizes(self) -> dict[str, int]:
+        """The sizes in the text of a function that leaves none open, by made-up names."""
+        return {} if self.size_names else list_literal_sizes(self.function)
+
+    def at_literals(self, sizes: Mapping[str, int]) -> ModuleKernel:
+        """The kernel with other numbers for `literal_sizes` (`replace_literals`), in its reference
+        too; raises `KernelError` where its indices leave its buffers then.
+        """
+        function = replace_literals(self.function, sizes, self.name)
+        scaled = ModuleKernel(tvm.IRModule({self.function_name: function}), self.name)
+        if self.reference is not None:
+            meant = replace_literals(self.reference, sizes, self.name)
+            module = tvm.IRModule({self.function_name: meant})
+            scaled = scaled.with_reference(ModuleKernel(module, self.name))
+        scaled.scaled_to = MappingProxyType(dict(sizes))
+        problem = scaled.problem()
+        is_known = problem.find_refusal() is None and problem.work <= SCALED_WORK
+        if is_known and problem.answer(problem.probe()).is_outside:
+            raise KernelError(
+                f"{self.name}: with {dict(sizes)} in its text, its indices leave its buffers: "
+                "how its numbers hang together is not known; leave its sizes open"
+            )
+        return scaled
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.size_names)})>"
@@ -323,6 +353,15 @@ class ModuleProblem(AnyProblem):
             if each.buffer is not None
             and any(find_all(index, TensorLoad) for index in each.indices)
         }
+
+    @property
+    def shape_text(self) -> str:
+        """The sizes; of a kernel with other literals those."""
+        return "x".join(map(str, (self.shape or self.kernel.scaled_to).values()))
+
+    def probe(self) -> list[Array]:
+        """Some inputs, of which nothing is known."""
+        return self._maker.probe()
 
     @property
     def work(self) -> float:

@@ -1,7 +1,8 @@
 """A function narrowed to some elements of its outputs, so that one of real size can be a reference.
 
 Each output has a mask as one parameter more, and what is stored there is computed where the mask is
-set: a guard around as much as serves one element alone, the loops of a sum too.
+set: a guard around as much as serves one element alone, the loops of a sum too. Buffers between the
+stages of a program get masks, too, which the stages that load them set.
 """
 
 from __future__ import annotations
@@ -16,25 +17,122 @@ from tvm.tirx import (
     AttrStmt,
     Bind,
     BufferStore,
+    Evaluate,
     For,
+    ForKind,
     IfThenElse,
+    Max,
+    Min,
     SeqStmt,
+    Var,
     While,
     const,
+    decl_buffer,
 )
 
-from tirstep.transforms.tir import find_all, is_used, substitute
+from tirstep.transforms.tir import constant, find_all, is_used, substitute
+
+from ..compile.compiling import count_iterations
+from ..devices.simulator.merged_memory import find_private
 
 Key = tuple[Any, Any]
 """An output, and the index at which a statement stores to it."""
 
 
-def narrow(body: Any, masks: Mapping[Any, Any]) -> Any:
+def narrow(body: Any, masks: Mapping[Any, Any], shares: Mapping[Any, float]) -> tuple[Any, float]:
     """Flat statements that store to an element of the outputs in `masks` where its mask, a flat
-    buffer of int8, is not 0.
+    buffer of int8, is not 0, and to buffers of their own where a later stage needs it; and about
+    how many statements that runs, where such `shares` of the masks are set.
+
+    Which elements these are, loops find out that come first: those of each stage, the last one
+    first, without what it computes.
     """
-    statement, key = _narrow(body, masks)
-    return _guard(statement, key, masks)
+    while masks and isinstance(body, IfThenElse) and constant(body.condition):  # of the root block
+        body = body.then_case
+    if not masks or not isinstance(body, SeqStmt):
+        body = _guard(*_narrow(body, masks), masks)
+        return body, count_iterations(body, open_extent=1, shares=shares)
+    stages, asked, own, known = [*body.seq], dict(masks), dict[Any, Any](), dict(shares)
+    begin: list[Any] = []
+    for buffer in (each.buffer for each in stages if isinstance(each, AllocBuffer)):
+        if _is_made_before_it_is_used(buffer, stages):
+            asked[buffer] = own[buffer] = mask = decl_buffer(buffer.shape, "int8", buffer.name)
+            place = Var("i", "int32")
+            clear = BufferStore(mask, const(0, "int8"), [place])
+            loop = For(place, 0, buffer.shape[0], ForKind.SERIAL, clear)
+            begin += [AllocBuffer(mask), loop]
+            known[mask] = 0.0
+    narrowed = [_guard(*_narrow(each, asked), asked) for each in stages]
+    none = dict.fromkeys(known, 0.0)
+    for stage in reversed(narrowed) if own else ():
+        if (mark := _mark(stage, own)) is None:
+            continue
+        begin.append(mark)
+        run, overhead = (count_iterations(mark, open_extent=1, shares=it) for it in (known, none))
+        for buffer in {load.source for load in find_all(stage, TensorLoad)} & {*own}:
+            size = int(buffer.shape[0])
+            known[own[buffer]] = min(known[own[buffer]] + max(run - overhead, 1) / size, 1.0)
+    whole = SeqStmt([*begin, *narrowed])
+    return whole, count_iterations(whole, open_extent=1, shares=known)
+
+
+def _is_made_before_it_is_used(buffer: Any, stages: list[Any]) -> bool:
+    """Whether some stages store to a buffer, an element from that element alone, and later ones
+    load it, at places and on conditions that depend on no data.
+    """
+    made = [
+        at
+        for at, stage in enumerate(stages)
+        if any(it.buffer.same_as(buffer) for it in find_all(stage, BufferStore))
+    ]
+    if not made or any(not find_private(stages[at], [buffer]) for at in made):
+        return False
+    for at, stage in enumerate(stages):
+        loads = [it for it in find_all(stage, TensorLoad) if it.source.same_as(buffer)]
+        if loads and at < max(made) and at not in made:
+            return False
+        if loads and at > max(made):
+            conditions = [it.condition for it in find_all(stage, IfThenElse)]
+            places = [index for it in loads for index in it.indices]
+            bound = [it.value for it in find_all(stage, Bind)]
+            if any(find_all(it, TensorLoad) for it in (*conditions, *places, *bound)):
+                return False
+            if find_all(stage, While):
+                return False
+    return True
+
+
+def _mark(node: Any, own: Mapping[Any, Any]) -> Any:
+    """A narrowed statement that asks for what it loads of the buffers in `own`, and computes
+    nothing; None for one that loads none.
+    """
+    if isinstance(node, BufferStore):
+        marks = [
+            BufferStore(own[load.source], const(1, "int8"), [_clamp(load)])
+            for load in find_all(node.value, TensorLoad)
+            if load.source in own and not load.source.same_as(node.buffer)
+        ]
+        return SeqStmt(marks) if len(marks) > 1 else (marks or [None])[0]
+    if isinstance(node, For):
+        body = _mark(node.body, own)
+        return body and For(node.loop_var, node.min, node.extent, node.kind, body)
+    if isinstance(node, IfThenElse):
+        then, other = (it and _mark(it, own) for it in (node.then_case, node.else_case))
+        if then is None and other is None:
+            return None
+        return IfThenElse(node.condition, Evaluate(0) if then is None else then, other)
+    if isinstance(node, SeqStmt):
+        parts = [it if isinstance(it, Bind) else _mark(it, own) for it in node.seq]
+        parts = [it for it in parts if it is not None]
+        has_marks = any(not isinstance(it, Bind) for it in parts)
+        return (SeqStmt(parts) if len(parts) > 1 else parts[0]) if has_marks else None
+    return _mark(node.body, own) if hasattr(node, "body") else None
+
+
+def _clamp(load: Any) -> Any:
+    """The index of a load that may be computed in vain, within its buffer."""
+    index = load.indices[0]
+    return Max(Min(index, const(int(load.source.shape[0]) - 1, index.ty)), const(0, index.ty))
 
 
 def _guard(statement: Any, key: Key | None, masks: Mapping[Any, Any]) -> Any:

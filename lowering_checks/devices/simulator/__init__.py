@@ -15,16 +15,18 @@ from typing import Any
 
 import tvm
 
+from tirstep.transforms.tir import cached_by_module
+
 from ...compile.compiling import TARGET, compile_unrun, name_main, watch_passes
 from ...device import (
     Array,
     Arrays,
     Device,
+    DeviceError,
     DeviceFinding,
     NotRunError,
     Program,
     convert_tvm_errors,
-    is_tvm_error,
     require_launchable,
 )
 from .access_counts import Counts
@@ -84,18 +86,15 @@ class SimulatorDevice(Device):
     def estimate(self, module: tvm.IRModule) -> float:
         """About how many seconds a run of a module takes; 0 of one that TVM does not lower."""
         try:
-            return estimate_seconds(_Prepared(lower(name_main(module))).function.body)
-        except Exception as error:
-            if not is_tvm_error(error):
-                raise
+            return estimate_seconds(_prepare(name_main(module)).function.body, self.most_blocks)
+        except DeviceError:
             return 0.0
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Lower a module with TVM's own passes; the program's `findings` are those of its run."""
         require_launchable(self, module)
         module = name_main(module)
-        with convert_tvm_errors("TVM does not lower the module", module):
-            prepared = _Prepared(lower(module))
+        prepared = _prepare(module)
         exchange = find_exchange_of_blocks(prepared.function.body) if self.most_blocks else None
         if exchange is not None:
             raise NotRunError(
@@ -119,6 +118,12 @@ class SimulatorDevice(Device):
 
         program = Program(run, module["main"].params)
         return program
+
+
+@cached_by_module(2)  # asked for before a module is run, and when it is
+def _prepare(module: tvm.IRModule) -> _Prepared:
+    with convert_tvm_errors("TVM does not lower the module", module):
+        return _Prepared(lower(module))
 
 
 def simulate(module: tvm.IRModule, arguments: Sequence[Array]) -> Simulation:

@@ -18,13 +18,13 @@ from tirstep.transforms.tir import constant, find_all, find_axes
 from tirstep.tvm_compat import get_op_name
 
 from ...compile.compiling import count_iterations
-from ...device import BLOCK_AXES, CLUSTER_AXIS, Array
+from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array
 from .merged_memory import find_private, find_written_buffers
 from .run_state import LANES, count_places
 
-SECONDS_EACH = 4e-5
-"""Of a statement for up to `LANES` threads at once: what NumPy takes for a multiplication and
-addition, from 2e-5 with few threads to 2e-4 with as many as there are."""
+SECONDS_EACH, SECONDS_PER_LANE = 4e-5, 2e-8
+"""Of a statement, a multiplication and addition of what is loaded, say: for any threads, and for
+each of those that run at once, up to `LANES`."""
 
 
 @dataclass
@@ -64,15 +64,18 @@ class BlockSample:
         return f"{self.ran:,} of {self.total:,} thread blocks"
 
 
-def estimate_seconds(body: Any) -> float:
-    """About how long a lowered function's simulation takes."""
+def estimate_seconds(body: Any, most_blocks: int | None = None) -> float:
+    """About how long a lowered function's simulation takes, whole or of about so many blocks."""
     axes = find_axes(body)
     inner = {each for axis in axes for each in find_axes(axis.body)}
     seconds = 0.0
     for launch in (axis for axis in axes if axis not in inner):
-        extents = [constant(axis.value) or 1 for axis in (launch, *find_axes(launch.body))]
-        batches = math.ceil(math.prod(extents) / LANES)
-        seconds += batches * SECONDS_EACH * count_iterations(launch, open_extent=1)
+        axes_of = (launch, *find_axes(launch.body))
+        extents = {str(it.node.thread_tag): constant(it.value) or 1 for it in axes_of}
+        blocks = min(count_places(extents, BLOCK_AXES), most_blocks or math.inf)
+        lanes = blocks * count_places(extents, THREAD_AXES)
+        each = math.ceil(lanes / LANES) * SECONDS_EACH + lanes * SECONDS_PER_LANE
+        seconds += each * count_iterations(launch, open_extent=1)
     return seconds
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .judging import Judge, JudgedRecipe
     from .screen import Screen
 
-RUNS = 6
+RUNS = 10
 """How many other runs there are by default; those with open sizes are among so many."""
 SECONDS = 2.0
 """Of the process, for the other runs of one recipe by default; the last may exceed them."""
@@ -135,6 +135,8 @@ def command(
         word = (told, "yellow")
     elif clean:
         word = (f"clean, {clean} without numbers to compare with", "green")
+    elif any(verdict.part for rung in rungs for verdict in rung.verdicts):
+        word = ("nothing is wrong in the parts that were judged", "green")
     screen.line()
     screen.line(f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: ", word)
     for rung in rungs:

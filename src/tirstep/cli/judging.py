@@ -26,7 +26,7 @@ from tirstep.lowering_checks import (
     run_golden,
 )
 from tirstep.lowering_checks.devices import Timing
-from tirstep.lowering_checks.judgement import Status, get_exit_code
+from tirstep.lowering_checks.judgement import Status, estimate_seconds, get_exit_code
 from tirstep.lowering_checks.steps import step_label
 from tirstep.lowering_checks.verdict import NO_DEVICE, OtherRun, golden_word
 from tirstep.modules import KernelError
@@ -39,8 +39,8 @@ from .request import GOLDEN_DIR, ExampleName, Request, run_requested
 from .screen import WORD_STYLES, Part, Screen, change_words
 from .wrong_use import UseError, find_sentence
 
-Tell = Callable[[str], None]
-"""Takes a line of progress."""
+Tell = Callable[..., None]
+"""Takes a line of progress, and about how many seconds it takes."""
 COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
 """Of a ladder on the simulator, where times would say nothing."""
 PROSE = ("recipe", "adds", "golden", "numbers", "shape")
@@ -213,8 +213,12 @@ class Judge:
             timed=timed,
             others=others,
         )
-        for place in itertools.chain(map(step_label, run.steps), itertools.repeat("other runs")):
-            tell(f"{run.recipe.name} {place}")
+        for step in itertools.chain(run.steps, itertools.repeat(None)):
+            about, place = 0.0, "other runs"
+            if step is not None:
+                about = estimate_seconds(run.problem, step.module, self.device)
+                place = step_label(step)
+            tell(f"{run.recipe.name} {place}", about)
             verdict = next(verdicts, None)
             if verdict is None:
                 return

@@ -443,6 +443,7 @@ def run_requested(
     that this recipe does not have is passed over if one of the recipes `among` has it.
     """
     from tirstep.lowering_checks import run_recipe
+    from tirstep.lowering_checks.reference import ModuleKernel
     from tirstep.modules import get_kernel
 
     all_known = {name: None for other in (recipe, *among) for name in other.config}
@@ -451,7 +452,12 @@ def run_requested(
     base = recipe.golden if is_golden else recipe.default_example
     shape = base.shape
     if request.shape is not None:
-        shape = parse_shape(request.shape, recipe.kernel_name, get_kernel(recipe.kernel).size_names)
+        kernel = get_kernel(recipe.kernel)
+        if isinstance(kernel, ModuleKernel) and kernel.literal_sizes:
+            sizes = parse_shape(request.shape, recipe.kernel_name, [*kernel.literal_sizes])
+            recipe = replace(recipe, kernel=kernel.at_literals(sizes))
+        else:
+            shape = parse_shape(request.shape, recipe.kernel_name, kernel.size_names)
     return run_recipe(
         recipe,
         shape,

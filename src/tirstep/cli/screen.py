@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,6 +13,8 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
+
+from tirstep.printing import print_error
 
 if TYPE_CHECKING:
     from tirstep.bench.metrics import Table as TextTable
@@ -30,6 +34,8 @@ DIFF_STYLES = (
 )
 TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
 """So end the keys of numbers that are in a row of text, too."""
+PATIENCE = 10.0
+"""Seconds after which somebody wants to know how it goes on."""
 WORD_STYLES = {
     "ok": "green",
     "right": "green",
@@ -109,6 +115,7 @@ class Screen:
         self._wide = _Console(width=_ENDLESS, highlight=False, markup=False, emoji=False)
         self._err = _Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._status: Status | None = None
+        self._doing = "", 0.0
 
     @property
     def is_terminal(self) -> bool:
@@ -166,17 +173,35 @@ class Screen:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Show what `doing` says, in a terminal only, until something else is printed."""
+        """Show what `doing` says: in a terminal until something else is printed, elsewhere a line
+        every `PATIENCE` seconds.
+        """
         if self._err.is_terminal:
             self._status = self._err.status("")
+        is_done = threading.Event()
+
+        def tell() -> None:
+            while not is_done.wait(PATIENCE):
+                what, begun = self._doing
+                if what and (seconds := time.monotonic() - begun) >= PATIENCE:
+                    print_error(f"{what}: {seconds:.0f} s so far")
+
+        if self._status is None:
+            threading.Thread(target=tell, daemon=True).start()
         try:
             yield
         finally:
+            is_done.set()
             self._stop_status()
             self._status = None
 
-    def doing(self, what: str) -> None:
-        """Say what is being worked on."""
+    def doing(self, what: str, about: float = 0.0) -> None:
+        """Say what is being worked on, and where that is long for about how many seconds."""
+        if about >= PATIENCE:
+            what = f"{what}, about {about:.0f} s"
+            if self._status is None:
+                print_error(what)
+        self._doing = what, time.monotonic()
         if self._status is not None:
             self._status.start()
             # With its spinner it is drawn at once, and not when the next tick is due.
