@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tvm
@@ -88,6 +88,9 @@ def compare_programs(
     for module, name in zip((first, second), names, strict=True):
         runner = device if device.find_obstacle(module) is None else CpuDevice()
         judged = judge_numbers(problem, module, runner, where=name, seed=seed)
+        if judged.unrun and judged.status is not Status.WRONG:
+            reason = f"{name}: {'; '.join(judged.unrun)}"
+            judged = replace(judged, status=Status.NOT_JUDGED, reason=reason)
         judgements.append(judged)
         outputs.append(_run(problem, module, runner, seed) if judged.device == runner.name else [])
     differences = (

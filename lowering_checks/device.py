@@ -99,6 +99,8 @@ class Program:
     in_out : the places of arguments that are stored to and hold values before the run, too: a
         device that looks for loads of what was never stored must know; to be set before a run
     checked : masks of the elements of outputs to look at, by their places; of others all
+    find_unrun : what never ran in all its runs, a sentence for each line; nothing where that is
+        not known
     stored, part : of the last run, which elements were stored to, by the places of arguments, and
         what of the program that was, ``"8 of 256 thread blocks"``, where not all of it
     """
@@ -113,6 +115,7 @@ class Program:
         self.in_out: Collection[int] = ()
         self.checked: Mapping[int, Array] = {}
         self.stored: Mapping[int, Array] = {}
+        self.find_unrun: Callable[[], list[str]] = list
         self.part = ""
 
     def __call__(self, arguments: Sequence[Array]) -> Arrays:

@@ -17,7 +17,7 @@ from tirstep.modules.validation import UnjudgedError
 
 from .device import Array, Device, DeviceError, DeviceFinding, NotRunError, blank
 from .devices import SimulatorDevice
-from .numeric import check_numbers, check_program
+from .numeric import check_program
 from .reference import ModuleProblem
 from .steps import Finding
 
@@ -73,6 +73,7 @@ class Judgement:
     ----------
     device : the name of the one that ran it; "" where none did
     reason : why it was not judged, or why there is nothing to compare with; "" otherwise
+    unrun : what of it never ran, a sentence for each line: of that nothing is said
     part : what it is said of where it took too long to look at the whole: ``"8 of 256 thread
         blocks"``; "" otherwise
     """
@@ -82,6 +83,7 @@ class Judgement:
     device: str = ""
     reason: str = ""
     part: str = ""
+    unrun: tuple[str, ...] = ()
 
 
 def judge_numbers(
@@ -105,8 +107,12 @@ def judge_numbers(
             )
         if is_simulated or (isinstance(problem, ModuleProblem) and problem.work > MOST_WORK):
             return _judge_part(problem, module, device, where, seed, is_simulated)
-        found = check_numbers(problem, module, device, where=where, seed=seed)
-        return _judge(found, device.name)
+        program = device.compile(module)
+        found = check_program(problem, program, device.name, where=where, seed=seed)
+        unrun: list[str] = []
+        if isinstance(problem, ModuleProblem) and not found:
+            unrun = problem.find_unrun(seed) or program.find_unrun()
+        return replace(_judge(found, device.name), unrun=tuple(unrun))
     except UnjudgedError as error:
         return _sanitize(problem, module, str(error), where, seed)
     except NotRunError as error:
@@ -133,10 +139,14 @@ def estimate_seconds(problem: AnyProblem, module: tvm.IRModule, device: Device) 
 
 
 def _judge(
-    found: Sequence[Finding], device: str, *, otherwise: Status = Status.RIGHT, **more: str
+    found: Sequence[Finding],
+    device: str,
+    *,
+    otherwise: Status = Status.RIGHT,
+    reason: str = "",
+    part: str = "",
 ) -> Judgement:
-    status = Status.WRONG if found else otherwise
-    return Judgement(status, tuple(found), device, **more)
+    return Judgement(Status.WRONG if found else otherwise, tuple(found), device, reason, part)
 
 
 def _judge_part(
@@ -217,9 +227,9 @@ def _sanitize(
         drawn = f"with the data that was drawn, {found[0].message}"
         return Judgement(Status.NOT_JUDGED, device=simulator.name, reason=f"{reason}; {drawn}")
     findings = [Finding(simulator.name, where, str(each)) for each in found]
-    return _judge(
-        findings, simulator.name, otherwise=Status.CLEAN, reason=reason, part=program.part
-    )
+    part = program.part
+    judged = _judge(findings, simulator.name, otherwise=Status.CLEAN, reason=reason, part=part)
+    return judged if found or part else replace(judged, unrun=tuple(program.find_unrun()))
 
 
 def _narrow(

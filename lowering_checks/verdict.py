@@ -360,6 +360,7 @@ class Verdict:
         the recipe's example's, with another config or other options than the run's; of another run
         also what it has that the golden example has not; ``"no device"`` where none ran it
     reason : why it was not judged, or why its numbers were not compared; "" otherwise
+    unrun : what of it never ran: of that nothing is said
     part : what of the step it is said of, where not of all: ``"8 of 256 thread blocks"``
     timing : None where the device has no clock, the step cannot be launched, or is wrong
     about : what another run is, as ``"at an odd shape"``; None for a step of the run itself
@@ -375,6 +376,7 @@ class Verdict:
     checked_on: str
     reason: str = ""
     part: str = ""
+    unrun: tuple[str, ...] = ()
     timing: Timing | None = None
     about: str | None = None
     left_open: tuple[str, ...] = ()
@@ -463,9 +465,10 @@ def _make_verdict(run: Run, step: Step, judged: Judgement, checked_on: str) -> V
         found = (*found, *check_ownership(step.module, where=run.label(step)))
         left_open = tuple(list_left_open(step.module))
     status, reason = (Status.WRONG, "") if found else (judged.status, judged.reason)
-    placed = _place(found, step)
+    is_scaled = bool(getattr(run.problem.kernel, "scaled_to", ()))  # its lines are in no file
+    placed = tuple(found) if is_scaled else _place(found, step)
     verdict = Verdict(run, step, None, None, status, placed, checked_on, reason, judged.part)
-    return replace(verdict, left_open=left_open)
+    return replace(verdict, left_open=left_open, unrun=judged.unrun)
 
 
 def _is_golden(run: Run) -> bool:
@@ -483,7 +486,13 @@ def _check_goldens(small: Run, store: GoldenStore | None) -> dict[str, Findings]
 
 
 def _place(findings: Iterable[Finding], step: Step) -> Findings:
-    return tuple(finding.at(step.location) for finding in findings)
+    """The findings with the step's place; TVM numbers the lines of a file, and calls it <str>."""
+    file, _, line = step.location.rpartition(":")
+    placed = [finding.at(step.location) for finding in findings]
+    if not line.isdecimal():
+        return tuple(placed)
+    named = (it.message.replace("[<str>:", f"[{file}:") for it in placed)
+    return tuple(replace(it, message=text) for it, text in zip(placed, named, strict=True))
 
 
 def _judge_step(

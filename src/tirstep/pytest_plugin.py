@@ -161,6 +161,7 @@ def check_program(
                 place = f"{label} on {device.name}".strip()
                 judged = judge_numbers(problem, alone, device, where=place, seed=seed)
                 findings += judged.findings
+                unjudged = unjudged or "; ".join(judged.unrun)
                 if judged.status is not Status.NOT_JUDGED:
                     used[judged.device] = None
                 elif devices is None:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+from tvm.tirx import BufferStore
 
-from tirstep.transforms.tir import cached_by_module
+from tirstep.transforms.tir import cached_by_module, find_all
 
 from ...compile.compiling import TARGET, compile_unrun, name_main, watch_passes
 from ...device import (
@@ -32,7 +33,7 @@ from ...device import (
 from .access_counts import Counts
 from .function_semantics import Pointer, Threads, register_semantics
 from .merged_memory import get_origins
-from .run_state import UnknownFunctionError, UnsupportedError
+from .run_state import UnknownFunctionError, UnsupportedError, get_location
 from .sampling import BlockSample, estimate_seconds, find_exchange_of_blocks
 from .simulated_gpu import SimulatedGpu, TranslatedKernel
 
@@ -117,6 +118,7 @@ class SimulatorDevice(Device):
             return simulation.arguments, simulation.findings
 
         program = Program(run, module["main"].params)
+        program.find_unrun = prepared.find_unrun
         return program
 
 
@@ -154,6 +156,7 @@ class _Prepared:
         self.function = merged["main"]
         self._origins = get_origins(lowered["main"].body, self.function.body)
         self._kernels: dict[Any, TranslatedKernel] = {}
+        self._unrun = {hash(each): each for each in find_all(self.function.body, BufferStore)}
 
     def run(
         self,
@@ -166,7 +169,21 @@ class _Prepared:
         shared: Any = {"origins": self._origins, "kernels": self._kernels}
         gpu = SimulatedGpu(first_only=first_only, choose=choose, **shared)
         results = gpu.run(self.function.params, self.function.body, arguments, in_out)
+        for statement in gpu.ran:
+            self._unrun.pop(statement, None)
         return Simulation(results, gpu.state.log.get_findings(), gpu.state.counts, gpu.stored)
+
+    def find_unrun(self) -> list[str]:
+        """The stores that ran in no run so far, a sentence for each line."""
+        said = {}
+        for store in self._unrun.values():
+            place = get_location(store)
+            said[place or str(store.buffer.name)] = (
+                f"line {place.rpartition(':')[2]} never ran"
+                if place
+                else f"a store to '{store.buffer.name}' never ran"
+            )
+        return [*said.values()]
 
 
 def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:

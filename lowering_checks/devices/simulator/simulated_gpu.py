@@ -127,6 +127,7 @@ class SimulatedGpu:
         choose: Callable[[Mapping[str, int]], Array | None] | None = None,
     ) -> None:
         self.choose, self.stored = choose, dict[int, Array]()
+        self.ran = set[int]()  # the hashes of the stores
         self.in_order, self.is_compact = in_order, is_compact
         self.first_only, self.origins = first_only, origins or {}
         self.kernels = {} if kernels is None else kernels

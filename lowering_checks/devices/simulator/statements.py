@@ -277,7 +277,7 @@ def _branch(node: Any) -> Execute:
 
 def _store(node: Any) -> Execute:
     index, value = translate_index(node.buffer, node.indices), translate(node.value)
-    key, location = BufferKey(node.buffer), get_location(node)
+    key, location, statement = BufferKey(node.buffer), get_location(node), hash(node)
     is_one_place = isinstance(node.indices[0], Broadcast)  # of all lanes, of which the last stays
     # TVM's code generator makes a vector of a ramp alone.
     is_vector = count_lanes(node.indices[0].ty.dtype) == 1 or isinstance(
@@ -286,6 +286,7 @@ def _store(node: Any) -> Execute:
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         gpu.location = location
+        gpu.ran.add(statement)
         stored = value(gpu, mask)
         if is_one_place and np.ndim(stored):
             stored = stored[..., -1:]

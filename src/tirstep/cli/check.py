@@ -210,6 +210,8 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
         show_findings(screen, verdict.findings)
         if verdict.about is not None and verdict.findings:
             screen.line(("to repeat it:  ", "dim"), _spell_repeat(verdict.run, request))
+    for sentence in rung.unrun:
+        screen.line(("    not judged  ", "yellow"), (sentence, "dim"))
     if others.left:
         told = f"--runs {others.count} makes up to {others.left} more, for which {SECONDS:.0f} s"
         screen.line((f"  {told} were not enough", "dim"))

@@ -90,7 +90,15 @@ class JudgedRecipe:
         """Wrong if those of a step are; else what is said of the last one."""
         if any(verdict.status is Status.WRONG for verdict in self.verdicts):
             return Status.WRONG
+        if self.unrun:
+            return Status.NOT_JUDGED
         return self.verdicts[-1].status if self.verdicts else None
+
+    @property
+    def unrun(self) -> list[str]:
+        """What never ran of the last step, in no run."""
+        last = [*self.verdicts[-1:], *self.others]
+        return [it for it in (last[0].unrun if last else ()) if all(it in v.unrun for v in last)]
 
     @property
     def status(self) -> Status:
@@ -112,7 +120,8 @@ class JudgedRecipe:
     @property
     def reason(self) -> str | None:
         """Why it is not judged, or clean and no more."""
-        return self.refusal or (self.verdicts[-1].reason if self.verdicts else "") or None
+        told = self.verdicts[-1].reason if self.verdicts else ""
+        return self.refusal or told or "; ".join(self.unrun) or None
 
     @contextlib.contextmanager
     def keeping_others(self, *, is_alone: bool) -> Iterator[None]:
