@@ -95,7 +95,8 @@ def _judge(expectation: Expectation, facts: Facts, where: str) -> CheckedExpecta
     values: Mapping[str, float | None] = facts.values()
     place = ""
     if expectation.fact not in values:
-        if not _is_compiled(expectation.fact):
+        is_instruction = expectation.fact.partition(".")[0] in (*COUNTED, *BY_WIDTH)
+        if expectation.fact not in COMPILED_FACTS and not is_instruction:
             hint = suggest(expectation.fact, [*values, *COMPILED_FACTS], "see tirstep facts")
             raise CheckError(f"{expectation} is expected, and there is no such fact; {hint}")
         architecture = expectation.architecture or ARCHITECTURE
@@ -105,8 +106,8 @@ def _judge(expectation: Expectation, facts: Facts, where: str) -> CheckedExpecta
             return CheckedExpectation(expectation, unchecked=str(error))
         if compiled.refusal is not None:
             return CheckedExpectation(expectation, Finding(CHECK, where, compiled.refusal))
-        is_instruction = expectation.fact not in COMPILED_FACTS
-        if is_instruction and any(kernel.instructions is None for kernel in compiled.kernels):
+        is_counted = expectation.fact not in COMPILED_FACTS  # 0 of those that are not there
+        if is_counted and any(kernel.instructions is None for kernel in compiled.kernels):
             return CheckedExpectation(expectation, unchecked=MISSING_NVDISASM)
         values, place = compiled.values(), f" on {architecture}"
     value = values.get(expectation.fact, 0)
@@ -117,33 +118,21 @@ def _judge(expectation: Expectation, facts: Facts, where: str) -> CheckedExpecta
     return CheckedExpectation(expectation, Finding(CHECK, where, message))
 
 
-def _is_compiled(fact: str) -> bool:
-    """Whether a fact is one of the compiled kernel; instructions that are not there count 0."""
-    return fact in COMPILED_FACTS or fact.partition(".")[0] in (*COUNTED, *BY_WIDTH)
-
-
 def _judge_pattern(pattern: SourcePattern, source: str, where: str) -> CheckedExpectation:
+    """Whether FileCheck takes a source."""
     if importlib.util.find_spec("filecheck") is None:
         return CheckedExpectation(pattern, unchecked=MISSING_FILECHECK)
-    error = _run_filecheck(pattern.pattern, source)
-    if error is None:
-        return CheckedExpectation(pattern)
-    message = f"the source does not match the pattern '{pattern}'"
-    return CheckedExpectation(pattern, Finding(CHECK, where, message, error))
-
-
-def _run_filecheck(pattern: str, source: str) -> str | None:
-    """The error of FileCheck for a source; None where it matches."""
     from filecheck.matcher import Matcher
     from filecheck.options import Options
 
     with tempfile.TemporaryDirectory() as folder:
         wanted, given = Path(folder) / "pattern", Path(folder) / "source"
-        wanted.write_text(pattern, encoding="utf-8")
+        wanted.write_text(pattern.pattern, encoding="utf-8")
         given.write_text(source, encoding="utf-8")
         matcher = Matcher.from_opts(Options(str(wanted), input_file=str(given)))
         matcher.stderr = io.StringIO()
         if matcher.run() == 0:
-            return None
-        error = COLOURS.sub("", matcher.stderr.getvalue())
-    return error.replace(f"{folder}/", "").strip()
+            return CheckedExpectation(pattern)
+        error = COLOURS.sub("", matcher.stderr.getvalue()).replace(f"{folder}/", "").strip()
+    message = f"the source does not match the pattern '{pattern}'"
+    return CheckedExpectation(pattern, Finding(CHECK, where, message, error))

@@ -136,7 +136,21 @@ def _judge(places: list[Place]) -> Iterator[str]:
                     f"kernel {other} times, and it is launched with one of them; split the longer "
                     "one"
                 )
-        yield from _find_diagonal(place, bound)
+        # Two loops of a block on one axis have the same value in each thread.
+        guards, used = place.find_real_guards(), list[For]()
+        for loop in bound:
+            feeds = place.is_fed(loop) or any(is_used(loop.loop_var, guard) for guard in guards)
+            if constant(loop.extent) == 1 or not feeds:
+                continue
+            for other in used:
+                if get_axis(other) == get_axis(loop):
+                    yield (
+                        f"iterations of block '{place.name}' run in no thread, since its loops "
+                        f"'{other.loop_var.name}' and '{loop.loop_var.name}' are both on "
+                        f"'{get_axis(loop)}'; bind one of them to another axis, or bind the outer "
+                        "one first and fetch or spread the inner one afterwards"
+                    )
+            used.append(loop)
         reduced = [it for it in place.block.iter_vars if it.iter_type == IterVar.CommReduce]
         if any(is_used(kernel.loop_var, place.values[it.var]) for it in reduced):
             yield (
@@ -145,40 +159,17 @@ def _judge(places: list[Place]) -> Iterator[str]:
                 "cell for their sums; bind a spatial loop around it"
             )
         for region in place.block.reads:
-            yield from _find_foreign_copy(place, region.source, writers.get(region.source, []))
-
-
-def _find_diagonal(place: Place, bound: list[For]) -> Iterator[str]:
-    """Two loops of a block on one axis, which have the same value in each thread."""
-    guards = place.find_real_guards()
-    used = [
-        loop
-        for loop in bound
-        if constant(loop.extent) != 1
-        and (place.is_fed(loop) or any(is_used(loop.loop_var, guard) for guard in guards))
-    ]
-    for at, loop in enumerate(used):
-        for other in used[:at]:
-            if get_axis(other) == get_axis(loop):
+            # A buffer of a thread, or of a GPU block, that only others write.
+            buffer, scope = region.source, str(region.source.scope())
+            own = writers.get(buffer, [])
+            others = [it for it in own if not it.block.same_as(place.block)]
+            if scope not in ("local", "shared", "shared.dyn") or not others:
+                continue
+            is_near = any(it.kernel is not None and it.kernel.same_as(kernel) for it in others)
+            if not is_near and not (len(others) < len(own) and place.block.init is not None):
                 yield (
-                    f"iterations of block '{place.name}' run in no thread, since its loops "
-                    f"'{other.loop_var.name}' and '{loop.loop_var.name}' are both on "
-                    f"'{get_axis(loop)}'; bind one of them to another axis, or bind the outer one "
-                    "first and fetch or spread the inner one afterwards"
+                    f"block '{place.name}' reads '{buffer.name}' ({scope} memory), which block "
+                    f"'{others[0].name}' writes in another kernel, so that TVM keeps one copy for "
+                    "all threads in global memory; bring them under one bound loop, or keep it in "
+                    "global memory"
                 )
-
-
-def _find_foreign_copy(place: Place, buffer: Any, writers: list[Place]) -> Iterator[str]:
-    """A buffer of a thread, or of a GPU block, that only others write."""
-    scope = str(buffer.scope())
-    others = [it for it in writers if not it.block.same_as(place.block)]
-    if scope not in ("local", "shared", "shared.dyn") or not others:
-        return
-    near = [it for it in others if it.kernel is not None and it.kernel.same_as(place.kernel)]
-    begins = len(others) < len(writers) and place.block.init is not None
-    if not near and not begins:
-        yield (
-            f"block '{place.name}' reads '{buffer.name}' ({scope} memory), which block "
-            f"'{others[0].name}' writes in another kernel, so that TVM keeps one copy for all "
-            "threads in global memory; bring them under one bound loop, or keep it in global memory"
-        )

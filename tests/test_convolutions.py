@@ -16,8 +16,8 @@ from tvm.tirx import PrimFunc
 from tirstep import rules
 from tirstep.transforms import TransformError
 from tirstep.transforms.plans import GemmConfig, match_convolution, schedule_convolution
+from tirstep.transforms.plans.plan import narrow_indices
 from tirstep.transforms.plans.roles import list_sblocks
-from tirstep.transforms.plans.targets import narrow_indices
 from tirstep.transforms.queries import is_reduction
 
 GPU = tvm.target.Target("nvidia/nvidia-h100")

@@ -21,7 +21,7 @@ from tirstep import rules
 from tirstep.lowering_checks import get_device
 from tirstep.transforms import TransformError, get_pass_options
 from tirstep.transforms.plans import make_recipe_rule, match_recipe, schedule_function
-from tirstep.transforms.plans.targets import narrow_indices
+from tirstep.transforms.plans.plan import narrow_indices
 from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.recipes.mma import MmaConfig
 from tirstep.transforms.recipes.wgmma import WgmmaConfig

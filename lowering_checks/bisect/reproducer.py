@@ -43,7 +43,9 @@ PREFIXES = ("tirx.", "s_tir.", "tirstep.")
 """Of the names of passes that a script runs."""
 SECONDS = 300.0
 """How long a reproducer may run."""
-_SHOWN = re.compile(r"[1-9]\d* of \d+ elements are wrong$|TVM refuses the module: |tirstep finds: ")
+_SHOWN = re.compile(
+    r"[1-9]\d* of \d+ elements are wrong$|TVM refuses the module: |tirstep finds: |WRONG: "
+)
 VALUES = 256
 """How many right values are written down where a kernel itself is wrong."""
 REACH = 3
@@ -125,7 +127,7 @@ class Reproduction:
 
 
 def run_reproducer(path: Path, *, seconds: float = SECONDS) -> Reproduction:
-    """Run a script that `write_reproducer` wrote, in a process of its own."""
+    """Run a script that `write_reproducer` or ``tirstep pass`` wrote, in a process of its own."""
     try:
         done = subprocess.run(
             [sys.executable, str(path)], capture_output=True, text=True, timeout=seconds
@@ -135,7 +137,9 @@ def run_reproducer(path: Path, *, seconds: float = SECONDS) -> Reproduction:
     printed = [line for line in done.stdout.splitlines() if line.strip()]
     failed = [line for line in done.stderr.splitlines() if line.strip()]
     wrong = [line for line in printed if _SHOWN.match(line)]
-    if done.returncode == 1 and wrong and (not failed or failed[-1] == "AssertionError"):
+    # TVM may warn there, too.
+    has_raised = "Traceback (most recent call last):" in failed and failed[-1] != "AssertionError"
+    if done.returncode == 1 and wrong and not has_raised:
         return Reproduction(True, wrong[-1])
     if done.returncode < 0:
         ended = f"it ends with the signal {signal.Signals(-done.returncode).name}"

@@ -21,13 +21,13 @@ from .lowered_memory import (
     find_changed_indices,
     find_leaked_variables,
     find_missing_barriers,
+    find_negative_divisors,
     find_open_allocations,
     find_small_allocations,
     find_split_allocations,
 )
 from .masks import find_broken_ends
 from .pipelines import find_broken_pipelines
-from .quotients import find_negative_divisors
 from .reads import LostRead, find_foreign_reads, find_lost_reads, find_settled_foreign_reads
 from .storage_reuse import find_merged, find_misplaced_tiles, find_overlaps, find_overwritten
 from .stores import find_partial_virtual_threads, find_unowned

@@ -4,7 +4,7 @@ import pytest
 from tvm.script import from_source
 from tvm.tirx import For
 
-from tirstep.transforms.plans.targets import narrow_indices
+from tirstep.transforms.plans.plan import narrow_indices
 from tirstep.transforms.tir import find_all
 
 PROGRAM = """\

@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 
 from tirstep import rules
 from tirstep.modules import relu
-from tirstep.transforms.plans.targets import find_unsupported
+from tirstep.transforms.plans.plan import find_unsupported
 from tirstep.transforms.recipes import find_recipe
 
 

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import For, ForKind
+from tvm.tirx import BufferStore, For, ForKind
 
 from ..loops import fuse_loops
 from ..pass_options import lower_around
 from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.element_ladders import FlatConfig, schedule
 from ..schedule import TransformError, inlines, transform
-from ..tir import find_all, is_choice, is_used
+from ..tir import (
+    bind_ranges,
+    constant,
+    find_all,
+    get_elements,
+    get_places,
+    is_among,
+    is_choice,
+    is_used,
+    substitute,
+)
+from ..vectorize import find_scattered
 from .roles import Mismatch, Plan, Roles, find_obstacle, inline_others, list_sblocks, make_roles
-from .targets import find_gather
 
 FLAT = "flat"
 _VECTORS = "tirx.VectorizeLoop"
+_MOST_GATHERED = 4
 LEFT_OVER = FlatConfig(threads=256, vector=8, tail="guard")
 """Of any function, and of what another plan leaves alone."""
 
@@ -47,6 +59,29 @@ def schedule_flat(sch: Schedule, block: SBlockRV, *, config: FlatConfig) -> None
         pass
     if reason := find_gather(get_root(sch, block).body):
         raise TransformError(reason, "take vectors of 4 elements or fewer")
+
+
+def find_gather(body: Any) -> str:
+    """Why CUDA compiles no vector that a kernel gathers out of elements apart; or "".
+
+    TVM writes ``make_uint4`` of eight elements of 16 bits, which takes four words (nvcc 13.0).
+    One element that is repeated is no gather.
+    """
+    for place in get_places(body):
+        written = [store.buffer for store in find_all(place.block.body, BufferStore)]
+        for loop, buffer in find_scattered(place):
+            lanes, bits = constant(loop.extent) or 1, int(buffer.dtype.bits)
+            if lanes <= _MOST_GATHERED or bits != 16 or is_among(buffer, written):
+                continue
+            analyzer, lane = bind_ranges(place.loops), loop.loop_var
+            reads = [it for read, it in get_elements(place.block.body) if read.same_as(buffer)]
+            inner = [substitute(index, place.values) for it in reads for index in it]
+            if any(is_used(lane, it) and is_used(lane, analyzer.simplify(it)) for it in inner):
+                return (
+                    f"block '{place.name}' gathers vectors of {lanes} elements of 16 bits out of "
+                    f"'{buffer.name}', where they do not lie side by side"
+                )
+    return ""
 
 
 def schedule_results(sch: Schedule, roles: Roles, config: FlatConfig) -> None:

@@ -1,34 +1,63 @@
 """A plan as a whole: how it finds its roles, chooses its config, and schedules a function.
 
 Plans and recipes are rules of dlight, too, for ``tvm.s_tir.dlight.ApplyDefaultSchedule``. A recipe
-schedules anybody's functions by the plan of its family, or on blocks under other names.
+schedules anybody's functions by the plan of its family, or on blocks under other names. A target
+wants of functions indices of 32 bits (`narrow_indices`), and nothing that a GPU has not
+(`find_unsupported`).
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import tvm
+from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.target import Target
-from tvm.tirx import PrimFunc
+from tvm.tirx import (
+    Add,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimFunc,
+    Select,
+    Sub,
+    Var,
+)
 from tvm_ffi import structural_map
 
+from tirstep.tvm_compat import get_op_name
+
+from ..hopper.wgmma_intrinsics import ARCHITECTURE
 from ..queries import get_sblock_name, is_reduction
 from ..recipes.recipe import Recipe
 from ..recipes.rungs import Rung, read_pairs
 from ..schedule import TransformError, describe_error, inlines, transform
-from ..tir import constant, find_all, replace_fields
-from .flat import FLAT_PLAN, LEFT_OVER, schedule_flat
+from ..tir import (
+    bind_ranges,
+    constant,
+    find_all,
+    get_axis,
+    get_elements,
+    get_places,
+    replace_fields,
+)
+from .flat import FLAT_PLAN, LEFT_OVER, find_gather, schedule_flat
 from .product_plan import CONVOLUTION, CONVOLUTION_PLAN, MATMUL_PLAN, match_matmul
 from .roles import DEVICE, Mismatch, Plan, Roles, is_bound, list_sblocks, make_roles
 from .row_plan import ROWS_PLAN, match_rows
-from .targets import find_gather, find_unsupported, narrow_indices
 
 
 def _try_configs(
@@ -267,3 +296,74 @@ def _run_renamed(
         return Mismatch(recipe.name, str(error))
     except (ScheduleError, ValueError) as error:  # of its own lines, written for other blocks
         return Mismatch(recipe.name, f"its steps do not fit: {describe_error(error)}")
+
+
+_LIMIT = 2**31
+"""Elements of a tensor whose places 32 bits number, whatever a schedule pads them by."""
+_ROOM = 4
+_WIDE = ("int64", "uint64")
+_GROWING = (Add, Sub, Mul, Var)
+"""What has larger values where a schedule pads loops."""
+_OTHERS = (Cast, FloorDiv, FloorMod, IntImm, Max, Min, Select, Call)
+
+
+def narrow_indices(function: PrimFunc) -> PrimFunc:
+    """The function with loops and indices of 32 bits; as it is where these may not be enough.
+
+    Relax makes functions whose indices have 64 bits, and the intrinsics of tensor cores have 32.
+    Left alone are functions of open sizes, with tensors of a quarter of 2^31 elements or more, of
+    integers of 64 bits, also as a parameter, or that compute with such beyond 32 bits.
+    """
+    if any(map(_is_wide, function.params)):
+        return function
+    for buffer, _ in get_elements(function.body):
+        sizes = [constant(extent) for extent in buffer.shape]
+        known = [size for size in sizes if size is not None]
+        if len(known) < len(sizes) or math.prod(known) * _ROOM >= _LIMIT:
+            return function
+        if str(buffer.dtype) in _WIDE:
+            return function
+    # All integers of 64 bits that it computes must be known to have 32.
+    analyzer = bind_ranges(find_all(function.body, For))
+    for block in find_all(function.body, SBlock):
+        for iterator in block.iter_vars:
+            analyzer.bind(iterator.var, iterator.dom)
+    for kinds, most in ((_GROWING, _LIMIT // _ROOM), (_OTHERS, _LIMIT)):
+        values = [it for kind in kinds for it in find_all(function.body, kind) if _is_wide(it)]
+        for bound in map(analyzer.const_int_bound, values):
+            if bound.min_value < -most or bound.max_value >= most:
+                return function
+    narrowed = tvm.tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": function}))
+    return narrowed["main"]
+
+
+def _is_wide(value: Any) -> bool:
+    """Whether a value, and no tensor, is an integer of 64 bits."""
+    return not hasattr(value, "shape") and str(getattr(value.ty, "dtype", "")) in _WIDE
+
+
+def find_unsupported(module: IRModule, target: Target) -> str:
+    """Why a GPU does not run a scheduled module, as far as its target says; or "".
+
+    Known are the threads of a block, and wgmma, which no other architecture than sm_90a has.
+    """
+    body = tuple(it.body for it in module.functions.values() if isinstance(it, PrimFunc))
+    # The most threads of a block; the larger of both names that TVM has for it.
+    given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
+    most = max((int(number) for number in given if number is not None), default=None)
+    # The threads of a GPU block, over all axes: the most of any kernel; 1 of a loop on none.
+    kernels: dict[Any, dict[Any, int]] = {}
+    for place in itertools.chain.from_iterable(map(get_places, body)):
+        axes = kernels.setdefault(place.kernel, {})
+        for loop in place.find_bound("threadIdx"):
+            axis = get_axis(loop)
+            axes[axis] = max(axes.get(axis, 1), constant(loop.extent) or 1)
+    threads = max((math.prod(axes.values()) for axes in kernels.values()), default=1)
+    if most is not None and threads > most:
+        kind = target.kind.name
+        return f"it runs {threads} threads in a block, and the target '{kind}' takes {most}"
+    arch = str(target.attrs.get("arch", ""))
+    calls = (get_op_name(call) for each in body for call in find_all(each, Call))
+    if arch and arch != ARCHITECTURE and any("wgmma" in name for name in calls):
+        return f"it uses wgmma, which {arch} has not"
+    return ""

@@ -11,8 +11,6 @@ from __future__ import annotations
 import ast
 import copy
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tirstep.files import may_replace, require_writable, write_file
-from tirstep.lowering_checks.bisect.reproducer import quote
+from tirstep.lowering_checks.bisect.reproducer import quote, run_reproducer
 from tirstep.printing import silenced_stderr
 from tirstep.strategies.drawn_programs import parse_program
 
@@ -380,15 +378,8 @@ def find_counterexample(
                 seed=seed,
             )
             write_file(path, script)
-            words = [sys.executable, str(path)]
-            try:
-                done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS)
-            except subprocess.TimeoutExpired:
-                late = f"it does not end within {RUN_SECONDS:g} s"
-                return Counterexample(subject.label, shrunk, path, False, late)
-            lines = [it for it in (done.stdout or done.stderr).splitlines() if it.strip()]
-            is_shown = done.returncode == 1 and "WRONG: " in done.stdout
-            return Counterexample(subject.label, shrunk, path, is_shown, lines[-1] if lines else "")
+            shown = run_reproducer(path, seconds=RUN_SECONDS)
+            return Counterexample(subject.label, shrunk, path, shown.is_shown, shown.text)
     return None
 
 
