@@ -59,14 +59,95 @@ def turn(C: T.Buffer((4,), "int32")):
         S[tx] = tx
         C[tx] = S[3 - tx]
 """
-FILES = {"right.py": RIGHT, "module.py": MODULE, "shared.py": SHARED}
+RAISING = """
+import tvm
+from tvm import tirx
+from tvm_ffi import structural_map, structural_walk
 
 
-def test_a_right_pass_changes_no_answer(command: Command, folder: Path):
-    result = command("pass", f"{folder}/right.py:Again", "--after", "StmtSimplify", "relu_bound")
-    assert (result.code, result.err) == (0, "")
+class Found(Exception):
+    pass
+
+
+def rewrite(module, post):
+    functions = {
+        name.name_hint: structural_map(function, (tirx.For, post))
+        for name, function in module.functions_items()
+    }
+    return tvm.IRModule(functions)
+
+
+def visits(module):
+    def post(loop):
+        return loop.nonsense
+    return rewrite(module, post)
+
+
+def walks(module):
+    def post(loop):
+        return loop.nonsense
+    for _, function in module.functions_items():
+        structural_walk(function.body, [(tirx.For, post)])
+
+
+def forgets(module):
+    return rewrite(module, lambda loop: None)
+
+
+def mixes(module):
+    def post(loop):
+        return tirx.Evaluate(tirx.Add(loop.loop_var, tirx.const(1.0, "float32")))
+    return rewrite(module, post)
+
+
+def stops_early(module):
+    def post(loop):
+        raise Found
+    for _, function in module.functions_items():
+        try:
+            structural_walk(function.body, [(tirx.For, post)])
+        except Found:
+            pass
+    return module
+"""
+FILES = {"right.py": RIGHT, "module.py": MODULE, "shared.py": SHARED, "raising.py": RAISING}
+
+
+def test_a_pass_that_changes_nothing_was_not_tested(command: Command, folder: Path):
+    words = ["pass", f"{folder}/right.py:Again", "--after", "StmtSimplify", "relu_bound"]
+    result = command(*words)
+    assert (result.code, result.err) == (3, "")
     assert "Again after StmtSimplify" in result.out
     assert "2 modules: 2 unchanged" in result.out
+    assert "nothing was tested: Again after StmtSimplify changes none of 2 modules; " in result.out
+    assert command(*words, "--json").document["tested"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("visits", "AttributeError: 'For' object has no attribute 'nonsense'"),
+        ("walks", "AttributeError: 'For' object has no attribute 'nonsense'"),
+        ("forgets", "TypeError: a callback returns None for a For; let it return the node itself "),
+        ("mixes", "TypeError: Check failed: (a_ty->dtype == b_ty->dtype) is false: mismatched "),
+    ],
+)
+def test_an_error_of_the_pass_s_own_ends_the_run_at_the_first_module(
+    command: Command, folder: Path, name: str, told: str
+):
+    result = command("pass", f"raising.py:{name}", "--before", "tirx.UnrollLoop", "--corpus", 200)
+    assert result.code == 1
+    assert re.search(r"\n *refused\nprogram +1\n", result.out)  # of 200
+    traceback = result.out.partition("Traceback (most recent call last):")[2]
+    assert re.search(rf'File ".*raising.py", line \d+, in (post|{name}|<dictcomp>)', traceback)
+    assert told in traceback
+    assert "small" not in result.out
+
+
+def test_an_error_that_a_pass_catches_is_its_own_affair(command: Command, folder: Path):
+    words = ["--before", "tirx.UnrollLoop", "module.py", "--json"]
+    result = command("pass", "raising.py:stops_early", *words)
+    assert (result.code, result.document["counts"]) == (3, {"unchanged": 1})
 
 
 def test_a_wrong_pass_is_told_with_a_script_that_shows_it(command: Command, folder: Path):
@@ -124,7 +205,7 @@ def test_a_pass_that_raises_is_refused(command: Command, folder: Path):
 
 def test_a_whole_pipeline_takes_the_place_of_tvm_s(command: Command, folder: Path):
     result = command("pass", "--pipeline", "right.py:pipeline", "relu_bound", "--json")
-    assert result.code == 0
+    assert result.code == 3  # it is the same as TVM's
     assert result.document["counts"] == {"unchanged": 2}
 
 

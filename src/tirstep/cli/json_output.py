@@ -27,9 +27,10 @@ by name.
     counted (with ``--counts``: {refused, facts: [FACT]}), compiled: [{architecture, compiler,
     refused, facts: [FACT]}]}]
 ``pass``
-    change, ok, counts (by status), counterexample (null, or {from, lines, program, reason, script,
-    shown, last_line}) and modules: [{module, status, reason, changed, changed_in_the_end,
-    diff, devices: [{device, before and after (findings, or null), note, time_us (both, or null)}],
+    change, ok, counts (by status), tested (how many it changes that could be judged),
+    counterexample (null, or {from, lines, program, reason, script, shown, last_line}) and modules:
+    [{module, status, reason, changed, changed_in_the_end, diff, devices: [{device, before and after
+    (findings, or null), note, time_us (both, or null)}],
     facts and compiled: before and after}]; with ``--corpus`` seed and trials: [{trial, kind, label,
     status, reason, what, at}]; with ``--audit`` audit, seed, ok, counts, kinds, passes: [{name,
     changed, wrong (by what), refused}] and those of the trials that are not right

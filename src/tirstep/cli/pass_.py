@@ -88,8 +88,9 @@ def command(
 
     A module is run without the pass and with it, and its facts are compared: what the GPU gets. One
     that is not right without the pass is left out. A wrong one is made small, and written as a
-    script that shows it. What the pass promises (pass_experiment) is checked, too. Exit code 1 if
-    an answer changed, or a promise is broken.
+    script that shows it. What the pass promises (pass_experiment) is checked, too. An error of the
+    pass's own ends the run. Exit code 1 if an answer changed, or a promise is broken, or the pass
+    raises; 3 if it changes no module.
     """
     places = {
         "after": after,
@@ -122,7 +123,7 @@ def command(
     from tirstep.experiments.corpus import TrialFile, hunt
     from tirstep.experiments.promises import load_experiment
     from tirstep.experiments.shrinking import find_counterexample, require_place
-    from tirstep.experiments.trying import RIGHT, choose_devices
+    from tirstep.experiments.trying import LEFT_OUT, RIGHT, UNJUDGED, choose_devices
     from tirstep.lowering_checks.devices import DEVICES
 
     from .facts import choose_architectures
@@ -151,12 +152,16 @@ def command(
                 held.changed += 1
                 held.hold(trial, experiment.edit.made, experiment.promises)
 
-        def attempt(subject: Subject) -> dict[str, str]:
+        def attempt(subject: Subject) -> dict[str, object]:
             note_tried(subject.label)
             found = try_change(experiment, subject)
-            return {"status": found.status, "reason": found.reason, "what": found.what}
+            raised.append(found.raised)
+            changed = [experiment.name] * found.is_changed
+            return {**read_keys(found, "status reason what"), "changed": changed}
 
+        raised = [""]
         tried: list[Trial | TrialRecord]
+        changed: list[Any]
         keys: dict[str, object]
         if corpus is None:
             subjects, is_all = list_subjects(modules, seed, experiment.edit)
@@ -166,6 +171,9 @@ def command(
                     screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
                     note_tried(it.label)
                     tries.append(look(experiment, it))
+                    raised.append(tries[-1].raised)
+                    if raised[-1]:
+                        break
             wrong = [each for each in tries if each.is_bad]
             for trial in tries:
                 if trial.is_changed and not trial.is_bad:
@@ -182,6 +190,7 @@ def command(
                 text = f"{wrong[0].subject.label}: {wrong[0].reason}"
                 show_bad(screen, wrong[0].status, text)
             bad = [each.subject for each in wrong]
+            changed = [each for each in tries if each.is_changed]
             tried, keys = [*tries], {"modules": [spell_trial(each) for each in tries]}
         else:
             drawn, numbers = Corpus(seed), range(first, first + corpus)
@@ -191,6 +200,8 @@ def command(
                 for record in hunt(drawn, numbers, TrialFile(state, head), attempt):
                     records.append(record)
                     screen.doing(f"trial {record.trial}, {len(records)} of {len(numbers)}")
+                    if raised[-1]:
+                        break
                 for record in records if experiment.promises else ():
                     if record.status == RIGHT:
                         screen.doing(f"the promises on trial {record.trial}")
@@ -201,19 +212,34 @@ def command(
             show_promises(screen, held, experiment)
             bad = [drawn.draw(each.trial) for each in worst[:SHRUNK]]
             lines = [spell_record(each) for each in records]
+            changed = [each for each in records if each.changed]
             tried, keys = [*records], {"seed": seed, "trials": lines}
+        tested = sum(each.status not in (LEFT_OUT, UNJUDGED) for each in changed)
+        if not (bad or tested):
+            why = f"{experiment.title} changes none of {count(len(tried), 'module')}"
+            if changed:
+                why = f"of {count(len(changed), 'module')} that it changes none could be judged"
+            text = f"nothing was tested: {why}; try it on others, or on more (--corpus N)"
+            screen.line((text, "yellow"), wrap=True)
+        keys["tested"] = tested
         found = None
-        if bad:
+        if raised[-1]:  # on every module, perhaps: no small program tells more
+            screen.line()
+            for line in raised[-1].splitlines():
+                screen.line(line)
+        elif bad:
             name = (spec or anchor).rpartition(":")[2].rpartition(".")[2]
             path = script or Path(f"wrong_{name.replace('#', '_')}.py")
             with screen.working():
                 screen.doing("making it small")
                 note_tried("")  # many, for a minute and a half
                 found = find_counterexample(experiment, bad[:SHRUNK], path, seed=seed)
-            show_counterexample(screen, found)
+            show_counterexample(screen, found, bad[0].label)
         if json:
             print_json(experiment, held, found, tried, **keys)
-    return 1 if bad or held.broken else 0 if is_all else 2
+    if bad or held.broken:
+        return 1
+    return 2 if not is_all else 0 if tested else 3
 
 
 def list_subjects(
@@ -383,11 +409,12 @@ def _spell_counts(trials: Sequence[Trial | TrialRecord]) -> str:
     return ", ".join(f"{number} {status}" for status, number in counts.items())
 
 
-def show_counterexample(screen: Screen, found: Counterexample | None) -> None:
-    """The small program, and its script."""
+def show_counterexample(screen: Screen, found: Counterexample | None, label: str) -> None:
+    """The small program, and its script; or the module that shows it."""
     screen.line()
     if found is None:
-        screen.line(("no small program shows it by itself, so no script is written", "yellow"))
+        told = f"{label} shows it, and no smaller program by itself, so no script is written"
+        screen.line((told, "yellow"), wrap=True)
         return
     lines = count(found.shrunk.lines, "line")
     screen.line(("small   ", "dim"), f"{lines}, after {found.shrunk.tried} reductions tried")

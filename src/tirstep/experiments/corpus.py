@@ -127,7 +127,7 @@ class TrialRecord:
     status : one of `trying.STATUSES`, or ``"undrawn"``
     what : the kind of wrong: ``"numbers"``, ``"race"``, ``"refused"``
     at : in an audit, the first pass after which it is wrong, or the one that refuses it
-    changed : in an audit, the passes that changed the module
+    changed : the passes that changed the module, in an audit all of TVM's
     """
 
     trial: int

@@ -10,9 +10,11 @@ from __future__ import annotations
 import difflib
 import inspect
 import itertools
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -20,9 +22,10 @@ import tvm
 import tvm_ffi
 from tvm.ir.transform import Pass, Sequential
 from tvm.tirx import compilation_pipeline
+from tvm_ffi import structural
 
 from tirstep.lowering_checks import CheckError
-from tirstep.programs.naming import explain_error
+from tirstep.programs.naming import describe_error, explain_error
 from tirstep.transforms.pass_options import PIPELINE, get_pipeline
 from tirstep.transforms.pipeline import name_passes
 
@@ -32,6 +35,11 @@ OPTIONS = ("tirx.use_async_copy", "tirx.instrument_bound_checkers", "tirx.instru
 """Of the pass context: each adds passes to the pipeline."""
 MARK = "experiment:"
 """Begins the name under which a user's pass runs, in front of its own."""
+RUNS_PASSES = str(Path("tvm", "ir", "transform.py"))
+"""The file of TVM that calls a pass."""
+TRACEBACK = "Traceback (most recent call last):"
+raised: list[str] = []
+"""Tracebacks of errors of the user's own passes, since it was cleared."""
 _numbers = itertools.count(1)
 # Ctrl-C in a pass of the user's goes through C++, which would make a RuntimeError of it, and that a
 # refusal: the pass that hangs would be tried again.
@@ -147,14 +155,75 @@ def watch(made: Pass) -> Pass:
     @tvm.transform.module_pass(opt_level=0, name=f"{MARK}{made.info.name}")
     def run(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
         try:
-            return made(module)
+            with _holding_errors():
+                return made(module)
         except Exception as error:
             place = explain_error(error)
             if place is None:  # it is TVM's own, or of no file of the user's
                 raise
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [it for it in frames if Path(it.filename).is_file()]
+            if not own[-1].filename.endswith(RUNS_PASSES):  # another pass refuses it there
+                hidden = (__file__, *tvm.__path__, *tvm_ffi.__path__)
+                shown = [it for it in own if not it.filename.startswith(hidden)]
+                lines = traceback.format_list(shown)
+                raised.append(f"{TRACEBACK}\n{''.join(lines)}{describe_error(error)}")
             raise RuntimeError(place) from error
 
     return run
+
+
+@contextmanager
+def _holding_errors() -> Iterator[None]:
+    """While this lasts, an error in a callback of TVM's visitors is raised behind the visit, whose
+    callbacks do nothing from there on: one that goes through its C++ may spoil the heap, and end
+    the process later. A callback that returns no node where one is needed is such an error.
+    """
+    own = vars(structural)["_ffi_api"]
+
+    def guard(name: str, returns: bool) -> Any:
+        def visit(root: Any, *given: Any) -> Any:
+            held: list[BaseException] = []
+
+            def hold(call: Any) -> Any:
+                def run(value: Any, *rest: Any) -> Any:
+                    if not held:
+                        try:
+                            found = call(value, *rest)
+                            if found is None and returns:
+                                raise TypeError(
+                                    f"a callback returns None for a {type(value).__name__}; let it "
+                                    "return the node itself where nothing changes"
+                                )
+                            return found
+                        except BaseException as error:
+                            held.append(error)
+                    return value if returns else None
+
+                return run
+
+            lists = [
+                [(index, hold(call), *flags) for index, call, *flags in each]
+                if isinstance(each, list)
+                else each
+                for each in given
+            ]
+            result = getattr(own, name)(root, *lists)
+            if held:
+                raise held[0]
+            return result
+
+        return visit
+
+    guarded = {
+        name: guard(name, name in ("StructuralMap", "StructuralMutate"))
+        for name in ("StructuralMap", "StructuralMutate", "StructuralWalk", "StructuralVisit")
+    }
+    vars(structural)["_ffi_api"] = SimpleNamespace(**{**vars(own), **guarded})
+    try:
+        yield
+    finally:
+        vars(structural)["_ffi_api"] = own
 
 
 def take_passes(base: str = DEFAULT) -> list[Any]:

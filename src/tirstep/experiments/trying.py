@@ -43,7 +43,7 @@ from tirstep.transforms import get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
 
-from .editing import DEFAULT, MARK, Edit, Pipeline, edit_pipeline, list_places, register
+from .editing import DEFAULT, MARK, Edit, Pipeline, edit_pipeline, list_places, raised, register
 
 HOST = "llvm"
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
@@ -339,6 +339,7 @@ class Trial:
     diff : what the pass changed; where there is none, what differs before code generation
     facts : by name, where they differ or where all are asked for: without and with the change
     compiled : the same for each architecture
+    raised : the traceback of an error of the pass's own, after which nothing else was asked
     """
 
     subject: Subject
@@ -352,6 +353,7 @@ class Trial:
     facts: tuple[tuple[Fact, ...], tuple[Fact, ...]] = ((), ())
     compiled: tuple[tuple[CompiledFacts, CompiledFacts], ...] = ()
     lowered: tuple[Lowering, Lowering] | None = field(default=None, repr=False)
+    raised: str = ""
 
     @property
     def is_bad(self) -> bool:
@@ -384,8 +386,11 @@ def try_change(
     without = lower_through_passes(subject.module, target, pipeline=base)
     if without.failed is not None:
         return Trial(subject, LEFT_OUT, f"TVM refuses it without the change: {without.failed}")
+    raised.clear()
     found = lower_through_passes(subject.module, target, pipeline=pipelines[1])
-    refusal = str(found.failed or "")
+    refusal = str(found.failed or "").replace(MARK, "")
+    if raised:
+        return Trial(subject, REFUSED, refusal, REFUSED, raised=raised[0])
     known = {str(variable.name_hint) for variable in get_end(found).get_global_vars()}
     names = [str(variable.name_hint) for variable in subject.module.get_global_vars()]
     if not refusal and (lost := [name for name in names if name not in known]):

@@ -6,6 +6,11 @@ them. It reads nothing that was not written, stays within its buffers, and no tw
 write one element between barriers: as it stands it is right. Every value has a bound of its
 magnitude, so that all are whole numbers that are exact in their types: a program's answer is a
 matter of its meaning alone, not of its roundings.
+
+What passes forget is among it: loops that may have no iteration, conditions of which one side
+guards a load of the other, branches that store what their conditions load, stores that later ones
+overwrite, neighbouring loops over one buffer at other indices, recurrences, fractions that are cut
+off, products beyond 32 bits, and quotients of negative numbers.
 """
 
 from __future__ import annotations
@@ -106,6 +111,7 @@ class Writer:
     is_bound, terms, guards : of blocks: whether their loops are bound to a GPU; of one, how many
         terms its sum has, None of none, and where it runs
     thread, threads, grid : of a kernel: the number of a thread, and how many there are
+    has_count : whether there is a parameter ``n``, of an integer that may be 0 or below
     """
 
     def __init__(self, choice: Choice, form: str) -> None:
@@ -120,6 +126,7 @@ class Writer:
         self.terms: int | None = None
         self.guards: list[str] = []
         self.thread, self.threads, self.grid = Index("tx", 1), 1, 1
+        self.has_count = False
 
     def write(self) -> str:
         """The whole text."""
@@ -127,6 +134,7 @@ class Writer:
         inputs = [Buffer(name, self.dtype(), self.shape(), INPUT) for name in "AB"[:count]]
         if self.is_so(4, "truths"):
             inputs.append(Buffer("P", "bool", self.shape(), 1))
+        self.has_count = self.form != BLOCKS and self.is_so(3, "count")
         count = self.one((1, 1, 2), "outputs")
         outputs = [Buffer(name, self.dtype(), self.shape()) for name in "CD"[:count]]
         self.buffers = list(inputs)
@@ -143,6 +151,7 @@ class Writer:
             for output in outputs:
                 self.compute(output)
         parameters = [f'{it.name}: T.Buffer({it.shape}, "{it.dtype}")' for it in inputs + outputs]
+        parameters += ["n: T.int32"] * self.has_count
         decorator = "@T.prim_func(s_tir=True)" if self.form == BLOCKS else "@T.prim_func"
         head = ["# from tvm.script import tirx as T", decorator]
         return "\n".join([*head, f"def main({', '.join(parameters)}):", *self.lines, ""])
@@ -192,11 +201,23 @@ class Writer:
         self.indices, self.buffers, self.lets, self.is_vector = kept
 
     @contextmanager
-    def loop(self, extent: int, kind: str = RANGE) -> Iterator[Index]:
-        """The lines within a loop."""
+    def loop(self, extent: int, kind: str = RANGE, text: str = "") -> Iterator[Index]:
+        """The lines within a loop; the text of an extent may have fewer iterations."""
         index = Index(self.fresh("i"), extent)
-        with self.within(f"for {index.text} in {kind.format(extent)}:", index):
+        with self.within(f"for {index.text} in {kind.format(text or extent)}:", index):
             yield index
+
+    def open_extent(self, most: int) -> str:
+        """An extent that may be 0 and is `most` at most: of an index, a parameter, or data."""
+        texts = ["0"] + [f"T.min({at.text}, {most})" for at in self.indices]
+        numbers = [each for each in self.buffers if each.dtype in ("int32", "float32")]
+        if numbers:
+            data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
+            texts += [f"T.max(T.min({data}, {most}), 0)"] * 2
+        if self.has_count:
+            shift = self.one(range(-3, 4), "shift")
+            texts += [f"T.max(T.min(n + {shift}, {most}), 0)"] * 4
+        return str(self.one(texts, "extent"))
 
     # Nests of loops and blocks.
 
@@ -300,13 +321,15 @@ class Writer:
                 value = self.expression(dtype, self.one((1, 2), "depth"))
                 self.lets.append(replace(value, text=self.fresh("x")))
                 self.say(f"{self.lets[-1].text}: T.let[T.{dtype}] = {value.text}")
-        kind = self.one(("store", "store", "branch", "sum", "sum", "array"), "body")
+        kind = self.one(("store", "branch", "sum", "sum", "array", "update", "update"), "body")
         if kind == "branch":
             for line in (f"if {self.condition(1)}:", "else:"):
                 with self.within(line):
                     self.store(output, place)
         elif kind == "sum":
             self.sum_up(output, place)
+        elif kind == "update":
+            self.update(output, place)
         else:
             if kind == "array":
                 self.fill_registers()
@@ -333,25 +356,64 @@ class Writer:
         self.say(f"{target} = {start.text}")
         most = max(1, (LIMITS[dtype] - start.bound) // terms)
         with ExitStack() as stack:
-            stack.enter_context(self.loop(terms, self.one((RANGE, RANGE, UNROLL), "loop")))
+            kind, text = self.one((RANGE, RANGE, UNROLL), "loop"), ""
+            if kind == RANGE and self.is_so(2, "open extent"):
+                text = self.open_extent(terms)
+            stack.enter_context(self.loop(terms, kind, text))
             if self.is_so(4, "guarded term"):
                 stack.enter_context(self.within(f"if {self.condition(0)}:"))
             value = self.capped(self.expression(dtype, 2), most)
-            self.say(f"{target} = {target} {self.one('++-', 'sign')} {value.text}")
+            forms = [f"{target} + {value.text}"] * 2 + [f"{target} - {value.text}"]
+            self.say(f"{target} = {self.one([*forms, f'{value.text} - {target}'], 'term')}")
         bound = start.bound + terms * value.bound
         total = self.cast(self.capped(Value(target, dtype, bound), output.bound), output.dtype)
         if total is not None and total.text != f"{output.name}[{place}]":
             self.say(f"{output.name}[{place}] = {total.text}")
 
+    def update(self, output: Buffer, place: str) -> None:
+        """Stores that a branch reads, or changes with its condition, and later ones overwrite."""
+        dtype, target = output.dtype, Value(f"{output.name}[{place}]", output.dtype, output.bound)
+        made = self.allocate("R", dtype, 2, "local")
+        cells = [Value(f"{made.name}[{at}]", dtype, CAP) for at in (0, 1)]
+
+        def put(cell: Value, value: Value) -> None:
+            self.say(f"{cell.text} = {self.capped(value, cell.bound).text}")
+
+        for cell in cells:
+            put(cell, self.varied(dtype))
+        put(target, self.one((*cells, self.varied(dtype), self.varied(dtype)), "first"))
+        asked = self.one((target, cells[1]), "asked")
+        condition = f"{asked.text} {self.one(('<', '>=', '!='), 'sign')} T.{dtype}(1)"
+        if self.is_so(4, "other condition"):
+            condition = self.condition(1)
+        turned = Value(f"T.{dtype}({self.one((1, 2, 3), 'number')})", dtype, 3)
+        with self.within(f"if {condition}:"):
+            put(asked, self.combine("subtract", turned, asked))
+            other = self.one([it for it in (target, cells[0]) if it is not asked], "second")
+            put(other, self.combine("subtract", self.varied(dtype), self.one(cells, "read")))
+        if self.is_so(2, "otherwise"):
+            with self.within("else:"):
+                put(asked, self.one((cells[0], self.varied(dtype)), "other"))
+        if self.is_so(2, "overwrite"):
+            put(self.one(cells, "overwritten"), self.varied(dtype))
+        rest = self.combine("subtract", target, cells[0])
+        put(target, self.combine("subtract", rest, cells[1]))
+
     def fill_registers(self) -> None:
-        """Registers that are filled in one loop and read in another."""
+        """Registers that are filled in one loop and read in others, at other indices, too."""
         count = self.one((2, 3, 4, 8), "registers")
         made = self.allocate("L", self.dtype(), count, "local")
-        kind = VECTOR if count != 3 and self.is_so(2, "vector") else RANGE
+        more = [self.allocate("L", made.dtype, count, "local")] * self.is_so(2, "neighbour")
+        kind = VECTOR if count != 3 and not more and self.is_so(2, "vector") else RANGE
         with self.loop(count, kind) as index:
-            value = self.capped(self.expression(made.dtype, 1))
+            value = self.capped(self.operand(made.dtype, 1))
             self.say(f"{made.name}[{index.text}] = {value.text}")
         self.buffers.append(made)
+        for other in more:
+            with self.loop(count) as index:
+                value = self.combine("subtract", self.load(made), self.leaf(made.dtype))
+                self.say(f"{other.name}[{index.text}] = {self.capped(value).text}")
+            self.buffers.append(other)
 
     def allocate(self, stem: str, dtype: str, count: int, scope: str) -> Buffer:
         """A new buffer in a scope."""
@@ -490,6 +552,10 @@ class Writer:
             return self.load(self.one(loads, "buffer"))
         return self.constant(dtype)
 
+    def varied(self, dtype: str) -> Value:
+        """A load, in another type where it has to be: not the same for all elements."""
+        return self.cast(self.load(self.one(self.buffers, "buffer")), dtype) or self.leaf(dtype)
+
     def cast(self, value: Value, dtype: str) -> Value | None:
         """The value in another type; None where it may not fit."""
         if value.dtype == dtype:
@@ -498,6 +564,10 @@ class Writer:
             return None
         return Value(f"T.Cast('{dtype}', {value.text})", dtype, value.bound)
 
+    def operand(self, dtype: str, depth: int) -> Value:
+        """What is loaded, or made of others."""
+        return self.varied(dtype) if self.is_so(2, "loaded") else self.expression(dtype, depth)
+
     def expression(self, dtype: str, depth: int) -> Value:
         """A value of a type, made of others."""
         if depth <= 0:
@@ -505,18 +575,34 @@ class Writer:
         if dtype == "bool":
             return Value(self.condition(depth - 1), "bool", 1)
         kinds = ["add", "subtract", "multiply", "extreme", "select", "choice", "leaf", "cast"]
-        kind = self.one(kinds + ([] if "float" in dtype else ["divide", "bits"]), "operator")
+        kinds += ["fraction", "wide", "divide", "divide", *["bits"] * ("float" not in dtype)]
+        kind = self.one(kinds, "operator")
+        if kind in ("fraction", "wide", "divide"):
+            halves, whole = (
+                ("float32", "float64", "float16"),
+                "int32" if "float" in dtype else dtype,
+            )
+            if kind == "fraction":  # halves are exact, and are cut off
+                other = dtype if dtype in halves else self.one(halves, "type")
+                value = self.capped(self.operand(other, depth - 1))
+                text = f"T.Cast('int32', {value.text} * T.{other}(0.5))"
+                made = Value(text, "int32", value.bound // 2)
+            elif kind == "wide":  # a product beyond 32 bits, of which the upper ones are left
+                sides = [self.capped(self.operand("int32", depth - 1)).text for _ in "ab"]
+                large = [f"T.Cast('int64', T.bitwise_xor({side}, 70001))" for side in sides]
+                made = Value(f"T.shift_right({' * '.join(large)}, T.int64(27))", "int64", 48)
+            else:  # rounded down or towards zero; of negative numbers, too
+                value, by = self.operand(whole, depth - 1), self.one((2, 3, 4, 5, 8), "divisor")
+                name = self.one(("floordiv", "floormod", "truncdiv", "truncmod"), "division")
+                bound = by - 1 if name.endswith("mod") else value.bound
+                made = Value(f"T.{name}({value.text}, T.{whole}({by}))", whole, bound)
+            return self.cast(made, dtype) or self.leaf(dtype)
         if kind == "cast":
             other = self.expression(self.one(NUMBERS, "type"), depth - 1)
             return self.cast(other, dtype) or self.leaf(dtype)
         left = self.expression(dtype, depth - 1)
         if kind == "leaf":
             return left
-        if kind == "divide":  # rounded down or towards zero; of negative numbers, too
-            by = self.one((2, 3, 4, 5, 8), "divisor")
-            name = self.one(("floordiv", "floormod", "truncdiv", "truncmod"), "division")
-            bound = by - 1 if name.endswith("mod") else left.bound
-            return Value(f"T.{name}({left.text}, T.{dtype}({by}))", dtype, bound)
         if kind == "bits":
             names = [("shift_right", 1, left.bound), ("bitwise_and", 7, 7)]
             if left.bound * 4 <= LIMITS[dtype]:
@@ -541,7 +627,8 @@ class Writer:
 
     def condition(self, depth: int) -> str:
         """A truth: of indices mostly, which passes know something about, or of values."""
-        kind = self.one(("index", "index", "values", "both", "not", "load"), "condition")
+        kinds = ("index", "index", "values", "both", "not", "load", "guarded")
+        kind = self.one(kinds, "condition")
         truths = [each for each in self.buffers if each.dtype == "bool"]
         if kind == "load" and truths:
             return self.load(self.one(truths, "buffer")).text
@@ -551,6 +638,14 @@ class Writer:
             name, left = self.one(("And", "Or"), "both"), self.condition(depth - 1)
             return f"T.{name}({left}, {self.condition(depth - 1)})"
         sign = self.one(("<", "<=", ">", ">=", "==", "!="), "comparison")
+        if kind == "guarded" and self.buffers:  # a load that one side keeps inside of its buffer
+            made = self.one(self.buffers, "buffer")
+            *front, last = made.shape
+            fitting = [each for each in self.indices if each.extent <= last]
+            if fitting and made.dtype != "bool":
+                shifted = f"{self.one(fitting, 'index').text} + {self.one((1, 2, 3), 'shift')}"
+                place = ", ".join([*map(self.index, front), shifted])
+                return f"T.And({shifted} < {last}, {made.name}[{place}] {sign} T.{made.dtype}(1))"
         if kind == "values" or not self.indices:
             dtype = self.one(NUMBERS, "type")
             return f"{self.leaf(dtype).text} {sign} {self.leaf(dtype).text}"

@@ -1,0 +1,39 @@
+"""Passes that the corpus was not made for are judged as what they are, with 200 modules."""
+
+import functools
+
+import others_passes
+import pytest
+
+from tirstep.experiments import Corpus, Edit, Experiment, Subject, try_change
+from tirstep.experiments.corpus import UndrawnError
+from tirstep.experiments.editing import get_pass
+
+MODULES = 200
+
+
+@functools.cache
+def draw(trial: int) -> Subject | None:
+    """Each module is drawn once for all passes that this process tries."""
+    try:
+        return Corpus(0).draw(trial)
+    except UndrawnError:
+        return None
+
+
+@pytest.mark.share(8)
+@pytest.mark.parametrize("name", [*others_passes.WRONG, *others_passes.RIGHT])
+def test_a_pass_of_others_is_judged_as_what_it_is(name: str):
+    is_wrong, changed = name in others_passes.WRONG, 0
+    anchor = {**others_passes.WRONG, **others_passes.RIGHT}[name]
+    edit = Edit("before", anchor, get_pass(getattr(others_passes, name)))
+    with Experiment(name, edit) as experiment:
+        for subject in filter(None, map(draw, range(MODULES))):
+            found = try_change(experiment, subject)
+            changed += found.is_changed
+            assert not found.raised
+            if found.is_bad:
+                assert is_wrong, f"{subject.label}: {found.reason}\n{subject.module.script()}"
+                return
+    assert changed
+    assert not is_wrong, f"none of {changed} modules that it changes shows it"
