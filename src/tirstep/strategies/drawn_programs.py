@@ -321,7 +321,9 @@ class Writer:
                 value = self.expression(dtype, self.one((1, 2), "depth"))
                 self.lets.append(replace(value, text=self.fresh("x")))
                 self.say(f"{self.lets[-1].text}: T.let[T.{dtype}] = {value.text}")
-        kind = self.one(("store", "branch", "sum", "sum", "array", "update", "update"), "body")
+        kind = self.one(
+            ("store", "branch", "sum", "sum", "sum", "array", "update", "update"), "body"
+        )
         if kind == "branch":
             for line in (f"if {self.condition(1)}:", "else:"):
                 with self.within(line):
@@ -357,7 +359,7 @@ class Writer:
         most = max(1, (LIMITS[dtype] - start.bound) // terms)
         with ExitStack() as stack:
             kind, text = self.one((RANGE, RANGE, UNROLL), "loop"), ""
-            if kind == RANGE and self.is_so(2, "open extent"):
+            if kind == RANGE and self.is_so(3, "open extent"):
                 text = self.open_extent(terms)
             stack.enter_context(self.loop(terms, kind, text))
             if self.is_so(4, "guarded term"):
