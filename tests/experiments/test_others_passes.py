@@ -2,8 +2,8 @@
 
 import functools
 
-import others_passes
 import pytest
+from others_passes import PASSES
 
 from tirstep.experiments import Corpus, Edit, Experiment, Subject, try_change
 from tirstep.experiments.corpus import UndrawnError
@@ -22,18 +22,17 @@ def draw(trial: int) -> Subject | None:
 
 
 @pytest.mark.share(8)
-@pytest.mark.parametrize("name", [*others_passes.WRONG, *others_passes.RIGHT])
+@pytest.mark.parametrize("name", PASSES)
 def test_a_pass_of_others_is_judged_as_what_it_is(name: str):
-    is_wrong, changed = name in others_passes.WRONG, 0
-    anchor = {**others_passes.WRONG, **others_passes.RIGHT}[name]
-    edit = Edit("before", anchor, get_pass(getattr(others_passes, name)))
-    with Experiment(name, edit) as experiment:
+    is_right, anchor, run = PASSES[name]
+    changed = 0
+    with Experiment(name, Edit("before", anchor, get_pass(run, name))) as experiment:
         for subject in filter(None, map(draw, range(MODULES))):
             found = try_change(experiment, subject)
             changed += found.is_changed
             assert not found.raised
             if found.is_bad:
-                assert is_wrong, f"{subject.label}: {found.reason}\n{subject.module.script()}"
+                assert not is_right, f"{subject.label}: {found.reason}\n{subject.module.script()}"
                 return
     assert changed
-    assert not is_wrong, f"none of {changed} modules that it changes shows it"
+    assert is_right, f"none of {changed} modules that it changes shows it"
