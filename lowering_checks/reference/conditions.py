@@ -14,7 +14,7 @@ from tirstep.transforms.tir import find_all
 
 COMPARISONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 TESTS = ("isnan", "isinf", "isfinite")
-TRANSPARENT = ("likely", "annotation", "ignore_loop_partition")
+TRANSPARENT = ("likely", "annotation", "ignore_loop_partition", "tvm_thread_invariant")
 """Calls that return their first argument."""
 
 

@@ -12,7 +12,7 @@ another. What comes with no such order is a finding, so that one order of arriva
 
 Warps run apart where there are such barriers (see statements.py); where there are instructions of a
 warpgroup, its four warps stay in step. A wait that nothing can end any more is a finding, and its
-threads return; so is a barrier at which some threads have come when the kernel ends.
+threads return.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class NamedBarrier:
     arrived : for each thread of the block, the interval before which all that it did must be known
         to know of its last arrival; 0 where it has not come
     before : the same when the last phase was complete
-    is_stuck : whether its threads were found to wait forever
     """
 
     expected: int
@@ -65,7 +64,6 @@ class NamedBarrier:
     come: int = 0
     phase: int = 0
     first: int = 0
-    is_stuck: bool = False
 
 
 @dataclass
@@ -157,7 +155,6 @@ class NamedBarriers:
                 )
             for warp, key, _ in waiting:
                 barrier = self._made[key]
-                barrier.is_stuck = True
                 text = f"waits forever: {barrier.come} of {barrier.expected} threads have come"
                 self._report(threads, int(warp[0]), key[1], text, kind=DEADLOCK)
             threads.state.exit_threads(threads.get_mask(np.array([it[0] for it in waiting])))
@@ -170,17 +167,6 @@ class NamedBarriers:
         who = threads.state.describe_lane(lane)
         message = f"{threads.name} of barrier {number} by {who} {text}"
         threads.report(kind, f"barrier {number}", message)
-
-    def report_left(self) -> None:
-        """Findings about barriers at which threads have come, and that nobody waits for."""
-        for (_, number), barrier in self._made.items():
-            if barrier.come and not barrier.is_stuck:
-                who = self.gpu.state.describe_lane(barrier.first)
-                message = (
-                    f"barrier {number}, to which {who} came, has {barrier.come} of "
-                    f"{barrier.expected} threads when the kernel ends"
-                )
-                self.gpu.state.log.add_sentence(KIND, message)
 
 
 _Waiting = tuple[Array, tuple[int, int], int]

@@ -165,7 +165,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": np.power,
     "fma": _multiply_and_add,
     "popcount": _count_ones,  # TVM writes it for unsigned numbers of 32 and 64 bits alone
-    "likely": lambda x: x,
+    **dict.fromkeys(("likely", "tvm_thread_invariant"), lambda x: x),
     "large_uint_imm": lambda low, high: high << 32 | low,
 }
 """The calls that take and return values only."""

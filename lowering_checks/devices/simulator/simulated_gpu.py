@@ -211,7 +211,6 @@ class SimulatedGpu:
             self.meetings = Meetings(self)
             kernel.run(self, None)
             self.mbarriers.report_left()
-            self.named_barriers.report_left()
             self.meetings.report_left()
             if BULK in self._queues and self._queues[BULK].work:
                 self.state.log.add_sentence(

@@ -66,8 +66,13 @@ def _is_in_step(statement: Any) -> bool:
     """Whether all threads of a block must run a statement together."""
     if any(str(node.buffer.scope()) != "local" for node in find_all(statement, AllocBuffer)):
         return True
-    barriers = (it for it in find_all(statement, Call) if get_op_name(it).endswith(SYNC))
-    return bool(find_axes(statement)) or any(str(it.args[0].value) in BLOCK for it in barriers)
+    return bool(find_axes(statement)) or any(map(_is_barrier, find_all(statement, Call)))
+
+
+def _is_barrier(call: Any) -> bool:
+    """Whether a call is a barrier of the thread block."""
+    name = get_op_name(call)
+    return name.endswith(".cta_sync") or (name.endswith(SYNC) and str(call.args[0].value) in BLOCK)
 
 
 def _drop_exited(gpu: SimulatedGpu, mask: Any) -> Any:
@@ -330,15 +335,15 @@ def _evaluate(node: Any) -> Execute:
     name = getattr(getattr(call, "op", None), "name", "")
     if name.endswith("thread_return"):
         return lambda gpu, mask: gpu.state.exit_threads(mask)
+    if isinstance(call, Call) and _is_barrier(call):
+        return lambda gpu, mask: gpu.pass_barrier(mask)
     if name.endswith(SYNC):
         scope = str(call.args[0].value)
         if scope == IN_ORDER:
             return lambda gpu, mask: gpu.begin_interval()
         if scope == "warp":  # of which TVM's code generator makes nothing
             return lambda gpu, mask: None
-        if scope not in BLOCK:
-            raise UnsupportedError(f"the simulator does not support barriers of scope '{scope}'")
-        return lambda gpu, mask: gpu.pass_barrier(mask)
+        raise UnsupportedError(f"the simulator does not support barriers of scope '{scope}'")
     value = translate(call)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:

@@ -207,3 +207,24 @@ def PhaseThatNobodyWaitsFor(A: T.Buffer(64), B: T.Buffer(32)):
         T.ptx.bar.sync(T.uint32(3), T.uint32(96))
         T.ptx.bar.sync(T.uint32(1), T.uint32(64))
         B[tx - 64] = S[95 - tx]
+
+
+# right: three groups in turns as in FlashAttention-3, the first turn and the last signal are nobody's
+# B == np.repeat(np.arange(6), 64) + A
+@T.prim_func(s_tir=True)
+def ThreeGroupsInTurns(A: T.Buffer(384), B: T.Buffer(384)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 192)
+    S = T.alloc_shared((1,))
+    if tx == 0:
+        S[0] = T.float32(0)
+    T.tvm_storage_sync("shared")
+    if tx < 64:
+        T.ptx.bar.arrive(T.uint32(1), T.uint32(128))
+    for k in range(2):
+        T.ptx.bar.sync(T.Cast("uint32", tx // 64 + 1), T.uint32(128))
+        B[k * 192 + tx] = S[0] + A[k * 192 + tx]
+        T.ptx.bar.sync(T.Cast("uint32", tx // 64 + 4), T.uint32(64))
+        if tx % 64 == 0:
+            S[0] = S[0] + T.float32(1)
+        T.ptx.bar.arrive(T.Cast("uint32", (tx // 64 + 1) % 3 + 1), T.uint32(128))
