@@ -53,7 +53,7 @@ class CpuDevice(Device):
                 continue
             for call in find_all(function.body, Call):
                 name = get_call_name(call)
-                if name.startswith("ptx"):
+                if name.startswith(("ptx", "cuda.")) and name_exchange(call) is None:
                     return f"a CPU does not have the instruction {name}"
                 if (exchange := name_exchange(call)) is not None:
                     return f"'{exchange}' {EXCHANGES}, and {IN_TURN}"

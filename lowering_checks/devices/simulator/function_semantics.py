@@ -125,21 +125,24 @@ class Threads:
             return self.mask
         return lanes if self.mask is None else lanes & self.mask
 
-    def groups(self, size: int = WARP) -> Array:
+    def groups(self, size: int = WARP, *, is_barrier: bool = False) -> Array:
         """The lanes of groups of neighbouring threads that must all reach the call together.
 
         Returns an array of shape (groups, size) of lane numbers, with the groups all of whose
-        threads do; those of which only some do are a finding, and left out.
+        threads do; those of which only some do are a finding, and left out. A barrier waits for
+        those alone that are there and have not returned; a lane stands for one that is not there.
         """
-        batch = self.state.batch
+        batch, exited = self.state.batch, self.state.exited
         if self.mask is None and batch.threads % size == 0:
             return batch.lane.reshape(-1, size)
-        width = -(-batch.threads // size) * size
-        lanes, active = np.zeros((2, batch.blocks, width), np.int64)
-        lanes[:, : batch.threads] = batch.lane.reshape(batch.blocks, -1)
-        active[:, : batch.threads] = self.active.reshape(batch.blocks, -1)
-        lanes, active = lanes.reshape(-1, size), active.reshape(-1, size)
-        count = active.sum(axis=1)
+        inside = np.arange(-(-batch.threads // size) * size)
+        lanes = batch.lane.reshape(batch.blocks, -1)[:, np.minimum(inside, batch.threads - 1)]
+        is_there = np.broadcast_to(inside < batch.threads, lanes.shape)
+        active, missing = is_there & self.active[lanes, 0], ~is_there & (not is_barrier)
+        left = False if exited is None or not is_barrier else exited[lanes, 0]
+        missing |= is_there & ~active & ~np.asarray(left)
+        lanes, active, missing = (it.reshape(-1, size) for it in (lanes, active, missing))
+        count, is_whole = active.sum(axis=1), ~missing.any(axis=1)
         first = lanes[np.arange(len(lanes)), active.argmax(axis=1)]
 
         def describe(at: tuple[int, ...]) -> str:
@@ -148,10 +151,9 @@ class Threads:
                 f"of {self.state.describe_lane(first[at])}, and not by all {size}"
             )
 
-        wrong = (count > 0) & (count < size)
-        kind = "divergent warp instruction"
+        kind, wrong = "divergent warp instruction", (count > 0) & ~is_whole
         self.state.log.add(kind, self.name, self.location, wrong, describe)
-        return lanes[count == size]
+        return lanes[(count > 0) & is_whole]
 
     def get_mask(self, groups: Array) -> Array:
         """The mask of some lanes, of shape (lanes, 1)."""

@@ -82,7 +82,7 @@ class NamedBarriers:
         everybody = -(-batch.threads // WARP) * WARP
         asked = next((each for each in rest if not isinstance(each, str)), everybody)
         come = []
-        for warp in threads.groups(WARP):
+        for warp in threads.groups(WARP, is_barrier=True):
             lane = int(warp[0])
             at, count = (int(pick(each, lane)) for each in (number, asked))
             if at == 0:

@@ -228,3 +228,20 @@ def ThreeGroupsInTurns(A: T.Buffer(384), B: T.Buffer(384)):
         if tx % 64 == 0:
             S[0] = S[0] + T.float32(1)
         T.ptx.bar.arrive(T.Cast("uint32", (tx // 64 + 1) % 3 + 1), T.uint32(128))
+
+
+# right: a warp whose other lanes have returned comes as a whole, and so does one of 16 lanes
+# B == A[np.arange(16)[::-1] + 64]
+@T.prim_func(s_tir=True)
+def WarpsOfWhichSomeLanesAreLeft(A: T.Buffer(80), B: T.Buffer(16)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 80)
+    S = T.alloc_shared((16,))
+    if tx >= 16 and tx < 64:
+        T.evaluate(T.thread_return())
+    if tx >= 64:
+        S[tx - 64] = A[tx]
+        T.ptx.bar.arrive(T.uint32(1), T.uint32(64))
+    else:
+        T.ptx.bar.sync(T.uint32(1), T.uint32(64))
+        B[tx] = S[15 - tx]
