@@ -27,8 +27,8 @@ COUNTS = 8
 """What an integer that a loop counts up to is at most, where no index bounds it."""
 NARROW = 1e6
 """Types whose largest number is below it overflow of squares that others hold."""
-ROUNDS, TRIES = 6, 12
-"""Draws of index arrays: so many of these, those first that reach most."""
+ROUNDS = 6
+"""Draws of index arrays."""
 Inputs = list[Array]
 Indices = Mapping[str, Array]
 
@@ -44,14 +44,19 @@ def draw_index(
         if is_even:
             values = np.broadcast_to(np.linspace(low, high, shape[-1]).astype(int), shape).copy()
         values[..., 0], values[..., -1] = low, high
-    elif use.is_distinct and size <= high - low + 1:
-        values = rng.permutation(np.arange(low, high + 1))[:size].reshape(shape)
+    elif use.is_distinct and 1 < size <= high - low + 1:
+        first = [it for it in {low, high, *use.asked} if low <= it <= high][: size // 2]
+        others = np.setdiff1d(np.arange(low, high + 1), first)
+        values = np.append(first, rng.permutation(others))[:size]
+        values = rng.permutation(values).reshape(shape)
     elif is_even:
         values = np.full(shape, high)
     else:
         values = rng.integers(low, high, shape, endpoint=True)
-    kinds = rng.integers(0, 3 * len(use.asked) or 1, shape)
-    for kind, value in enumerate(use.asked):
+    # What is asked for comes often; no place comes twice where each is to be stored to once.
+    often = [it for it in use.asked if not (use.is_distinct and low <= it <= high)]
+    kinds = rng.integers(0, 3 * len(often) or 1, shape)
+    for kind, value in enumerate(often):
         values = np.where(kinds == kind, value, values)
     return np.asarray(values, dtype_facts(tensor.dtype).numpy)
 
@@ -68,7 +73,7 @@ def fit_uses(
     named = {each.name: each for each in tensors if each.name in uses}
     end = max((int(np.prod(each.shape)) for each in tensors), default=0) + 1
     found = {
-        name: replace(use, high=end if use.high is None else use.high, asked=())
+        name: replace(use, high=use.high if use.is_bounded else use.low, asked=())
         for name, use in uses.items()
         if name in named
     }
@@ -82,26 +87,34 @@ def fit_uses(
             }
             for is_even in (True, False)
         )
-        return not any(run(indices).is_outside for indices in drawn)
+        # An index that leaves its buffer and depends on no data is the program's own fault.
+        return not any(it.is_outside and not it.outside for it in map(run, drawn))
 
     def with_high(name: str, high: int) -> dict[str, IndexUse]:
         return {**found, name: replace(found[name], high=high)}
 
-    limits = {name: use.high or 0 for name, use in found.items()}
     while not fits(found) and any(use.high for use in found.values()):
         found = {name: replace(use, high=(use.high or 0) // 2) for name, use in found.items()}
-    for name, use in uses.items() if fits(found) else ():
-        low, high = found[name].high or 0, limits[name]
+    # What an index bounds goes first, and of the others as much as fits to that; last, ends of
+    # ranges rise further where a condition guards the index.
+    order = sorted(found, key=lambda name: not uses[name].is_bounded)
+    rising = [name for name in order if uses[name].is_rising]
+    for place, name in enumerate([*order, *rising] if fits(found) else ()):
+        use, low = uses[name], found[name].high or 0
+        is_open = use.high is None or place >= len(order)
+        high = end if is_open else use.high or 0
         while low < high:
             middle = (low + high + 1) // 2
             is_fit = fits(with_high(name, middle))
             low, high = (middle, high) if is_fit else (low, middle - 1)
-        is_unbounded = use.is_count and use.high is None and low == end
-        found = with_high(name, min(COUNTS, low) if is_unbounded else low)
-    for name, use in uses.items():
-        for value in use.asked:
+        if low == end and (use.is_count or use.high is not None):  # it is bounded by nothing
+            low = min(COUNTS, low) if use.high is None else use.high
+        found = with_high(name, low)
+    for name in order:
+        for value in uses[name].asked:
             kept = replace(found[name], asked=(*found[name].asked, value))
-            if use.low <= value <= (found[name].high or 0) or fits({**found, name: kept}):
+            is_within = kept.low <= value <= (kept.high or 0)
+            if is_within or fits({**found, name: kept}):
                 found[name] = kept
     return found
 
@@ -110,30 +123,35 @@ def draw_rounds(
     uses: Mapping[str, IndexUse],
     tensors: Sequence[Tensor],
     run: Callable[[Indices], Answer],
+    count: int,
     seed: int,
 ) -> list[Indices]:
-    """Draws of the index arrays, those first that together reach most statements of the program."""
+    """So many draws of the index arrays, or more if twice as many tries reach more statements of
+    the program: those first that reach most, of those of which something is known.
+    """
     if not uses:
         return [{}]
-    drawn: list[tuple[Indices, Array]] = []
-    rounds: list[Indices] = []
-    for number in range(TRIES):
+    drawn: list[tuple[Indices, Answer]] = []
+    for number in range(2 * count):
         rng = np.random.default_rng([seed, number])
         indices = {
-            each.name: draw_index(uses[each.name], rng, each, is_even=number % 3 == 2)
+            each.name: draw_index(uses[each.name], rng, each, is_even=number % 3 == 1)
             for each in tensors
             if each.name in uses
         }
-        answer = run(indices)
-        if not answer.is_outside or number == 2:  # what `fit_uses` has tried
-            drawn.append((indices, answer.ran))
-        if number + 1 >= ROUNDS and np.all(np.any([ran for _, ran in drawn], axis=0)):
+        drawn.append((indices, run(indices)))
+        if number + 1 >= count and np.all(np.any([it.ran for _, it in drawn], axis=0)):
             break
-    reached = np.zeros_like(drawn[0][1])
-    while drawn and (len(rounds) < ROUNDS or any((ran & ~reached).any() for _, ran in drawn)):
-        best = max(range(len(drawn)), key=lambda place: int((drawn[place][1] & ~reached).sum()))
-        rounds.append(drawn[best][0])
-        reached |= drawn.pop(best)[1]
+    fit = [each for each in drawn if each[1].outside or not each[1].is_outside]
+    drawn = [each for each in fit if each[1].known] or fit or drawn[1:2]
+    rounds, reached = list[Indices](), np.zeros_like(drawn[0][1].ran)
+    while drawn:
+        gains = [int((answer.ran & ~reached).sum()) for _, answer in drawn]
+        if len(rounds) >= count and not any(gains):
+            break
+        best = drawn.pop(gains.index(max(gains)))
+        rounds.append(best[0])
+        reached |= best[1].ran
     return rounds
 
 
@@ -184,7 +202,10 @@ class ProgramInputs(InputMaker):
 
     def draw_random(self, seed: int) -> Inputs:
         maker = self._take(1, seed)
-        return maker._choose_sign(lambda maker: InputMaker.draw_random(maker, seed))
+        drawn = maker._choose_sign(lambda maker: InputMaker.draw_random(maker, seed))
+        # Of large integers, such as positions that a cosine is taken of, nothing may be known.
+        small = maker.probe(seed)
+        return small if self.measure(small).known > self.measure(drawn).known else drawn
 
     def _take(self, number: int, seed: int) -> ProgramInputs:
         drawn = self.draw_indices(seed)
@@ -236,6 +257,11 @@ class ProgramInputs(InputMaker):
         known, reached = min(answer.known, FEW), answer.ran
         rounds, planted = self.draw_indices(seed), list[Inputs]()
 
+        def turn(changed: Inputs) -> Inputs:
+            indices = rounds[(2 + len(planted)) % len(rounds)]
+            pairs = zip(self.tensors, changed, strict=True)
+            return [indices.get(tensor.name, array) for tensor, array in pairs]
+
         def add(changed: Inputs, least: float, overflow: float = np.inf) -> None:
             """Take the inputs, with other index arrays, if enough is known of what they come to, or
             statements run that did not before.
@@ -243,9 +269,7 @@ class ProgramInputs(InputMaker):
             nonlocal reached
             if all(now is before for now, before in zip(changed, inputs, strict=True)):
                 return
-            indices = rounds[(2 + len(planted)) % len(rounds)]
-            pairs = zip(self.tensors, changed, strict=True)
-            turned = [indices.get(tensor.name, array) for tensor, array in pairs]
+            turned = turn(changed)
             answer = self.measure(turned)
             is_new = bool((answer.ran & ~reached).any()) and answer.known > 0
             if answer.overflow <= overflow and (is_new or answer.known >= least):
@@ -283,9 +307,8 @@ class ProgramInputs(InputMaker):
             add(change(_plant_infinities, rng), SOME)
         if any(dtype_facts(it.dtype).largest < NARROW for it in self.tensors if self.is_data(it)):
             add(change(_plant_narrow, rng), SOME)
-        for indices in rounds[2 + len(planted) :]:
-            pairs = zip(self.tensors, inputs, strict=True)
-            planted.append([indices.get(tensor.name, array) for tensor, array in pairs])
+        while 2 + len(planted) < len(rounds):
+            planted.append(turn(inputs))
         return planted
 
 
@@ -309,11 +332,8 @@ def _plant_ends(values: Array, facts: DType) -> Array:
 
 def _get_rows(values: Array) -> Array:
     """The number of the row that each element stands in, or its own in a vector."""
-    rows = np.arange(values.size // (values.shape[-1] if values.ndim > 1 else 1) or 1)
-    return np.broadcast_to(
-        rows.reshape(*values.shape[:-1], 1) if values.ndim > 1 else rows.reshape(values.shape),
-        values.shape,
-    )
+    width = values.shape[-1] if values.ndim > 1 else 1
+    return np.arange(values.size).reshape(values.shape) // width
 
 
 def _plant_signs(_: Tensor, values: Array) -> Array:
@@ -361,13 +381,11 @@ def _plant_narrow(tensor: Tensor, values: Array, rng: np.random.Generator) -> Ar
     """For half precision: rows as large as squares and products of them overflow, and subnormal
     numbers, which GPUs keep in that type.
     """
-    rows = _get_rows(values)
-    sizes = 2.0 ** (rows * 5 % 14)
-    facts = dtype_facts(tensor.dtype)
-    if facts.largest >= NARROW:
+    if (facts := dtype_facts(tensor.dtype)).largest >= NARROW:
         return values
+    sizes = 2.0 ** (_get_rows(values) * 5 % 14)
     is_small = rng.random(values.shape) < 1 / 8
-    return np.where(is_small, values * facts.smallest_normal, values * sizes)
+    return values * np.where(is_small, facts.smallest_normal, sizes)
 
 
 def _limit(values: Array, tensor: Tensor) -> Array:

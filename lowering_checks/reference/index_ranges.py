@@ -15,7 +15,7 @@ import tvm
 from tvm.ir import TensorLoad
 from tvm.sym import Analyzer, IntervalSet
 from tvm.tirx import BufferStore, FloatImm, For, IntImm, Var, While
-from tvm_ffi import structural_map
+from tvm_ffi import structural_equal, structural_map
 
 from tirstep.transforms.tir import (
     bind_ranges,
@@ -23,7 +23,6 @@ from tirstep.transforms.tir import (
     find_all,
     find_choices,
     get_axis,
-    is_among,
     is_used,
     substitute,
 )
@@ -48,7 +47,7 @@ class Access:
     indices : in loop variables and what is loaded
     loops : around it, from the outside
     conditions : that decide over it
-    is_update : a store of what is computed of the buffer itself
+    is_update : a store of what is computed of the element itself
     """
 
     buffer: Any
@@ -106,8 +105,9 @@ def _visit(
     elif kind == "BufferStore":
         for part in (node.value, *node.indices):
             yield from load(part)
-        loaded = [it.source for it in find_all(node.value, TensorLoad)]
-        yield make(node.buffer, node.indices, True, conditions, is_among(node.buffer, loaded))
+        own = [it for it in find_all(node.value, TensorLoad) if node.buffer.same_as(it.source)]
+        is_update = any(structural_equal(it.indices, node.indices) for it in own)
+        yield make(node.buffer, node.indices, True, conditions, is_update)
         if str(node.buffer.scope()) == "local" and all(
             constant(it) == 1 for it in node.buffer.shape
         ):
@@ -185,7 +185,8 @@ class IndexUse:
     Attributes
     ----------
     low, high : the range in which every index stays within its buffer, as far as TVM's analyzer
-        tells; `high` is None where it does not, since a loop's extent depends on data, say
+        tells, or else that of what it is compared with; `high` is None where nothing tells
+    is_bounded : an index tells
     asked : the values that conditions compare them with, and their neighbours, of which some may
         leave a buffer
     is_rising : one element and the next are the ends of a range
@@ -195,6 +196,7 @@ class IndexUse:
 
     low: int = 0
     high: int | None = None
+    is_bounded: bool = False
     asked: tuple[int, ...] = ()
     is_rising: bool = False
     is_distinct: bool = False
@@ -212,20 +214,17 @@ def find_index_uses(function: Any) -> dict[str, IndexUse]:
     parameters = [it for it in function.params if _get_dtype(it).startswith(("int", "uint"))]
     flows = {it: {it} for it in parameters}
 
-    def find_sources(expression: Any) -> set[Any]:
+    def find_met(expression: Any) -> set[Any]:
         inlined = _inline(expression, bound)
-        met = {load.source for load in find_all(inlined, TensorLoad)}
-        return set().union(*(flows.get(it, ()) for it in met.union(find_all(inlined, Var))))
+        loads = find_all(inlined, TensorLoad)
+        return {load.source for load in loads}.union(find_all(inlined, Var))
 
-    stores = [it for it in find_all(function.body, BufferStore) if "int" in str(it.buffer.dtype)]
-    grown = True
-    while grown:
-        grown = False
-        for store in stores:
-            own = flows.setdefault(store.buffer, set())
-            found = find_sources(store.value) - own
-            own |= found
-            grown |= bool(found)
+    stores = find_all(function.body, BufferStore)
+    met = [(it.buffer, find_met(it.value)) for it in stores if "int" in str(it.buffer.dtype)]
+    before = -1
+    while before != (before := sum(map(len, flows.values()))):
+        for buffer, loaded in met:
+            flows[buffer] = set().union(*(flows.get(it, ()) for it in {buffer, *loaded}))
     loops, whiles = (find_all(function.body, kind) for kind in (For, While))
     deciding = [end for loop in loops for end in (loop.min, loop.extent)]
     deciding += [loop.condition for loop in whiles]
@@ -237,8 +236,9 @@ def find_index_uses(function: Any) -> dict[str, IndexUse]:
         if find_all(last, TensorLoad):
             bound[loop.loop_var] = last
     compared = [*_find_comparisons(function.body, bound)]
-    deciding += [side for side, _, _, other in compared if other]
-    used = set().union(*map(find_sources, deciding))
+    scalars = {it for it in parameters if is_scalar(it)}
+    deciding += [it for it, _, _, other in compared if other or scalars & set(find_all(it, Var))]
+    used = set().union(*(flows.get(it, ()) for each in deciding for it in find_met(each)))
     return {
         str(it.name): _find_use(it, function.body, accesses, bound, compared)
         for it in parameters
@@ -253,7 +253,7 @@ def _find_use(
     bound: dict[Any, Any],
     compared: Sequence[Comparison],
 ) -> IndexUse:
-    low, high, dtype = 0, None, _get_dtype(parameter)
+    high = None
     loads = [
         _inline(it, bound) for it in find_all(body, TensorLoad) if parameter.same_as(it.source)
     ]
@@ -274,16 +274,17 @@ def _find_use(
             most = None if size is None else _find_most(parameter, index, size, access.loops)
             high = min((it for it in (high, most) if it is not None), default=None)
     asked: set[int] = set()
+    is_bounded = high is not None
     for side, ends, is_order, other in compared:
-        if _stands_in(parameter, side):
+        if _stands_in(parameter, side) and "int" in str(side.ty):
             asked |= {end + apart for end in ends for apart in ((-1, 0, 1) if is_order else (0,))}
-            if other and high is None:
-                high = max(ends) + 1
-    least = 0 if dtype.startswith("u") else -LARGEST
-    fit = tuple(value for value in sorted(asked) if least <= value <= LARGEST)
+            if (other or is_scalar(parameter)) and not is_bounded:
+                high = max(high or 0, max(ends) + 1)
     if is_rising:
-        return IndexUse(low, high, is_rising=True, is_count=is_count)
-    return IndexUse(low, high, fit, is_distinct=is_distinct, is_count=is_count)
+        return IndexUse(0, high, is_bounded, is_rising=True, is_count=is_count)
+    least = 0 if _get_dtype(parameter).startswith("u") else -LARGEST
+    fit = tuple(value for value in sorted(asked) if least <= value <= LARGEST)
+    return IndexUse(0, high, is_bounded, fit, is_distinct=is_distinct, is_count=is_count)
 
 
 def find_compared(body: Any) -> dict[str, set[float]]:
@@ -326,15 +327,19 @@ def _find_most(parameter: Any, index: Any, size: int, loops: Sequence[For]) -> i
         return value if is_own else tvm.tirx.const(0, str(node.source.dtype))
 
     own = substitute(index, {parameter: value}) if is_scalar(parameter) else index
-    plain = bind_ranges(loops).simplify(structural_map(own, (TensorLoad, load)))
+    plain = structural_map(own, (TensorLoad, load))
 
     def reach(most: int) -> int:
         analyzer = bind_ranges(loops)
         analyzer.bind(value, tvm.ir.Range(0, most + 1))
         return int(analyzer.const_int_bound(plain).max_value)
 
-    most = bisect.bisect_left(range(1, LARGEST + 1), size, key=reach)
-    return most if most < LARGEST and (most > 0 or reach(0) < size) else None
+    try:
+        plain = bind_ranges(loops).simplify(plain)
+        most = bisect.bisect_left(range(1, LARGEST + 1), size, key=reach)
+        return most if most < LARGEST and (most > 0 or reach(0) < size) else None
+    except RuntimeError:  # TVM's analyzer divides by it, and it may be 0
+        return None
 
 
 def _get_dtype(parameter: Any) -> str:

@@ -28,7 +28,7 @@ from ..device import blank
 from ..devices.simulator.merged_memory import find_written_buffers
 from ..numeric import make_cases
 from .conditions import compares_data, get_call_name
-from .drawing import Indices, ProgramInputs, draw_index, draw_rounds, fit_uses
+from .drawing import ROUNDS, Indices, ProgramInputs, draw_index, draw_rounds, fit_uses
 from .evaluation import Answer, Evaluation
 from .functions import (
     close_sizes,
@@ -42,6 +42,9 @@ from .literal_sizes import list_literal_sizes, replace_literals
 
 SCALED_WORK = 2**28
 """Statements up to which the indices of a kernel at other sizes are tried."""
+
+LONG = 1 << 21
+"""Statements of a run in float64, from which on index arrays are drawn less often."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +265,7 @@ class ModuleProblem(AnyProblem):
     @functools.cached_property
     def _uses(self) -> dict[str, IndexUse]:
         sizes = {
-            each.name: IndexUse(self.shape[each.name], self.shape[each.name])
+            each.name: IndexUse(self.shape[each.name], self.shape[each.name], is_bounded=True)
             for each in self.arguments
             if each.is_scalar and each.name in self.shape
         }
@@ -275,9 +278,9 @@ class ModuleProblem(AnyProblem):
 
     @functools.cached_property
     def _draw_indices(self) -> Callable[[int], list[Indices]]:
-        return functools.cache(
-            functools.partial(draw_rounds, self._uses, self.arguments, self._run_on)
-        )
+        count = ROUNDS if self.work < LONG else 2
+        draw = functools.partial(draw_rounds, self._uses, self.arguments, self._run_on, count)
+        return functools.cache(draw)
 
     @functools.cached_property
     def _watched(self) -> Evaluation | None:
@@ -469,7 +472,9 @@ class ModuleProblem(AnyProblem):
     def compute(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
         """Each output in float64, and how far off its elements may be before they are stored."""
         answer = self.answer(inputs)
-        return [(answer.values[place], answer.errors[place]) for place in sorted(answer.values)]
+        pairs = [(answer.values[place], answer.errors[place]) for place in sorted(answer.values)]
+        # What is no number in float64 may be infinite in a type that overflows before.
+        return [(np.where(np.isinf(off) & np.isnan(it), 0.0, it), off) for it, off in pairs]
 
     def reference(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs, computed and left in float64; NaN where nothing can be said.

@@ -171,6 +171,8 @@ class _TrackingPass:
         self.regions: list[Region] = []
         self.region: int | None = None
         self.is_dead = False
+        # Variables that depend on data: integers among the arguments, loops that count up to those.
+        self.from_data = {it for it in self.parameters if is_scalar(it)}
         self.poison: Any = None  # the cell that is infinite where it is not certain what runs
         self.depth = 0
         self.is_deciding = False
@@ -249,6 +251,7 @@ class _TrackingPass:
             bound = self.analyzer.const_int_bound(place)
             if bound.min_value >= 0 and bound.max_value < size:
                 return place, error
+            has_data = not self.from_data.isdisjoint(undefined_vars(place))
             place = self.let(place)
         zero, end = tirx.const(0, get_dtype(place)), tirx.const(size, get_dtype(place))
         inside = self.let(tirx.And(place >= zero, place < end))
@@ -314,12 +317,14 @@ class _TrackingPass:
         variable = Var(str(node.var.name), node.var.ty)
         self.emit(tirx.Bind(variable, value))
         self.values[node.var] = variable
+        self._follow(variable, node.value)
         self.analyzer.bind(variable, value)
 
     def _track_for(self, node: Any) -> None:
         first, extent = self._bound(node.min), self._bound(node.extent)
         variable = Var(str(node.loop_var.name), node.loop_var.ty)
         self.values[node.loop_var] = variable
+        self._follow(variable, node.min + node.extent)
         self.analyzer.bind(variable, tvm.ir.Range.from_min_extent(first, extent))
         with self.tracker.inside() as statements:
             loads = find_all(tirx.Add(node.min, node.extent), TensorLoad)
@@ -329,6 +334,13 @@ class _TrackingPass:
         step = None if node.step is None else self._substitute(node.step)
         body = sequence(statements)
         self.emit(For(variable, first, extent, ForKind.SERIAL, body, None, None, step))
+
+    def _follow(self, variable: Any, expression: Any) -> None:
+        """Note a variable that depends on data as an expression does."""
+        if self._has_data(expression) or not self.from_data.isdisjoint(
+            undefined_vars(self._substitute(expression))
+        ):
+            self.from_data.add(variable)
 
     def _bound(self, expression: Any) -> Any:
         if not self._has_data(expression):
