@@ -36,3 +36,26 @@ def test_a_variable_that_a_pass_took_away_is_named():
     program = Interpreter().compile(tvm.IRModule({"main": function.with_body(body)}))
     with pytest.raises(DeviceError, match="the variable n is not defined where it is used"):
         program([np.zeros(8, "float32")])
+
+
+def test_threads_that_are_in_order_are_so_around_atomic_operations():
+    """What a schedule means: TVM is yet to put its barriers between these stores and loads."""
+    module = parse_kernel("""
+        A (64,), B (64,), C (64,) int32
+        S = T.sblock_alloc_buffer((64,), "float32", scope="shared")
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("B"):
+                v = T.axis.spatial(64, i)
+                T.reads(A[v], S[0:64])
+                T.writes(B[v], C[v], S[0:64])
+                S[v] = A[v]
+                C[v] = v
+                C[v] = T.cuda.atomic_add(T.address_of(C[v]), 1)
+                B[v] = S[63 - v]
+""")
+    array = np.arange(64, dtype="float32")
+    program = Interpreter().compile(module)
+    arrays = program([array, np.zeros(64, "float32"), np.zeros(64, "int32")])
+    assert program.findings == []
+    np.testing.assert_array_equal(arrays[1], array[::-1])
+    np.testing.assert_array_equal(arrays[2], np.arange(64))

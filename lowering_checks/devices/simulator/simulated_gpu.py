@@ -307,17 +307,22 @@ class SimulatedGpu:
 
     # ---- Parts of a kernel that wait for one another
 
-    def run_apart(self, mask: Array | None, run: Execute) -> None:
+    def run_apart(self, mask: Array | None, run: Execute, halves_of: int = 0) -> None:
         """Run a statement for the threads in step at a time: while some wait, others go on.
 
+        With `halves_of` 1 for a half of the threads at a time; with more, of those in step.
         Each part has its own variables, and buffers that it allocates; behind the statement lanes
         have the variables of their part.
         """
-        if self.turns.are_taken:
+        if self.turns.are_taken or (halves_of and self.in_order):
             run(self, mask)
             return
         batch, active = self.state.batch, self.state.get_active(mask)
         group = batch.lane % batch.threads // self._in_step
+        if halves_of:
+            unit = 1 if halves_of == 1 else self._in_step
+            first = batch.lane - batch.lane % batch.threads % unit
+            group = self.order.integers(0, 2, batch.lanes)[first]
         parts = [active & (group == number) for number in np.unique(group[active])]
         before = self.values, self.memories, self.location
         ended: list[tuple[Array, dict[int, Any]]] = []

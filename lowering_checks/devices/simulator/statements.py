@@ -3,7 +3,8 @@
 The threads run in step, one statement after the other, which threads that wait for others of the
 same statements cannot do. Statements between barriers of the whole thread block that have named
 barriers run for each warp by itself (`SimulatedGpu.run_apart`): until it waits, and then the next
-one goes on.
+one goes on. Those in which threads use what an atomic operation found run for one half of them, and
+then for the other one, so that some are faster than others.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer
-from tvm.tirx import AllocBuffer, Broadcast, DeclBuffer, Ramp, SeqStmt
+from tvm.tirx import AllocBuffer, Broadcast, DeclBuffer, Evaluate, Ramp, SeqStmt
 
-from tirstep.transforms.tir import THREAD_EXTENT, find_all, find_axes
+from tirstep.transforms.gpu_limits import WARP
+from tirstep.transforms.tir import THREAD_EXTENT, cached_by_node, find_all, find_axes
 from tirstep.tvm_compat import get_op_name
 
 from ...device import THREAD_AXES, Array
 from .async_copies import CP_ASYNC
-from .expressions import Address, restrict, translate, translate_index
+from .atomics import ATOMICS
+from .expressions import BUILT_IN, RETURNING, Address, restrict, translate, translate_index
 from .flatten import is_allreduce
 from .function_semantics import read_call
 from .mbarriers import WAITS
@@ -50,16 +53,35 @@ def translate_statement(node: Any) -> Execute:
     run = maker(node)
     if _has_named_barriers(node) and not _is_in_step(node):
         return lambda gpu, mask: gpu.run_apart(mask, run)
+    if _uses_atomics(node) and not _is_in_step(node):
+        # Functions of whole warps, of all that the simulator knows, leave warps together.
+        is_single = get_names(node).isdisjoint(BUILT_IN.keys() - ATOMICS.keys())
+        return lambda gpu, mask: gpu.run_apart(mask, run, halves_of=1 if is_single else WARP)
     return run
+
+
+def _runs_apart(statement: Any) -> bool:
+    """Whether it matters who comes first to what a statement does."""
+    return _has_named_barriers(statement) or _uses_atomics(statement)
 
 
 def _has_named_barriers(statement: Any) -> bool:
     return not NAMED_BARRIERS.keys().isdisjoint(get_names(statement))
 
 
-def get_names(statement: Any) -> set[str]:
+def _uses_atomics(statement: Any) -> bool:
+    """Whether threads use what an atomic operation of a statement has found."""
+    if get_names(statement).isdisjoint(ATOMICS):
+        return False
+    unused = {node.value for node in find_all(statement, Evaluate)}
+    found = [(call, read_call(call)[0]) for call in find_all(statement, Call)]
+    return any(it in RETURNING or call not in unused for call, it in found if it in ATOMICS)
+
+
+@cached_by_node(4096)
+def get_names(statement: Any) -> frozenset[str]:
     """The names of the functions that a statement calls."""
-    return {read_call(call)[0] for call in find_all(statement, Call)}
+    return frozenset(read_call(call)[0] for call in find_all(statement, Call))
 
 
 def _is_in_step(statement: Any) -> bool:
@@ -86,11 +108,11 @@ def _sequence(node: Any) -> Execute:
     segment: list[Any] = []  # neighbours between barriers of the block, which run apart together
 
     def end_segment() -> None:
-        runs_apart = len(segment) > 1 and any(map(_has_named_barriers, segment))
+        runs_apart = len(segment) > 1 and any(map(_runs_apart, segment))
         parts.extend([SeqStmt(segment)] if runs_apart else segment)
         segment.clear()
 
-    is_split = _has_named_barriers(node) and _is_in_step(node)
+    is_split = _runs_apart(node) and _is_in_step(node)
     for statement in node.seq:
         if is_split and not isinstance(statement, AllocBuffer | DeclBuffer):
             if not _is_in_step(statement):

@@ -262,3 +262,21 @@ def BlockAddsToAnInputThatAnotherBlockLoads(A: T.Buffer(64), B: T.Buffer(64)):
     tx = T.launch_thread("threadIdx.x", 32)
     B[bx * 32 + tx] = A[bx * 32 + tx]
     T.evaluate(T.cuda.atomic_add(T.address_of(A[63 - bx * 32 - tx]), T.float32(1)))
+
+
+# right: the first lane of a warp takes a ticket for all its lanes
+# B == np.full(128, 3)
+@T.prim_func(s_tir=True)
+def TicketOfEachWarp(A: T.Buffer(128), B: T.Buffer(128)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 128)
+    S = T.alloc_shared((1,), "int32")
+    r = T.alloc_local((1,), "int32")
+    if tx == 0:
+        S[0] = 0
+    T.tvm_storage_sync("shared")
+    r[0] = 0
+    if tx % 32 == 0:
+        r[0] = T.cuda.atomic_add(T.address_of(S[0]), 1)
+    r[0] = T.tvm_warp_shuffle(T.uint32(0xFFFFFFFF), r[0], 0, 32, 32)
+    B[r[0] * 32 + tx % 32] = T.float32(3)
