@@ -130,7 +130,9 @@ def get_pass(value: Any, name: str = "") -> Pass:
             if not isinstance(changed, tvm.IRModule):
                 kind = type(changed).__name__
                 returned = "nothing" if changed is None else f"a value of type {kind}"
-                raise TypeError(f"it returns {returned}; let it return an IRModule")
+                told = f"returns {returned}; let it return an IRModule"
+                raised.append(f"{shown} {told}")
+                raise TypeError(f"it {told}")
             return changed
 
         return run
