@@ -8,6 +8,7 @@ from others_passes import PASSES
 from tirstep.experiments import Corpus, Edit, Experiment, Subject, try_change
 from tirstep.experiments.corpus import UndrawnError
 from tirstep.experiments.editing import get_pass
+from tirstep.experiments.trying import REFUSED, WRONG
 
 MODULES = 200
 
@@ -31,8 +32,10 @@ def test_a_pass_of_others_is_judged_as_what_it_is(name: str):
             found = try_change(experiment, subject)
             changed += found.is_changed
             assert not found.raised
-            if found.is_bad:
-                assert not is_right, f"{subject.label}: {found.reason}\n{subject.module.script()}"
+            told = f"{subject.label}: {found.reason}\n{subject.module.script()}"
+            assert found.status != REFUSED, told
+            if found.status == WRONG:
+                assert not is_right, told
                 return
     assert changed
     assert is_right, f"none of {changed} modules that it changes shows it"

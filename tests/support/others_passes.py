@@ -73,7 +73,8 @@ def is_serial(loop: Any) -> bool:
 
 
 def again(loop: Any, begin: Any, extent: Any, body: Any, variable: Any = None) -> Any:
-    return For(variable or loop.loop_var, begin, extent, loop.kind, body)
+    own = loop.loop_var if variable is None else variable
+    return For(own, begin, extent, loop.kind, body)
 
 
 def join(parts: list[Any]) -> Any:

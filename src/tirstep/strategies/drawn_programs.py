@@ -207,10 +207,14 @@ class Writer:
         with self.within(f"for {index.text} in {kind.format(text or extent)}:", index):
             yield index
 
+    def unshared(self) -> list[Buffer]:
+        """Those that TVM takes in a condition of a branch."""
+        return [each for each in self.buffers if not each.scope.startswith("shared")]
+
     def open_extent(self, most: int) -> str:
         """An extent that may be 0 and is `most` at most: of an index, a parameter, or data."""
         texts = ["0"] + [f"T.min({at.text}, {most})" for at in self.indices]
-        numbers = [each for each in self.buffers if each.dtype in ("int32", "float32")]
+        numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
         if numbers:
             data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
             texts += [f"T.max(T.min({data}, {most}), 0)"] * 2
@@ -640,8 +644,8 @@ class Writer:
             name, left = self.one(("And", "Or"), "both"), self.condition(depth - 1)
             return f"T.{name}({left}, {self.condition(depth - 1)})"
         sign = self.one(("<", "<=", ">", ">=", "==", "!="), "comparison")
-        if kind == "guarded" and self.buffers:  # a load that one side keeps inside of its buffer
-            made = self.one(self.buffers, "buffer")
+        if kind == "guarded":  # a load that one side keeps inside of its buffer
+            made = self.one(self.unshared(), "buffer")
             *front, last = made.shape
             fitting = [each for each in self.indices if each.extent <= last]
             if fitting and made.dtype != "bool":
