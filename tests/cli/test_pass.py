@@ -144,6 +144,15 @@ def test_an_error_of_the_pass_s_own_ends_the_run_at_the_first_module(
     assert "small" not in result.out
 
 
+def test_a_step_that_no_smaller_program_shows_is_named(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(shrinking, "shrink_trial", lambda *_, **__: None)
+    result = command("pass", f"{WRONG}:sort_operands", "module.py:double")
+    assert result.code == 1
+    assert re.search(r"\ndouble 00_input shows it, and no smaller program by itself", result.out)
+
+
 def test_an_error_that_a_pass_catches_is_its_own_affair(command: Command, folder: Path):
     words = ["--before", "tirx.UnrollLoop", "module.py", "--json"]
     result = command("pass", "raising.py:stops_early", *words)

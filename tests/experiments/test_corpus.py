@@ -1,9 +1,13 @@
 """What the corpus draws: nothing that takes the interpreter for minutes."""
 
+import re
+
 import pytest
 
 from tirstep.experiments import corpus
+from tirstep.strategies.drawn_programs import Writer
 from tirstep.strategies.plays import count_steps
+from tirstep.strategies.problems import Dice
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -27,3 +31,32 @@ def test_a_recipe_of_long_steps_alone_is_not_drawn(wgmma_alone, monkeypatch):
     monkeypatch.setattr(corpus, "LONGEST", 0)
     with pytest.raises(corpus.UndrawnError, match="every step of the recipes takes"):
         wgmma_alone.draw(0)
+
+
+DRAWN = {
+    "no iteration": r"in range\(0\):",
+    "extent of an index": r"for i\d+ in range\(T.min\(i\d+, \d\)\):",
+    "extent of a parameter": r"for i\d+ in range\(T.max\(T.min\(n \+",
+    "extent of data": r"for i\d+ in range\(T.max\(T.min\(T.Cast\('int32', [A-E]\d*\[",
+    "guard of a load": r"if T.And\(i\d+ \+ \d < \d+, [A-E]\d*\[.*i\d+ \+ \d\] ",
+    "branch that stores what it asks": r"if (R\d+\[1\]) (<|>=|!=) .*:\n +\1 = ",
+    "stores around a read": r"(R\d+\[0\]) = [^#]+? if .*\n +.*\n.*\1[^#]+? \1 = ",
+    "neighbours": r"for (i\d+) in range\((\d)\):\n +(L\d+)\[\1\] = .*\n"
+    r" +for i\d+ in range\(\2\):\n .*\3\[",
+    "recurrence": r"(?m)^ +([A-E]\d*\[.*\]|R\d+\[0\]) = .* - \1$",
+    "fraction": r"T.Cast\('int32', .* \* T.float32\(0.5\)\)",
+    "product beyond 32 bits": r"T.Cast\('int64', T.bitwise_xor\(.*, 70001\)\) \* T.Cast\('int64'",
+    "remainder of a negative number": r"T.truncmod\((T.Cast\('\w+', )?[A-E]\d*\[",
+}
+"""What passes forget, as it stands in a program."""
+
+
+@pytest.fixture(scope="module")
+def programs() -> list[str]:
+    kinds = ("loops", "kernel")
+    return [Writer(Dice(f"{kind} {seed}"), kind).write() for seed in range(100) for kind in kinds]
+
+
+@pytest.mark.parametrize("what", DRAWN)
+def test_what_passes_forget_is_drawn(programs: list[str], what: str):
+    assert sum(re.search(DRAWN[what], text) is not None for text in programs) > 3

@@ -213,15 +213,16 @@ class Writer:
 
     def open_extent(self, most: int) -> str:
         """An extent that may be 0 and is `most` at most: of an index, a parameter, or data."""
-        texts = ["0"] + [f"T.min({at.text}, {most})" for at in self.indices]
+        kind = self.one(("none", "index", "index", "data", "data", "count", "count"), "open")
         numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
-        if numbers:
+        if kind == "count" and self.has_count:
+            return f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)"
+        if kind == "data" and numbers:
             data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
-            texts += [f"T.max(T.min({data}, {most}), 0)"] * 2
-        if self.has_count:
-            shift = self.one(range(-3, 4), "shift")
-            texts += [f"T.max(T.min(n + {shift}, {most}), 0)"] * 4
-        return str(self.one(texts, "extent"))
+            return f"T.max(T.min({data}, {most}), 0)"
+        if kind == "none" or not self.indices:
+            return "0"
+        return f"T.min({self.one(self.indices, 'index').text}, {most})"
 
     # Nests of loops and blocks.
 
@@ -340,10 +341,14 @@ class Writer:
             if kind == "array":
                 self.fill_registers()
             self.store(output, place)
+        before = Value(f"{output.name}[{place}]", output.dtype, output.bound)
         if self.is_so(5, "again"):
             with self.within(f"if {self.condition(1)}:"):
-                before = Value(f"{output.name}[{place}]", output.dtype, output.bound)
                 value = self.combine("add", before, self.leaf(output.dtype))
+                self.say(f"{before.text} = {self.capped(value, output.bound).text}")
+        if self.is_so(4, "some times"):
+            with self.loop(3, RANGE, self.open_extent(3)):
+                value = self.combine("subtract", self.varied(output.dtype), before)
                 self.say(f"{before.text} = {self.capped(value, output.bound).text}")
 
     def store(self, output: Buffer, place: str) -> None:
