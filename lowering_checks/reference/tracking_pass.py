@@ -33,7 +33,7 @@ from tvm_ffi import structural_map
 
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.error_bounds import FLOAT_FUNCTIONS
-from tirstep.transforms.tir import LARGEST_INDEX, THREAD_EXTENT, constant, find_all
+from tirstep.transforms.tir import LARGEST_INDEX, THREAD_EXTENT, constant, find_all, find_location
 
 from ..compile.compiling import make_main
 from ..device import is_scalar
@@ -407,8 +407,8 @@ class _TrackingPass:
         self.is_dead |= decided == 0
         if decided is None and not self.is_dead:
             place = len(self.regions)
-            spans = [it.span for it in find_all(body, BufferStore) if it.span is not None]
-            lines = [it.line for it in spans] + [it.end_line for it in spans]
+            places = map(find_location, find_all(body, BufferStore))
+            lines = [place[1] for place in places if place is not None]
             ends = (min(lines), max(lines)) if lines else None
             self.regions.append(Region(reason, ends, self.region))
             self.emit(BufferStore(self.status, number(1), [len(STATUS) + place]))

@@ -24,7 +24,7 @@ RECIPE_KEYS = {
     *("gflops", "speedup", "findings", "steps"),
 }
 STEP_KEYS = {
-    *("number", "name", "source", "golden", "numbers", "reason", "checked_on", "left_open"),
+    *("number", "name", "source", "golden", "numbers", "part", "reason", "checked_on", "left_open"),
     *("added", "removed"),
     *("time_us", "time_us_lower", "time_us_upper", "repeats", "gflops", "findings"),
 }
@@ -143,6 +143,7 @@ def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path,
         "config": {"threads": 128, "tail": "guard"},
         "symbolic": [],
         "numbers": "wrong",
+        "part": "",
         "reason": "",
         "checked_on": "cpu 1025 tail=guard",
         "repeat": again,
@@ -164,7 +165,7 @@ def test_every_wrong_run_is_told_with_what_repeats_it(command: Command):
         assert (other in wrong) == is_wrong, other
         assert (f"to repeat it:  {other['repeat']}\n" in result.out) == is_wrong
         if other["symbolic"]:
-            assert other["repeat"].endswith("--seed 3 --device cpu --runs 6")
+            assert other["repeat"].endswith("--seed 3 --device cpu --runs 10")
         else:
             assert command(*other["repeat"].split()[1:]).code == is_wrong
 
@@ -205,7 +206,7 @@ def test_device_that_fails_is_a_finding(command: Command, broken_device: None):
 def test_what_does_not_fit_into_the_time_is_said(command: Command, monkeypatch):
     monkeypatch.setattr("tirstep.cli.check.SECONDS", 0.0)
     result = command("check", "vector_add_bound", *CPU)
-    assert "  --runs 6 makes up to 5 more, for which 0 s were not enough\n" in result.out
+    assert "  --runs 10 makes up to 9 more, for which 0 s were not enough\n" in result.out
     assert "--runs" not in command("check", "vector_add_bound", "--runs", 1, *CPU).out
 
 

@@ -15,12 +15,12 @@ from tirstep.lowering_checks import (
     GoldenStore,
     get_device,
     judge_run,
-    judgement,
     run_recipe,
+    verdict,
 )
+from tirstep.lowering_checks.judgement import Judgement, Status
 from tirstep.lowering_checks.verdict import OtherRun, find_other_runs, try_run
-from tirstep.modules import KernelError, get_kernel
-from tirstep.modules.validation import UnjudgedError
+from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
 
 CPU = get_device("cpu")
@@ -97,13 +97,13 @@ def test_steps_that_only_the_cpu_runs_at_other_shapes(
     monkeypatch: pytest.MonkeyPatch, shape, sizes, options, checked, checked_on
 ) -> None:
     run = run_recipe(RECIPES["vector_add_bound"], shape, config=sizes, options=options)
-    right, texts = judgement.check_numbers, {}
+    right, texts = verdict.judge_numbers, {}
 
     def check(problem, module, device, *, where, seed):
         texts[where] = module.script()
         return right(problem, module, device, where=where, seed=seed)
 
-    monkeypatch.setattr(judgement, "check_numbers", check)
+    monkeypatch.setattr(verdict, "judge_numbers", check)
     _, split, bound = judge_run(run, get_device("simulator"))
     assert checked in texts["vector_add_bound 01_split"]
     assert (split.findings, split.checked_on) == ((), checked_on)
@@ -138,31 +138,32 @@ def test_another_run_that_no_device_computes_has_no_verdict() -> None:
         assert [verdict.findings for verdict in there] == [()] * wanted
 
 
-def test_another_run_that_cannot_be_judged_has_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = judgement.check_numbers
+WRONG = Judgement(Status.WRONG, (Finding("numbers", "here", "planted failure"),), "cpu")
+UNKNOWN = Judgement(Status.NOT_JUDGED, reason="planted reason")
 
-    def fail(problem, module, device, *, where, seed):
-        if problem.shape["n"] == 1025:
-            raise KernelError("planted failure")
-        return right(problem, module, device, where=where, seed=seed)
 
-    monkeypatch.setattr(judgement, "check_numbers", fail)
+def test_another_run_that_is_wrong_has_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = verdict.judge_numbers
+
+    def judge(problem, module, device, *, where, seed):
+        is_odd = problem.shape["n"] == 1025
+        return WRONG if is_odd else right(problem, module, device, where=where, seed=seed)
+
+    monkeypatch.setattr(verdict, "judge_numbers", judge)
     run = run_golden(RECIPES["vector_add_bound"])
     *steps, odd = judge_run(run, CPU, others=itertools.islice(find_other_runs(run), 1))
     assert not any(step.findings for step in steps)
     assert [finding.message for finding in odd.findings] == ["planted failure"]
-    assert odd.about == "at an odd shape"
+    assert (odd.status, odd.about) == ("wrong", "at an odd shape")
 
 
 def test_a_step_of_which_nothing_is_known_leaves_the_others_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(*_: object, where: str, **__: object) -> list[Finding]:
-        if where.endswith("01_split"):
-            raise UnjudgedError("planted reason")
-        return []
+    def judge(*_: object, where: str, **__: object) -> Judgement:
+        return UNKNOWN if where.endswith("01_split") else Judgement(Status.RIGHT, device="cpu")
 
-    monkeypatch.setattr(judgement, "check_numbers", fail)
+    monkeypatch.setattr(verdict, "judge_numbers", judge)
     run = run_golden(RECIPES["vector_add_bound"])
     first, split, last = judge_run(run, CPU)
     assert [each.status for each in (first, split, last)] == ["right", "not judged", "right"]
@@ -170,12 +171,10 @@ def test_a_step_of_which_nothing_is_known_leaves_the_others_judged(
 
 
 def test_another_run_of_which_nothing_is_known_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(problem, module, device, *, where, seed):
-        if problem.shape["n"] != 1024:
-            raise UnjudgedError("planted reason")
-        return []
+    def judge(problem, module, device, *, where, seed):
+        return UNKNOWN if problem.shape["n"] != 1024 else Judgement(Status.RIGHT, device="cpu")
 
-    monkeypatch.setattr(judgement, "check_numbers", fail)
+    monkeypatch.setattr(verdict, "judge_numbers", judge)
     run = run_golden(RECIPES["vector_add_bound"])
     others = itertools.islice(find_other_runs(run), 1)
     assert len([*judge_run(run, CPU, others=others)]) == len(run.steps)
