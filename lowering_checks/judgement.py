@@ -26,9 +26,9 @@ LONGEST = 5.0
 """Seconds that a simulated run may take; of what takes longer, some thread blocks run."""
 REFUSED = 120.0
 """The same of other devices, which run all of a program or nothing."""
-MOST_WORK = 2**25
-"""Statements in float64 of one evaluation of a reference, which take about 0.4 s; there are some
-20 evaluations to a verdict."""
+WHOLE_WORK, MOST_WORK = 2**23, 2**25
+"""Statements in float64 of one evaluation of a reference: up to which all elements are compared,
+and of a part; there are some 20 evaluations to a verdict, and 4 to one of a part."""
 EACH_SECOND = 8e7
 """Such statements."""
 BLOCKS = 8
@@ -105,7 +105,7 @@ def judge_numbers(
             raise NotRunError(
                 f"a run takes the device {device.name} about {seconds:,.0f} s; choose smaller sizes"
             )
-        if is_simulated or (isinstance(problem, ModuleProblem) and problem.work > MOST_WORK):
+        if is_simulated or (isinstance(problem, ModuleProblem) and problem.work > WHOLE_WORK):
             return _judge_part(problem, module, device, where, seed, is_simulated)
         program = device.compile(module)
         found = check_program(problem, program, device.name, where=where, seed=seed)
@@ -130,11 +130,11 @@ def estimate_seconds(problem: AnyProblem, module: tvm.IRModule, device: Device) 
     run, runs = device.estimate(module), 9.0
     evaluations = 0.0
     if isinstance(problem, ModuleProblem) and problem.find_refusal() is None:
-        evaluations = 20 * min(problem.work, MOST_WORK) / EACH_SECOND
-    if run > LONGEST or evaluations > 20 * MOST_WORK / EACH_SECOND / 2:
-        runs = 3.0
+        is_whole = problem.work <= WHOLE_WORK
+        evaluations = (20 * problem.work if is_whole else 4 * MOST_WORK) / EACH_SECOND
+        runs = runs if is_whole else 3.0
     if isinstance(device, SimulatorDevice) and run > LONGEST:
-        run = min(run, SimulatorDevice(BLOCKS).estimate(module))
+        run, runs = min(run, SimulatorDevice(BLOCKS).estimate(module)), 3.0
     return runs * run + evaluations
 
 

@@ -43,6 +43,7 @@ from tirstep.transforms.recipes import Step
 from tirstep.transforms.schedule import TransformError
 from tirstep.transforms.tir import constant, find_all, find_axes, get_axis
 
+from .compile.compiling import count_iterations
 from .device import THREAD_AXES, DeviceError, blank
 from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
@@ -164,7 +165,8 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
     """
     problem, names = cast(ModuleProblem, run.problem), [*run.problem.shape]
     kernel = problem.kernel
-    if kernel.literal_sizes and problem.find_refusal() is None and problem.work > LARGE:
+    work = count_iterations(kernel.function.body, open_extent=1)
+    if kernel.literal_sizes and work > LARGE:
         sizes = kernel.literal_sizes
         for about, extra in (("at smaller sizes", 0), ("at smaller, odd sizes", 1)):
             factor = 2

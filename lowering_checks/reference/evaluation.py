@@ -37,6 +37,7 @@ from .narrowing import narrow
 from .tracked import DOUBLE
 from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
 
+MOST_ELEMENTS = 2**26
 KEPT = 4
 """Answers: the inputs of a case are asked for its values and for its errors."""
 
@@ -105,6 +106,11 @@ class Evaluation:
         wanted: Mapping[int, Array] = MappingProxyType({}),
     ) -> None:
         self.kernel, self.arguments, self.wanted = kernel, tuple(arguments), wanted
+        if (elements := sum(math.prod(each.shape) for each in arguments)) > MOST_ELEMENTS:
+            raise UnjudgedError(
+                f"{kernel}: its arguments have {elements:,} elements, and up to {MOST_ELEMENTS:,} are "
+                "computed in float64; choose smaller sizes"
+            )
         try:
             self.tracked, self._narrowed, self.work = _track(function, wanted)
         except (RefusedError, UnsupportedError) as error:
@@ -112,7 +118,8 @@ class Evaluation:
 
         buffers = enumerate(self.tracked.buffers)
         self.stored = {place for place, each in buffers if each is not None and each.is_stored}
-        self._answers: dict[Any, Answer] = {}
+        self._answers: dict[Any, tuple[Answer, Sequence[Array]]] = {}
+        self._parts: dict[int, tuple[Array, dict[str, Any]]] = {}  # of the last run's inputs
 
     @functools.cached_property
     def _compiled(self) -> Any:
@@ -146,12 +153,15 @@ class Evaluation:
 
     def run(self, arguments: Sequence[Array]) -> Answer:
         """Run it on all arguments, in their order, of which outputs are as they are before."""
-        key = tuple(array.tobytes() for array in arguments)
+        key = tuple(
+            array.tobytes() if place in self.stored else id(array)
+            for place, array in enumerate(arguments)
+        )
         if key not in self._answers:
             while len(self._answers) >= KEPT:
                 del self._answers[next(iter(self._answers))]
-            self._answers[key] = self._run(arguments)
-        return self._answers[key]
+            self._answers[key] = self._run(arguments), arguments  # which live as long as their ids
+        return self._answers[key][0]
 
     def _run(self, arguments: Sequence[Array]) -> Answer:
         given: list[Any] = []
@@ -162,12 +172,16 @@ class Evaluation:
             if buffer is None:
                 given.append(array.item())
                 continue
-            parts = {
-                name: tvm.runtime.tensor(_make_part(name, array, str(part.dtype)))
-                for name, part in buffer.parts.items()
-            }
+            before, parts = self._parts.get(place, (None, {}))
+            if before is not array:
+                parts = {
+                    name: tvm.runtime.tensor(_make_part(name, array, str(part.dtype)))
+                    for name, part in buffer.parts.items()
+                }
             if buffer.is_stored:
                 kept[place] = parts
+            else:
+                self._parts[place] = array, parts
             given += parts.values()
         status = tvm.runtime.tensor(np.zeros(self.tracked.status_size))
         with convert_tvm_errors("the program in float64 does not run"):

@@ -202,10 +202,19 @@ class ModuleProblem(AnyProblem):
         """The arguments that are read, in their order: all that are not written, and those whose
         content before the run changes an output, or stays in it.
         """
-        changing = self._find_changing()
+        changing = self._find_changing() if not self.wanted else self._find_loaded_first()
         return tuple(
             each for each in self.arguments if each not in self.outputs or each in changing
         )
+
+    def _find_loaded_first(self) -> list[Tensor]:
+        """The outputs that the text loads before it stores to them."""
+        first: dict[Any, bool] = {}
+        for each in find_accesses(self._own.body):
+            first.setdefault(each.buffer, each.is_store)
+        written = find_written_buffers(self._own.body)
+        pairs = zip(self.arguments, self._own.params, strict=True)
+        return [each for each, it in pairs if it in written and not first.get(it, True)]
 
     def _find_changing(self) -> list[Tensor]:
         """The outputs that come out otherwise if they held something else before."""
@@ -274,7 +283,7 @@ class ModuleProblem(AnyProblem):
         for name in found.keys() & own.keys():  # what the program asks for is worth a try as well
             asked = {*found[name].asked, *own[name].asked}
             found[name] = replace(found[name], asked=tuple(sorted(asked)))
-        return fit_uses(found, self.arguments, self._run_on)
+        return fit_uses(found, self.arguments, self._run_on) if found else {}
 
     @functools.cached_property
     def _draw_indices(self) -> Callable[[int], list[Indices]]:
@@ -328,16 +337,11 @@ class ModuleProblem(AnyProblem):
         """The least bytes to move, by the text: every argument once, and once more what is stored
         to after it was loaded.
         """
-        first: dict[Any, bool] = {}
-        stored = set()
-        for each in find_accesses(self._own.body):
-            first.setdefault(each.buffer, each.is_store)
-            stored |= {each.buffer} if each.is_store else set()
-        moved = 0
-        for tensor, parameter in zip(self.arguments, self._own.params, strict=True):
-            times = 2 if parameter in stored and not first[parameter] else 1
-            moved += times * math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes
-        return moved
+        twice = {each.name for each in self._find_loaded_first()}
+        return sum(
+            (2 if each.name in twice else 1) * math.prod(each.shape) * dtype_facts(each.dtype).bytes
+            for each in self.arguments
+        )
 
     def find_refusal(self) -> str | None:
         """Why it cannot be judged; None where it can be."""
@@ -418,8 +422,10 @@ class ModuleProblem(AnyProblem):
         """Whole numbers as large as all sums of them are exact, measured; see `InputMaker`.
 
         Where nothing of the kind exists, since the program divides, say, whole numbers from -4 to
-        4, within `error_bound`.
+        4, within `error_bound`; these as well where some elements are asked for alone.
         """
+        if self.wanted:
+            return self._judged([self._maker.draw_small(seed)])
         return self._judged(list(self._maker.draw_exact(seed)))
 
     def float_inputs(self, seed: int) -> list[Array]:

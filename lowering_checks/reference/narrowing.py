@@ -29,6 +29,7 @@ from tvm.tirx import (
     const,
     decl_buffer,
 )
+from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.tir import constant, find_all, is_used, substitute
 
@@ -115,17 +116,20 @@ def _mark(node: Any, own: Mapping[Any, Any]) -> Any:
         return SeqStmt(marks) if len(marks) > 1 else (marks or [None])[0]
     if isinstance(node, For):
         body = _mark(node.body, own)
-        return body and For(node.loop_var, node.min, node.extent, node.kind, body)
+        if body is None or not any(it.same_as(node.loop_var) for it in undefined_vars(body)):
+            return body  # each iteration asks for the same
+        return For(node.loop_var, node.min, node.extent, node.kind, body)
     if isinstance(node, IfThenElse):
         then, other = (it and _mark(it, own) for it in (node.then_case, node.else_case))
         if then is None and other is None:
             return None
         return IfThenElse(node.condition, Evaluate(0) if then is None else then, other)
     if isinstance(node, SeqStmt):
-        parts = [it if isinstance(it, Bind) else _mark(it, own) for it in node.seq]
-        parts = [it for it in parts if it is not None]
-        has_marks = any(not isinstance(it, Bind) for it in parts)
-        return (SeqStmt(parts) if len(parts) > 1 else parts[0]) if has_marks else None
+        marks = [it for it in (_mark(it, own) for it in node.seq) if it is not None]
+        bound = {it.var: it.value for it in node.seq if isinstance(it, Bind)}
+        for _ in bound:  # by others, maybe
+            marks = [substitute(it, bound) for it in marks]
+        return SeqStmt(marks) if len(marks) > 1 else (marks or [None])[0]
     return _mark(node.body, own) if hasattr(node, "body") else None
 
 
