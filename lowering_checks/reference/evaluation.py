@@ -108,8 +108,8 @@ class Evaluation:
         self.kernel, self.arguments, self.wanted = kernel, tuple(arguments), wanted
         if (elements := sum(math.prod(each.shape) for each in arguments)) > MOST_ELEMENTS:
             raise UnjudgedError(
-                f"{kernel}: its arguments have {elements:,} elements, and up to {MOST_ELEMENTS:,} are "
-                "computed in float64; choose smaller sizes"
+                f"{kernel}: its arguments have {elements:,} elements, and up to {MOST_ELEMENTS:,} "
+                "are computed in float64; choose smaller sizes"
             )
         try:
             self.tracked, self._narrowed, self.work = _track(function, wanted)
