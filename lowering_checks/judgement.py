@@ -26,7 +26,7 @@ LONGEST = 5.0
 """Seconds that a simulated run may take; of what takes longer, some thread blocks run."""
 REFUSED = 120.0
 """The same of other devices, which run all of a program or nothing."""
-WHOLE_WORK, MOST_WORK = 2**23, 2**25
+WHOLE_WORK, MOST_WORK = 2**24, 2**25
 """Statements in float64 of one evaluation of a reference: up to which all elements are compared,
 and of a part; there are some 20 evaluations to a verdict, and 4 to one of a part."""
 EACH_SECOND = 8e7

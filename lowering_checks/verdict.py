@@ -48,7 +48,7 @@ from .device import THREAD_AXES, DeviceError, blank
 from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
-from .judgement import Judgement, Status, judge_numbers
+from .judgement import WHOLE_WORK, Judgement, Status, judge_numbers
 from .ownership import check_ownership, list_left_open
 from .reference import ModuleProblem
 from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
@@ -56,7 +56,7 @@ from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, ru
 REFUSE, GUARD = "refuse", "guard"
 ATTEMPTS = 8
 """How often something else is drawn where a recipe refuses what was."""
-FIRST, NUMBERS = 4, 3
+FIRST, NUMBERS = 2, 3
 """Of anybody's program, how many runs at sizes of its numbers come first, and of how many numbers,
 the largest first, there are some."""
 LARGE = 2**20
@@ -135,6 +135,13 @@ def _list_candidates(
     odd = find_odd_run(run)
     yield _tell(odd, "at an odd shape")
     like = odd or run
+    last = recipe.tails[-1:]  # the one that open sizes need
+    opened = None
+    if recipe.symbolic and run.config.get("tail") in (None, *last):
+        needed = {"tail": last[0]} if last else {}
+        opened = try_run(like, config={**like.config, **needed}, symbolic=recipe.symbolic)
+    if is_anybodys:
+        yield _tell(opened, "with open sizes")
     yield _draw_knobs(run, kept, rng)
     yield _draw_narrow(like, kept, rng)
     for tail in () if "tail" in run.config else recipe.tails:
@@ -148,10 +155,7 @@ def _list_candidates(
         if (other := try_run(run, shape=shape, config=config)) is not None:
             yield OtherRun(other, "at extents of 1")
             break
-    last = recipe.tails[-1:]  # the one that open sizes need
-    if recipe.symbolic and run.config.get("tail") in (None, *last):
-        needed = {"tail": last[0]} if last else {}
-        opened = try_run(like, config={**like.config, **needed}, symbolic=recipe.symbolic)
+    if not is_anybodys:
         yield _tell(opened, "with open sizes")
     yield from own
     while (drawn := _draw_knobs(run, kept, rng)) is not None:
@@ -166,7 +170,7 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
     problem, names = cast(ModuleProblem, run.problem), [*run.problem.shape]
     kernel = problem.kernel
     work = count_iterations(kernel.function.body, open_extent=1)
-    if kernel.literal_sizes and work > LARGE:
+    if kernel.literal_sizes and work > WHOLE_WORK / 4:
         sizes = kernel.literal_sizes
         for about, extra in (("at smaller sizes", 0), ("at smaller, odd sizes", 1)):
             factor = 2

@@ -67,6 +67,7 @@ def test_a_command_of_an_example(
     capfd: pytest.CaptureFixture[str],
 ):
     monkeypatch.chdir(EXAMPLES / folder)
+    monkeypatch.setattr("tirstep.cli.screen.PATIENCE", 600.0)  # on a busy machine
     code = main(line.format(out=tmp_path).split())
     printed = capfd.readouterr()
     assert (code, printed.err) == (0, "")

@@ -77,8 +77,11 @@ def fill_documents(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def command(capfd: pytest.CaptureFixture[str]) -> Command:
-    """Run ``tirstep ARGUMENTS``; its output goes into no terminal."""
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run ``tirstep ARGUMENTS``; its output goes into no terminal, and says of nothing that it is
+    slow, which it is on a busy machine.
+    """
+    monkeypatch.setattr("tirstep.cli.screen.PATIENCE", 600.0)
 
     def call(*arguments: object) -> Result:
         capfd.readouterr()

@@ -8,8 +8,11 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 
 import pytest
+
+from tirstep.cli.screen import Screen
 
 WARM = pytest.mark.usefixtures("warm_commands")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -74,3 +77,15 @@ def test_a_terminal_without_utf8_gets_what_it_can_show():
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"input ? split ? bound" in done.stdout
+
+
+def test_what_takes_long_is_told_without_a_terminal_too(capfd, monkeypatch):
+    monkeypatch.setattr("tirstep.cli.screen.PATIENCE", 0.05)
+    screen = Screen()
+    with screen.working():
+        screen.doing("a step", 0.5)
+        time.sleep(0.3)
+    told = capfd.readouterr().err.splitlines()
+    assert told[0] == "tirstep: a step, about 0 s"
+    assert told[1].startswith("tirstep: a step, about 0 s: 0 s so far")
+    assert len(told) > 2
