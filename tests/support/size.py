@@ -31,7 +31,7 @@ BUDGETS = {
     "tests": 58_447,
     "goldens": 33_972,
     "pages of docs": 53,
-    "changelog": 99,
+    "changelog": 98,
     "targets of make": 12,
 }
 """Lines, but for what is counted by itself."""
