@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tvm
 from tvm.ir import Call, TensorLoad
-from tvm.tirx import Var
+from tvm.tirx import For, Var
 from tvm_ffi import structural_map
 
 from tirstep.modules import AnyProblem, KernelError, Tensor
@@ -20,7 +20,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.inputs import SMALL, Array, InputMaker
 from tirstep.modules.kernel import chooses_by_data
 from tirstep.modules.validation import UnjudgedError, check_symbolic
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import find_all, find_axes, get_axis
 from tirstep.tvm_compat import with_parameters
 
 from ..compile.compiling import make_main
@@ -127,6 +127,11 @@ class ModuleKernel:
         """The kernel with other numbers for `literal_sizes` (`replace_literals`), in its reference
         too; raises `KernelError` where its indices leave its buffers then.
         """
+        if find_axes(self.function.body) or any(map(get_axis, find_all(self.function.body, For))):
+            raise KernelError(
+                f"{self.name}: it launches threads, whose numbers other sizes ask for others of; "
+                "leave its sizes open"
+            )
         function = replace_literals(self.function, sizes, self.name)
         scaled = ModuleKernel(tvm.IRModule({self.function_name: function}), self.name)
         if self.reference is not None:
