@@ -38,7 +38,7 @@ DRAWN = {
     "extent of an index": r"for i\d+ in range\(T.min\(i\d+, \d\)\):",
     "extent of a parameter": r"for i\d+ in range\(T.max\(T.min\(n \+",
     "extent of data": r"for i\d+ in range\(T.max\(T.min\(T.Cast\('int32', [A-E]\d*\[",
-    "guard of a load": r"if T.And\(i\d+ \+ \d < \d+, [A-E]\d*\[.*i\d+ \+ \d\] ",
+    "guard of a load": r"if T.And\(i\d+ \+ \d+ < \d+, [A-E]\d*\[.*i\d+ \+ \d+\] ",
     "branch that stores what it asks": r"if (R\d+\[1\]) (<|>=|!=) .*:\n +\1 = ",
     "stores around a read": r"(R\d+\[0\]) = [^#]+? if .*\n +.*\n.*\1[^#]+? \1 = ",
     "neighbours": r"for (i\d+) in range\((\d)\):\n +(L\d+)\[\1\] = .*\n"

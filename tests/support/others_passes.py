@@ -271,7 +271,9 @@ def hoist_loads(loop):
 
 @right(BufferStore, UNROLL)
 def name_values(store):
-    """Each value that is stored gets a name first."""
+    """Each value that is stored gets a name first; TVM takes none of bfloat16."""
+    if type_of(store.value) == "bfloat16":
+        return store
     value = Var("value", store.value.ty)
     return SeqStmt([tirx.Bind(value, store.value), BufferStore(store.buffer, value, store.indices)])
 

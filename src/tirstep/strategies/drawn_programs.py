@@ -638,7 +638,7 @@ class Writer:
 
     def condition(self, depth: int) -> str:
         """A truth: of indices mostly, which passes know something about, or of values."""
-        kinds = ("index", "index", "values", "both", "not", "load", "guarded")
+        kinds = ("index", "index", "values", "both", "not", "load", "guarded", "guarded")
         kind = self.one(kinds, "condition")
         truths = [each for each in self.buffers if each.dtype == "bool"]
         if kind == "load" and truths:
@@ -654,8 +654,10 @@ class Writer:
             *front, last = made.shape
             fitting = [each for each in self.indices if each.extent <= last]
             if fitting and made.dtype != "bool":
-                shifted = f"{self.one(fitting, 'index').text} + {self.one((1, 2, 3), 'shift')}"
-                place = ", ".join([*map(self.index, front), shifted])
+                at = self.one(fitting, "index")
+                shifted = f"{at.text} + {last - at.extent + self.one((1, 2), 'beyond')}"
+                ends = [self.one((str(it - 1), self.index(it)), "front") for it in front]
+                place = ", ".join([*ends, shifted])
                 return f"T.And({shifted} < {last}, {made.name}[{place}] {sign} T.{made.dtype}(1))"
         if kind == "values" or not self.indices:
             dtype = self.one(NUMBERS, "type")
