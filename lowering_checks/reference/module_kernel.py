@@ -299,9 +299,9 @@ class ModuleProblem(AnyProblem):
     @functools.cached_property
     def _watched(self) -> Evaluation | None:
         """What tells which statements of the program itself run; None where nothing does."""
-        if self.kernel.reference is None:
-            return self._evaluation
         try:
+            if self.kernel.reference is None:
+                return self._evaluation
             return Evaluation(self._own, self.arguments, self.kernel.name)
         except UnjudgedError:
             return None

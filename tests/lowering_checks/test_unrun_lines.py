@@ -8,6 +8,9 @@ from tvm.script import tirx as T
 
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.lowering_checks.reference.module_kernel import ModuleProblem
+from tirstep.lowering_checks.steps import run_golden
+from tirstep.lowering_checks.verdict import find_odd_run
+from tirstep.transforms.recipes import RECIPES
 
 
 @T.prim_func(s_tir=True)
@@ -98,6 +101,7 @@ def find_line(text: str) -> int:
         return 1 + next(place for place, line in enumerate(file) if text in line)
 
 
+LONGEST = 1 << 24
 LINES = {
     name: find_line(f"# line of `{name}`") for name in ("rare", "always", "no_iteration", "waiting")
 }
@@ -134,3 +138,17 @@ def test_of_a_program_with_a_reference_it_is_the_program() -> None:
     assert len(make_problem(rare, plain.function).find_unrun(0)) == 1
     assert make_problem(proven, rare).find_unrun(0) == []
     assert make_problem(waits, turned).find_unrun(0) == []
+
+
+@pytest.mark.share(29)
+@pytest.mark.parametrize("name", RECIPES)
+def test_all_of_a_recipe_runs_at_its_golden_and_at_an_odd_shape(name: str) -> None:
+    """As modules of somebody's own; of those whose threads exchange values nothing is known."""
+    golden = run_golden(RECIPES[name])
+    for run in (golden, find_odd_run(golden)):
+        for step in () if run is None else {run.steps[0], run.steps[-1]}:
+            kernel = ModuleKernel(step.module, name)
+            sizes = {size: run.problem.shape[size] for size in kernel.size_names}
+            problem = kernel.problem(**sizes)
+            if problem.find_refusal() is None and problem.work < LONGEST:
+                assert problem.find_unrun(0) == []
