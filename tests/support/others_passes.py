@@ -269,7 +269,7 @@ def hoist_loads(loop):
     return SeqStmt([tirx.Bind(once, still[0]), again(loop, loop.min, loop.extent, body)])
 
 
-@right(BufferStore, UNROLL)
+@right(BufferStore, "tirx.SplitHostDevice")
 def name_values(store):
     """Each value that is stored gets a name first; TVM takes none of bfloat16."""
     if type_of(store.value) == "bfloat16":
