@@ -141,9 +141,9 @@ class Access:
     def left_open(self) -> str:
         """Why rules cannot decide about all of it; empty where they can."""
         if not self.element.is_told:
-            return "data decide of which elements"
+            return "data decide which elements"
         if self.element.is_conditional:
-            return "data decide whether"
+            return "data decide whether it is accessed"
         spans = _measure(self.deciding)
         if spans is None:
             return "a loop begins at no constant"
