@@ -409,7 +409,10 @@ def main(A: T.Buffer((N,), "int32"), I: T.Buffer((N,), "int32"), B: T.Buffer((N,
     [
         ("B[v] = A[I[v]]", "'A' in block 'B': data decide which elements"),
         ("B[I[v]] = A[v]", "'B' in block 'B': data decide which elements"),
-        ("B[v] = T.if_then_else(I[v] > 0, A[v], 0)", "'A' in block 'B': data decide whether it is accessed"),
+        (
+            "B[v] = T.if_then_else(I[v] > 0, A[v], 0)",
+            "'A' in block 'B': data decide whether it is accessed",
+        ),
         ("B[v] = A[v] + I[v]", ""),
     ],
 )
