@@ -13,8 +13,17 @@ from typing import Any
 import tvm
 from tvm.tirx import For, IterVar
 
-from tirstep.transforms.tir import Place, constant, get_axis, get_places, is_used
+from tirstep.transforms.tir import (
+    LARGEST_INDEX,
+    Place,
+    constant,
+    get_axis,
+    get_places,
+    is_used,
+    list_functions,
+)
 
+from .device import is_scalar
 from .legality.accesses import close_sizes, list_accesses
 from .legality.lowered_memory import find_missing_barriers
 from .legality.reads import find_foreign_reads, find_leaks, find_lost_reads
@@ -66,6 +75,22 @@ def list_left_open(module: tvm.IRModule) -> list[str]:
             what = f"'{access.buffer.name}' in block '{access.place.name}'"
             found.setdefault(access.left_open, {})[what] = None
     return [f"{', '.join(uses)}: {reason}" for reason, uses in found.items()]
+
+
+def list_overflows(module: tvm.IRModule) -> list[str]:
+    """The parameters whose indices need more than 32 bits from some sizes on, which no run shows: a
+    sentence for each product of open sizes.
+    """
+    found: dict[str, dict[str, None]] = {}
+    parameters = (it for function in list_functions(module) for it in function.params)
+    for parameter in (it for it in parameters if not is_scalar(it)):
+        sizes = [it for it in parameter.shape if constant(it) != 1]
+        is_open = any(constant(it) is None for it in sizes)
+        if len(sizes) > 1 and is_open and all(str(it.ty) == "int32" for it in sizes):
+            end = f"from {' * '.join(map(str, sizes))} = {LARGEST_INDEX + 1:,} on"
+            reason = f"its sizes are int32, and its indices overflow {end}; declare them as int64"
+            found.setdefault(reason, {})[f"'{parameter.name}'"] = None
+    return [f"{', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
 def _ask_rules(module: tvm.IRModule) -> Iterator[str]:

@@ -49,7 +49,7 @@ from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
 from .judgement import WHOLE_WORK, Judgement, Status, judge_numbers
-from .ownership import check_ownership, list_left_open
+from .ownership import check_ownership, list_left_open, list_overflows
 from .reference import ModuleProblem
 from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
 
@@ -555,7 +555,9 @@ def _judge_other(other: OtherRun, device: Device, seed: int) -> Verdict:
     runner: Device = device if device.find_obstacle(step.module) is None else CpuDevice()
     judged = judge_numbers(run.problem, step.module, runner, where=run.label(step), seed=seed)
     checked_on = f"{judged.device or runner.name} {_describe(run)}"
-    return replace(_make_verdict(run, step, judged, checked_on), about=other.about, left_open=())
+    left_open = tuple(list_overflows(step.module)) if run.problem.symbolic else ()
+    verdict = _make_verdict(run, step, judged, checked_on)
+    return replace(verdict, about=other.about, left_open=left_open)
 
 
 def _describe(run: Run) -> str:

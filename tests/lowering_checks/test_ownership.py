@@ -25,7 +25,7 @@ from tirstep.lowering_checks import (
     judge_run,
     run_recipe,
 )
-from tirstep.lowering_checks.ownership import list_left_open
+from tirstep.lowering_checks.ownership import list_left_open, list_overflows
 from tirstep.modules import Problem, matmul, row_sum, softmax, vector_add
 from tirstep.transforms.recipes import find_recipe, recipe
 from tirstep.transforms.recipes.recipe import Example
@@ -438,3 +438,33 @@ def main(A: T.Buffer((64, 64), "int32"), B: T.Buffer((64, 64), "int32")):
                 B[v, w] = A[v, w]
 """
     assert list_left_open(tvm.IRModule({"main": from_source(text)})) == []
+
+
+OVERFLOW = "'A', 'B': its sizes are int32, and its indices overflow from"
+
+
+@pytest.mark.parametrize(
+    ("types", "told"),
+    [
+        (("int32", "int32"), [f"{OVERFLOW} n * m = "]),
+        (("int64", "int64"), []),
+        (("int32", None), [f"{OVERFLOW} n * 8 = "]),
+    ],
+)
+def test_indices_beyond_32_bits_are_told_with_the_sizes_from_which_on(types, told):
+    n, m = types
+    size = "m" if m else "8"
+    text = f"""
+@T.prim_func(s_tir=True)
+def main(a: T.handle, b: T.handle):
+    n = T.{n}()
+    m = T.{m or n}()
+    A = T.match_buffer(a, (n, {size}))
+    B = T.match_buffer(b, (n, {size}))
+    for i, j in T.grid(n, {size}):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+"""
+    found = list_overflows(tvm.IRModule({"main": from_source(text)}))
+    assert [it.partition("2,147,483,648")[0] for it in found] == told
