@@ -192,7 +192,9 @@ class Evaluation:
             shape = arguments[place].shape
             values[place] = parts["value"].numpy().astype(np.float64).reshape(shape)
             off = np.full(shape, math.inf) if lost else parts["error"].numpy().reshape(shape)
-            errors[place] = np.where(np.isnan(off), math.inf, off)
+            # What a maximum is where one of the two is NaN differs from compiler to compiler.
+            unknown = np.isnan(off) | np.isnan(values[place])
+            errors[place] = np.where(unknown, math.inf, off)
             if place in self.wanted:
                 for found in (values[place], errors[place]):
                     found[~self.wanted[place]] = 0.0

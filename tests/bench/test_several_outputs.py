@@ -52,7 +52,7 @@ def find_largest(a: Any) -> tuple[Any, Any]:
     ("peer", "status", "note"),
     [
         (find_largest, "ok", ""),
-        (lambda a: (a.max(axis=1), a.argmin(axis=1)), "wrong", "index[0] is "),
+        (lambda a: (a.max(axis=1), a.argmin(axis=1)), "wrong", "index["),
         (lambda a: (a.min(axis=1), a.argmax(axis=1)), "wrong", "value[0] is "),
         (
             lambda a: a.max(axis=1),

@@ -34,6 +34,7 @@ def judge(program: Program, seed: int) -> Judgement:
     return judge_numbers(problem, problem.module, runner, where=program.name, seed=seed)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_has_its_verdict(name: str, seed: int) -> None:

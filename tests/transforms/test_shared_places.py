@@ -109,7 +109,7 @@ def test_a_sum_of_one_thread_beside_virtual_threads():
     tr.bind_loop(sch, taps, axis="threadIdx.x")
     raw = sch.copy()
     raw.bind(channels, "vthread.y")
-    assert "Y[0, 0, 0, 0] is" in " ".join(find_wrong(problem, raw))
+    assert "Y[0, 0, 2, 0] is" in " ".join(find_wrong(problem, raw))
     with refuses(sch, "loop 'ry' is a reduction of block 'Y' over threads, in a kernel with loop"):
         tr.bind_loop(sch, channels, axis="vthread.y")
 
