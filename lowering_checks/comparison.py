@@ -12,7 +12,7 @@ import tvm_ffi
 from tirstep.modules import AnyProblem, KernelError
 from tirstep.modules.inputs import Array
 
-from .device import blank
+from .device import Program, blank
 from .devices import CpuDevice, Device
 from .diff import Diff, diff_modules
 from .judgement import Judgement, Status, judge_numbers
@@ -92,7 +92,7 @@ def compare_programs(
             reason = f"{name}: {'; '.join(judged.unrun)}"
             judged = replace(judged, status=Status.NOT_JUDGED, reason=reason)
         judgements.append(judged)
-        outputs.append(_run(problem, module, runner, seed) if judged.device == runner.name else [])
+        outputs.append(_run(problem, judged.program, seed) if judged.program else [])
     differences = (
         [
             _compare_arrays(tensor.name, *pair)
@@ -109,14 +109,14 @@ def compare_programs(
     )
 
 
-def _run(problem: AnyProblem, module: tvm.IRModule, device: Device, seed: int) -> Sequence[Array]:
+def _run(problem: AnyProblem, program: Program, seed: int) -> Sequence[Array]:
     """The outputs on random floats; none where nothing can be said of these."""
     try:
         blanks = [blank(tensor) for tensor in problem.outputs]
         arguments = problem.make_arguments(problem.float_inputs(seed), blanks)
     except KernelError:
         return ()
-    return problem.take_outputs(device.compile(module)(arguments))
+    return problem.take_outputs(program(arguments))
 
 
 def _compare_arrays(name: str, first: Array, second: Array) -> Difference:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import tvm
@@ -15,7 +15,7 @@ import tvm
 from tirstep.modules import AnyProblem, KernelError
 from tirstep.modules.validation import UnjudgedError
 
-from .device import Array, Device, DeviceError, DeviceFinding, NotRunError, blank
+from .device import Array, Device, DeviceError, DeviceFinding, NotRunError, Program, blank
 from .devices import SimulatorDevice
 from .numeric import check_program
 from .reference import ModuleProblem
@@ -76,6 +76,7 @@ class Judgement:
     unrun : what of it never ran, a sentence for each line: of that nothing is said
     part : what it is said of where it took too long to look at the whole: ``"8 of 256 thread
         blocks"``; "" otherwise
+    program : as it was compiled, where its numbers were compared whole
     """
 
     status: Status
@@ -84,6 +85,7 @@ class Judgement:
     reason: str = ""
     part: str = ""
     unrun: tuple[str, ...] = ()
+    program: Program | None = field(default=None, repr=False, compare=False)
 
 
 def judge_numbers(
@@ -100,19 +102,19 @@ def judge_numbers(
         if (refusal := problem.find_refusal()) is not None:
             raise UnjudgedError(refusal)
         seconds = device.estimate(module)
-        is_simulated = isinstance(device, SimulatorDevice) and seconds > LONGEST
-        if seconds > REFUSED and not is_simulated:
+        blocks = device if isinstance(device, SimulatorDevice) and seconds > LONGEST else None
+        if seconds > REFUSED and blocks is None:
             raise NotRunError(
                 f"a run takes the device {device.name} about {seconds:,.0f} s; choose smaller sizes"
             )
-        if is_simulated or (isinstance(problem, ModuleProblem) and problem.work > WHOLE_WORK):
-            return _judge_part(problem, module, device, where, seed, is_simulated)
+        if blocks or (isinstance(problem, ModuleProblem) and problem.work > WHOLE_WORK):
+            return _judge_part(problem, module, device, where, seed, blocks)
         program = device.compile(module)
         found = check_program(problem, program, device.name, where=where, seed=seed)
         unrun: list[str] = []
         if isinstance(problem, ModuleProblem) and not found:
             unrun = problem.find_unrun(seed) or program.find_unrun()
-        return replace(_judge(found, device.name), unrun=tuple(unrun))
+        return replace(_judge(found, device.name), unrun=tuple(unrun), program=program)
     except UnjudgedError as error:
         return _sanitize(problem, module, str(error), where, seed)
     except NotRunError as error:
@@ -134,7 +136,7 @@ def estimate_seconds(problem: AnyProblem, module: tvm.IRModule, device: Device) 
         evaluations = (20 * problem.work if is_whole else 4 * MOST_WORK) / EACH_SECOND
         runs = runs if is_whole else 3.0
     if isinstance(device, SimulatorDevice) and run > LONGEST:
-        run, runs = min(run, SimulatorDevice(BLOCKS).estimate(module)), 3.0
+        run, runs = device.estimate(module, most_blocks=BLOCKS), 3.0
     return runs * run + evaluations
 
 
@@ -155,9 +157,9 @@ def _judge_part(
     device: Device,
     where: str,
     seed: int,
-    is_simulated: bool,
+    simulator: SimulatorDevice | None,
 ) -> Judgement:
-    """What is said of a program by a part of it: thread blocks that the simulator runs, or elements
+    """What is said of a program by a part of it: thread blocks, on a simulator, if any, or elements
     of the outputs, of which as many are compared as a reference is computed for in a second.
     """
     if isinstance(problem, ModuleProblem):
@@ -170,9 +172,9 @@ def _judge_part(
             problem.in_out,
         )
         stored = tuple(map(problem.arguments.index, problem.outputs))
-    program = (SimulatorDevice(BLOCKS) if is_simulated else device).compile(module)
+    program = simulator.compile(module, most_blocks=BLOCKS) if simulator else device.compile(module)
     masks = {place: np.ones(arguments[place].shape, bool) for place in stored}
-    if is_simulated:
+    if simulator:
         program.in_out = in_out
         program(arguments)
         if program.findings:
@@ -200,15 +202,15 @@ def _sanitize(
     then it is not judged.
     """
     simulator = SimulatorDevice()
-    unjudged = Judgement(Status.NOT_JUDGED, reason=reason)
-    if not isinstance(problem, ModuleProblem) or simulator.find_obstacle(module) is not None:
-        return unjudged
-    if problem.find_refusal() is None and not problem.outputs:  # it computes nothing
-        return unjudged
-    if simulator.estimate(module) > LONGEST:
-        simulator = SimulatorDevice(BLOCKS)
+    if (
+        not isinstance(problem, ModuleProblem)
+        or simulator.find_obstacle(module) is not None
+        or (problem.find_refusal() is None and not problem.outputs)  # it computes nothing
+    ):
+        return Judgement(Status.NOT_JUDGED, reason=reason)
     try:
-        program = simulator.compile(module)
+        is_long = simulator.estimate(module) > LONGEST
+        program = simulator.compile(module, most_blocks=BLOCKS if is_long else None)
         program.in_out = problem.loaded_outputs
         found: Sequence[DeviceFinding] = ()
         for arguments in problem.draw_unmeasured(seed):

@@ -135,13 +135,8 @@ def _list_candidates(
     odd = find_odd_run(run)
     yield _tell(odd, "at an odd shape")
     like = odd or run
-    last = recipe.tails[-1:]  # the one that open sizes need
-    opened = None
-    if recipe.symbolic and run.config.get("tail") in (None, *last):
-        needed = {"tail": last[0]} if last else {}
-        opened = try_run(like, config={**like.config, **needed}, symbolic=recipe.symbolic)
     if is_anybodys:
-        yield _tell(opened, "with open sizes")
+        yield _open_sizes(run, like)
     yield _draw_knobs(run, kept, rng)
     yield _draw_narrow(like, kept, rng)
     for tail in () if "tail" in run.config else recipe.tails:
@@ -156,11 +151,22 @@ def _list_candidates(
             yield OtherRun(other, "at extents of 1")
             break
     if not is_anybodys:
-        yield _tell(opened, "with open sizes")
+        yield _open_sizes(run, like)
     yield from own
     while (drawn := _draw_knobs(run, kept, rng)) is not None:
         narrow = _draw_narrow(drawn.run, kept, rng) if rng.random() < 0.5 else None
         yield drawn if narrow is None else OtherRun(narrow.run, f"{drawn.about} {narrow.about}")
+
+
+def _open_sizes(run: Run, like: Run) -> OtherRun | None:
+    """With sizes left open, and the tail that these need."""
+    recipe = run.recipe
+    last = recipe.tails[-1:]
+    if not recipe.symbolic or run.config.get("tail") not in (None, *last):
+        return None
+    needed = {"tail": last[0]} if last else {}
+    opened = try_run(like, config={**like.config, **needed}, symbolic=recipe.symbolic)
+    return _tell(opened, "with open sizes")
 
 
 def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
@@ -169,24 +175,29 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
     """
     problem, names = cast(ModuleProblem, run.problem), [*run.problem.shape]
     kernel = problem.kernel
+
+    def at_literals(numbers: Mapping[str, int]) -> Run | None:
+        """The run with other numbers in its text; None where it refuses them, or is large yet."""
+        with contextlib.suppress(Exception):  # the user's schedule may raise anything
+            recipe = replace(run.recipe, kernel=kernel.at_literals(numbers))
+            other = run_recipe(recipe, {}, config=run.config)
+            return other if cast(ModuleProblem, other.problem).work <= LARGE else None
+        return None
+
     work = count_iterations(kernel.function.body, open_extent=1)
     if kernel.literal_sizes and work > WHOLE_WORK / 4:
         sizes = kernel.literal_sizes
         for about, extra in (("at smaller sizes", 0), ("at smaller, odd sizes", 1)):
-            factor = 2
-            while factor < max(sizes.values()):
-                smaller = {name: max(size // factor, 4) + extra for name, size in sizes.items()}
-                with contextlib.suppress(Exception):  # the user's schedule may raise anything
-                    recipe = replace(run.recipe, kernel=kernel.at_literals(smaller))
-                    other = run_recipe(recipe, {}, config=run.config)
-                    if cast(ModuleProblem, other.problem).work <= LARGE:
-                        yield OtherRun(other, about)
-                        break
-                factor *= 2
+            halvings = range(1, (max(sizes.values()) - 1).bit_length())
+            smaller = (
+                {name: max(size >> each, 4) + extra for name, size in sizes.items()}
+                for each in halvings
+            )
+            yield next((_tell(it, about) for it in map(at_literals, smaller) if it), None)
         return
     numbers, moduli = _list_numbers(run.steps[-1].module) if names else (set(), set())
     for most in sorted(numbers, reverse=True)[:NUMBERS]:
-        step = math.lcm(*[it for it in moduli if most % it == 0 or it < most], most)
+        step = math.lcm(*(it for it in moduli if it <= most), most)
         tried = (3 * most + 5, step if step <= 4 * most else most, most + 1, most - 1, 2 * most)
         for size in tried:
             shapes = [dict.fromkeys(names, size)]

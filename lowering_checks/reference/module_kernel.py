@@ -418,7 +418,7 @@ class ModuleProblem(AnyProblem):
                     drawn[place] = np.ones_like(drawn[place])
             yield drawn
 
-    @property
+    @functools.cached_property
     def _own(self) -> Any:
         """The function itself, whatever its reference, at these sizes."""
         return close_sizes(self.kernel.function, self.shape, self.kernel.name)

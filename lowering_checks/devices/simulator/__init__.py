@@ -69,9 +69,6 @@ class Simulation:
 class SimulatorDevice(Device):
     """A GPU's threads, barriers, registers and shared memory, in NumPy; it needs no GPU.
 
-    With `most_blocks` it runs about so many thread blocks of a launch, and what it compiles has
-    `Program.stored`: it refuses programs whose thread blocks may exchange values.
-
     Attributes
     ----------
     counts : of the last run of any program that it compiled; None before
@@ -80,31 +77,38 @@ class SimulatorDevice(Device):
     name = "simulator"
     description = "simulator of a GPU (NumPy)"
 
-    def __init__(self, most_blocks: int | None = None) -> None:
+    def __init__(self) -> None:
         self.counts: Counts | None = None
-        self.most_blocks = most_blocks
         self._estimated: tuple[tuple[Any, ...], _Prepared] | None = None
 
-    def estimate(self, module: tvm.IRModule) -> float:
-        """About how many seconds a run of a module takes; 0 of one that TVM does not lower."""
-        module = name_main(module)
+    def estimate(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> float:
+        """About how many seconds a run of a module, or of about so many thread blocks of a launch,
+        takes; 0 of one that TVM does not lower.
+        """
         try:
-            prepared = _prepare(module)
+            prepared = self._prepare(name_main(module))
         except DeviceError:
             return 0.0
-        self._estimated = tuple(module.functions.values()), prepared  # the next to be compiled
-        return estimate_seconds(prepared.function.body, self.most_blocks)
+        return estimate_seconds(prepared.function.body, most_blocks)
 
-    def compile(self, module: tvm.IRModule) -> Program:
-        """Lower a module with TVM's own passes; the program's `findings` are those of its run."""
+    def _prepare(self, module: tvm.IRModule) -> _Prepared:
+        """A module as it runs, which is lowered once for estimates and the compilation after it."""
+        functions = tuple(module.functions.values())
+        if self._estimated is None or self._estimated[0] != functions:
+            with convert_tvm_errors("TVM does not lower the module", module):
+                self._estimated = functions, _Prepared(lower(module))
+        return self._estimated[1]
+
+    def compile(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> Program:
+        """Lower a module with TVM's own passes; the program's `findings` are those of its run.
+
+        With `most_blocks` about so many thread blocks of a launch run, as `Program.part` says;
+        programs whose thread blocks may exchange values are refused then.
+        """
         require_launchable(self, module)
         module = name_main(module)
-        known, self._estimated = self._estimated, None
-        if known is not None and known[0] == tuple(module.functions.values()):
-            prepared = known[1]
-        else:
-            prepared = _prepare(module)
-        exchange = find_exchange_of_blocks(prepared.function.body) if self.most_blocks else None
+        prepared, self._estimated = self._prepare(module), None
+        exchange = find_exchange_of_blocks(prepared.function.body) if most_blocks else None
         if exchange is not None:
             raise NotRunError(
                 "it takes too long to simulate all of its thread blocks, and some of them alone do "
@@ -115,7 +119,7 @@ class SimulatorDevice(Device):
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with convert_tvm_errors("the simulator does not run the module"):
                 try:
-                    sample = BlockSample(self.most_blocks) if self.most_blocks else None
+                    sample = BlockSample(most_blocks) if most_blocks else None
                     simulation = prepared.run(arguments, in_out=program.in_out, choose=sample)
                 except UnknownFunctionError as error:
                     raise NotRunError(str(error)) from error
@@ -128,11 +132,6 @@ class SimulatorDevice(Device):
         program = Program(run, module["main"].params)
         program.find_unrun = prepared.find_unrun
         return program
-
-
-def _prepare(module: tvm.IRModule) -> _Prepared:
-    with convert_tvm_errors("TVM does not lower the module", module):
-        return _Prepared(lower(module))
 
 
 def simulate(module: tvm.IRModule, arguments: Sequence[Array]) -> Simulation:
