@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import tvm
@@ -15,8 +16,9 @@ import tvm
 from tirstep.modules import AnyProblem, KernelError
 from tirstep.modules.validation import UnjudgedError
 
-from .device import Array, Device, DeviceError, DeviceFinding, NotRunError, Program, blank
+from .device import Array, Device, DeviceError, NotRunError, Program, blank
 from .devices import SimulatorDevice
+from .devices.simulator.interpreter import Interpreter
 from .numeric import check_program
 from .reference import ModuleProblem
 from .steps import Finding
@@ -35,6 +37,9 @@ BLOCKS = 8
 """Thread blocks that run where all take too long."""
 FEWEST = 64
 """Elements of a part."""
+Sampler: TypeAlias = SimulatorDevice | Interpreter
+SAMPLERS = (SimulatorDevice, Interpreter)
+"""Devices that may run some thread blocks alone."""
 
 
 class Status(str, enum.Enum):
@@ -99,22 +104,7 @@ def judge_numbers(
     refuses it is a finding.
     """
     try:
-        if (refusal := problem.find_refusal()) is not None:
-            raise UnjudgedError(refusal)
-        seconds = device.estimate(module)
-        blocks = device if isinstance(device, SimulatorDevice) and seconds > LONGEST else None
-        if seconds > REFUSED and blocks is None:
-            raise NotRunError(
-                f"a run takes the device {device.name} about {seconds:,.0f} s; choose smaller sizes"
-            )
-        if blocks or (isinstance(problem, ModuleProblem) and problem.work > WHOLE_WORK):
-            return _judge_part(problem, module, device, where, seed, blocks)
-        program = device.compile(module)
-        found = check_program(problem, program, device.name, where=where, seed=seed)
-        unrun: list[str] = []
-        if isinstance(problem, ModuleProblem) and not found:
-            unrun = problem.find_unrun(seed) or program.find_unrun()
-        return replace(_judge(found, device.name), unrun=tuple(unrun), program=program)
+        return compare(problem, module, device, where=where, seed=seed)
     except UnjudgedError as error:
         return _sanitize(problem, module, str(error), where, seed)
     except NotRunError as error:
@@ -123,6 +113,44 @@ def judge_numbers(
         return Judgement(Status.WRONG, (Finding("lowering", where, str(error)),))
     except KernelError as error:
         return _judge([Finding("numbers", where, str(error))], device.name)
+
+
+def compare(
+    problem: AnyProblem, module: tvm.IRModule, device: Device, *, where: str, seed: int = 0
+) -> Judgement:
+    """`judge_numbers`, which raises `UnjudgedError` where there is nothing to compare with, and
+    `DeviceError` where the device, or TVM, refuses the module.
+    """
+    if (refusal := problem.find_refusal()) is not None:
+        raise UnjudgedError(refusal)
+    seconds = device.estimate(module)
+    blocks = device if isinstance(device, SAMPLERS) and seconds > LONGEST else None
+    if seconds > REFUSED and blocks is None:
+        raise NotRunError(
+            f"a run takes the device {device.name} about {seconds:,.0f} s; choose smaller sizes"
+        )
+    if blocks or (isinstance(problem, ModuleProblem) and problem.work > WHOLE_WORK):
+        return _judge_part(problem, module, device, where, seed, blocks)
+    program = device.compile(module)
+    found = check_program(problem, program, device.name, where=where, seed=seed)
+    unrun: list[str] = []
+    if isinstance(problem, ModuleProblem) and not found:
+        unrun = problem.find_unrun(seed) or program.find_unrun()
+    return replace(_judge(found, device.name), unrun=tuple(unrun), program=program)
+
+
+def watch(problem: ModuleProblem, module: tvm.IRModule, device: Sampler, seed: int) -> Program:
+    """A program that ran on a few kinds of inputs, for what the device sees of it, until there is a
+    finding.
+    """
+    is_long = device.estimate(module) > LONGEST
+    program = device.compile(module, most_blocks=BLOCKS if is_long else None)
+    program.in_out = problem.loaded_outputs
+    for arguments in problem.draw_unmeasured(seed):
+        program(arguments)
+        if program.findings:
+            break
+    return program
 
 
 def estimate_seconds(problem: AnyProblem, module: tvm.IRModule, device: Device) -> float:
@@ -157,7 +185,7 @@ def _judge_part(
     device: Device,
     where: str,
     seed: int,
-    simulator: SimulatorDevice | None,
+    simulator: Sampler | None,
 ) -> Judgement:
     """What is said of a program by a part of it: thread blocks, on a simulator, if any, or elements
     of the outputs, of which as many are compared as a reference is computed for in a second.
@@ -209,22 +237,14 @@ def _sanitize(
     ):
         return Judgement(Status.NOT_JUDGED, reason=reason)
     try:
-        is_long = simulator.estimate(module) > LONGEST
-        program = simulator.compile(module, most_blocks=BLOCKS if is_long else None)
-        program.in_out = problem.loaded_outputs
-        found: Sequence[DeviceFinding] = ()
-        for arguments in problem.draw_unmeasured(seed):
-            program(arguments)
-            found = program.findings
-            if found:
-                break
+        program = watch(problem, module, simulator, seed)
     except NotRunError as error:
         return Judgement(Status.NOT_JUDGED, reason=f"{reason}; {error}")
     except DeviceError as error:
         return Judgement(Status.WRONG, (Finding("lowering", where, str(error)),))
     except KernelError as error:
         return Judgement(Status.NOT_JUDGED, reason=str(error))
-    by_data = problem.indexed_by_data
+    by_data, found = problem.indexed_by_data, program.findings
     if found and all(each.kind == OUTSIDE and each.buffer in by_data for each in found):
         drawn = f"with the data that was drawn, {found[0].message}"
         return Judgement(Status.NOT_JUDGED, device=simulator.name, reason=f"{reason}; {drawn}")

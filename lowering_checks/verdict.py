@@ -174,26 +174,8 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
     divides by and compares with; one of real size at smaller ones.
     """
     problem, names = cast(ModuleProblem, run.problem), [*run.problem.shape]
-    kernel = problem.kernel
-
-    def at_literals(numbers: Mapping[str, int]) -> Run | None:
-        """The run with other numbers in its text; None where it refuses them, or is large yet."""
-        with contextlib.suppress(Exception):  # the user's schedule may raise anything
-            recipe = replace(run.recipe, kernel=kernel.at_literals(numbers))
-            other = run_recipe(recipe, {}, config=run.config)
-            return other if cast(ModuleProblem, other.problem).work <= LARGE else None
-        return None
-
-    work = count_iterations(kernel.function.body, open_extent=1)
-    if kernel.literal_sizes and work > WHOLE_WORK / 4:
-        sizes = kernel.literal_sizes
-        for about, extra in (("at smaller sizes", 0), ("at smaller, odd sizes", 1)):
-            halvings = range(1, (max(sizes.values()) - 1).bit_length())
-            smaller = (
-                {name: max(size >> each, 4) + extra for name, size in sizes.items()}
-                for each in halvings
-            )
-            yield next((_tell(it, about) for it in map(at_literals, smaller) if it), None)
+    if problem.kernel.literal_sizes:
+        yield from list_smaller_runs(run)
         return
     numbers, moduli = _list_numbers(run.steps[-1].module) if names else (set(), set())
     for most in sorted(numbers, reverse=True)[:NUMBERS]:
@@ -205,6 +187,34 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
                 shapes = [{**problem.shape, name: size} for name in names]
             for shape in shapes:
                 yield _tell(try_run(run, shape=shape), "near its numbers")
+
+
+def list_smaller_runs(run: Run) -> Iterator[OtherRun]:
+    """A program of real size at smaller literals; nothing of any other one."""
+    if not isinstance(run.problem, ModuleProblem):
+        return
+    kernel = run.problem.kernel
+    work = count_iterations(kernel.function.body, open_extent=1)
+    if not kernel.literal_sizes or work <= WHOLE_WORK / 4:
+        return
+
+    def at_literals(numbers: Mapping[str, int]) -> Run | None:
+        """The run with other numbers in its text; None where it refuses them, or is large yet."""
+        with contextlib.suppress(Exception):  # the user's schedule may raise anything
+            recipe = replace(run.recipe, kernel=kernel.at_literals(numbers))
+            other = run_recipe(recipe, {}, config=run.config)
+            return other if cast(ModuleProblem, other.problem).work <= LARGE else None
+        return None
+
+    sizes = kernel.literal_sizes
+    for about, extra in (("at smaller sizes", 0), ("at smaller, odd sizes", 1)):
+        halvings = range(1, (max(sizes.values()) - 1).bit_length())
+        smaller = (
+            {name: max(size >> each, 4) + extra for name, size in sizes.items()}
+            for each in halvings
+        )
+        if (found := next(filter(None, map(at_literals, smaller)), None)) is not None:
+            yield OtherRun(found, about)
 
 
 def _list_numbers(module: tvm.IRModule) -> tuple[set[int], set[int]]:

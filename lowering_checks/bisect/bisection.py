@@ -17,6 +17,7 @@ import tvm
 from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Var
 from tvm_ffi import structural_equal, structural_map
 
+from tirstep.transforms.passes.barriers import is_barrier
 from tirstep.transforms.tir import THREAD_EXTENT, find_all
 
 from ..compile.advice import add_advice
@@ -431,7 +432,7 @@ class ModuleBisection:
         low, high = bisect(len(stages), is_right)
         stage, found = stages[high], self._judge_stage(stages[high])
         assert not isinstance(found, str)  # a place that is found wrong was judged
-        if _is_asked_for(stage, found):
+        if _is_asked_for(self.module, stage, found):
             wrong = JudgedState(AS_LOWERED, Interpreter.name)
             return FirstBadState(None, found[0], None, wrong, True)
         # What a pass runs itself, after it has spoiled the module, is no gap in front of it.
@@ -465,11 +466,14 @@ def _bad_schedule(finding: Finding, device: str) -> FirstBadState:
     return FirstBadState(None, finding, None, JudgedState(AS_SCHEDULED, device), True)
 
 
-def _is_asked_for(stage: Stage, found: Sequence[Finding]) -> bool:
-    """Whether the schedule itself requests what is wrong, and the pass only carries it out."""
+def _is_asked_for(module: tvm.IRModule, stage: Stage, found: Sequence[Finding]) -> bool:
+    """Whether the module itself requests what is wrong, and the pass only carries it out."""
     kinds = {finding.message.partition(":")[0] for finding in found}
     if kinds != {"race"} or stage.name != ORDERS_THREADS:
         return bool(kinds) and all(stage.name in CARRIES_OUT.get(kind, ()) for kind in kinds)
+    bodies = [function.body for function in module.functions.values()]
+    if any(is_barrier(it) for body in bodies for it in find_all(body, Evaluate)):
+        return True  # whoever writes barriers says where there are some
     # TVM inserts no barriers for global memory.
     named = [re.search(r"(?:load of|store to) (\w+)\[", finding.message) for finding in found]
     declared = {

@@ -13,16 +13,20 @@ import tvm
 import tvm_ffi
 
 from tirstep.modules.inputs import Array
+from tirstep.modules.validation import UnjudgedError
 from tirstep.transforms import get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import Step
 
 from ..compile.compiling import MAIN, TARGET, name_main
-from ..device import Device, DeviceError
+from ..device import Device, DeviceError, NotRunError
 from ..devices import find_unbound_sblocks
 from ..devices.cpu import CpuDevice
+from ..devices.simulator.interpreter import Interpreter
 from ..diff import Diff, diff_modules
-from ..numeric import Bound, check_numbers, compare_outputs
+from ..judgement import Judgement, Status, compare, watch
+from ..numeric import Bound, compare_outputs
+from ..reference import ModuleProblem
 from ..steps import CheckError, Finding, Run, step_label
 from .bisection import (
     AS_LOWERED,
@@ -144,11 +148,25 @@ def bisect_run(
     are left have equal parts of that time, so that a large one in the middle does not take it all.
     """
 
+    parts: dict[str, None] = {}
+
     def check(step: Step, module: tvm.IRModule, device: Device) -> list[Finding]:
-        return check_numbers(run.problem, module, device, where=run.label(step), seed=seed)
+        where = run.label(step)
+        try:
+            judged = compare(run.problem, module, device, where=where, seed=seed)
+        except UnjudgedError as error:
+            if not (isinstance(run.problem, ModuleProblem) and isinstance(device, Interpreter)):
+                raise NotRunError(str(error)) from error
+            program = watch(run.problem, module, device, seed)
+            found = tuple(Finding(device.name, where, str(each)) for each in program.findings)
+            judged = Judgement(Status.CLEAN, found, part=program.part)
+        if judged.part:
+            parts[f"{step_label(step)}, all but {judged.part}"] = None
+        return [*judged.findings]
 
     kernel, deadline = run.steps[0].module, time.monotonic() + timeout
-    return _search(run.steps, check, kernel, target, pipeline, deadline, run, seed)
+    found = _search(run.steps, check, kernel, target, pipeline, deadline, run, seed)
+    return replace(found, not_run=(*found.not_run, *parts))
 
 
 def find_bad_pass(

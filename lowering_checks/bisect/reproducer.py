@@ -33,6 +33,7 @@ from ..compile.compiling import MAIN
 from ..compile.passes import BEFORE_PASSES
 from ..device import is_scalar
 from ..devices import CpuDevice, DeviceError
+from ..judgement import WHOLE_WORK
 from ..numeric import find_wrong, get_default_bound
 from ..reference import ModuleProblem
 from ..steps import CheckError, print_module, step_label
@@ -168,12 +169,58 @@ def _make_script(bad: FirstBad) -> str:
     is_spoilt = bad.is_pass and bad.target.startswith(HOST) and bad.finding.check == "numbers"
     is_kernel = is_input and is_tried and (is_spoilt or (bad.kind, bad.number) == ("step", 0))
 
+    series = ".".join(tvm.__version__.split(".")[:2])
+    about = [f"{bad}"]
+    if bad.run is not None and bad.step is not None:
+        about += [
+            f"\n{bad.run.problem}",
+            f"recipe {bad.run.recipe.name}, config {dict(bad.run.config)}, "
+            f"step {step_label(bad.step)}, seed {bad.seed}, target {bad.target}",
+        ]
+    about += [f"not run: {text}" for text in bad.not_run]
+    said = "\n".join(about).replace("\\", "/").replace('"""', "'''")
+    dtypes = [str(it.dtype) for it in kernel[MAIN].params if not is_scalar(it)]
+    half = "import ml_dtypes  # noqa: F401: gives NumPy the types\n"
+    if not any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes):
+        half = ""
+    serial = make_threads_serial(bad.module)
+
+    def begin(is_shown: bool) -> list[str]:
+        """The parts up to what changed."""
+        parts = [HEAD.format(about=said, series=series, half=half)]
+        if not is_kernel:
+            parts += ["# What is to be computed.\n", quote("KERNEL", print_module(kernel))]
+        parts += [
+            "\n# The step" + (", its thread bindings made serial.\n" if is_shown else ".\n"),
+            quote("MODULE", print_module(serial if is_shown else bad.module)),
+            f"OPTIONS = {get_pass_options(bad.module)}  # of TVM's pass context\n",
+            f"TARGET = {(HOST if is_shown else bad.target)!r}\n",
+            quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
+            "print(DIFF)\n",
+        ]
+        return parts
+
+    if reason:
+        return "".join([*begin(False), CUSTOM_PASS.format(reason=reason)])
+    if bad.kind == "refused" and is_by_tvm:
+        return "".join([*begin(False), REFUSED])
+    if isinstance(problem, ModuleProblem):
+        sizes = {name: problem.shape[name] for name in problem.symbolic}
+        reference = problem.kernel.reference if is_kernel else None
+        right = "MODULE" if is_kernel else "KERNEL"
+        judged = [f"SIZES = {sizes}\n"]
+        if reference is not None:
+            right = "REFERENCE"
+            judged.append(quote(right, print_module(tvm.IRModule({MAIN: reference}))))
+        judged.append(JUDGE.format(right=right, seed=bad.seed))
+        if problem.find_refusal() is not None or problem.work > WHOLE_WORK:
+            return "".join([*begin(False), *judged])
+
     def refer(case: Case) -> Sequence[Array]:
         if is_kernel and problem is not None:  # only the reference knows what is right
             return problem.reference(problem.take_inputs(case.make_arguments()))
         return case.run(kernel)
 
-    serial = make_threads_serial(bad.module)
     is_shown = is_kernel and bool(structural_equal(serial, bad.module))  # else it is tried
     plans = list(dict.fromkeys(_plan_cases(bad)))
     case = plans[0]
@@ -206,35 +253,7 @@ def _make_script(bad: FirstBad) -> str:
         if any(find_wrong(got, it, (it - bound, it + bound)).any() for got, it, bound in pairs):
             case, is_shown = bounded, True
             break
-    series = ".".join(tvm.__version__.split(".")[:2])
-    about = [f"{bad}"]
-    if bad.run is not None and bad.step is not None:
-        about += [
-            f"\n{bad.run.problem}",
-            f"recipe {bad.run.recipe.name}, config {dict(bad.run.config)}, "
-            f"step {step_label(bad.step)}, seed {bad.seed}, target {bad.target}",
-        ]
-    about += [f"not run: {text}" for text in bad.not_run]
-    said = "\n".join(about).replace("\\", "/").replace('"""', "'''")
-    dtypes = [str(it.dtype) for it in kernel[MAIN].params if not is_scalar(it)]
-    half = "import ml_dtypes  # noqa: F401: gives NumPy the types\n"
-    if not any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes):
-        half = ""
-    parts = [HEAD.format(about=said, series=series, half=half)]
-    if not is_kernel:
-        parts += ["# What is to be computed.\n", quote("KERNEL", print_module(kernel))]
-    parts += [
-        "\n# The step" + (", its thread bindings made serial.\n" if is_shown else ".\n"),
-        quote("MODULE", print_module(serial if is_shown else bad.module)),
-        f"OPTIONS = {get_pass_options(bad.module)}  # of TVM's pass context\n",
-        f"TARGET = {(HOST if is_shown else bad.target)!r}\n",
-        quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
-        "print(DIFF)\n",
-    ]
-    if reason:
-        return "".join([*parts, CUSTOM_PASS.format(reason=reason)])
-    if bad.kind == "refused" and is_by_tvm:
-        return "".join([*parts, REFUSED])
+    parts = begin(is_shown)
     names = [case.tensors[place].name for place in case.outputs]
     parts += [
         f"\nSEED = {case.seed}\n",
@@ -245,6 +264,8 @@ def _make_script(bad: FirstBad) -> str:
         f"BOUNDS = {_spell(case.bounds)}  # of the errors of each output, in absolute numbers\n",
         ARGUMENTS,
     ]
+    if is_kernel and isinstance(problem, ModuleProblem) and not is_shown:
+        return "".join([*parts, *judged])
     if is_kernel and problem is not None:
         values = ", ".join(_spell(array.ravel()[:VALUES].tolist()) for array in refer(case))
         parts.append(KNOWN.format(source=problem.reference_name, values=values))
@@ -379,6 +400,21 @@ given = make_arguments(module)
 bad = find_bad_pass(module, given, right, TARGET, bounds=BOUNDS, outputs=OUTPUTS)
 print("nothing is wrong here" if bad is None else f"tirstep finds: {bad}")
 sys.exit(2 if bad is None else 1)
+"""
+
+JUDGE = """try:
+    from tirstep.lowering_checks import get_device
+    from tirstep.lowering_checks.judgement import judge_numbers
+    from tirstep.lowering_checks.reference import ModuleKernel
+except ImportError:
+    print("A CPU does not show it with TVM alone; with tirstep, this script judges it.")
+    sys.exit(2)
+module = from_source(MODULE)
+right = ModuleKernel(from_source({right}), "main")
+problem = ModuleKernel(module, "main", reference=right).problem(**SIZES)
+judged = judge_numbers(problem, module, get_device("simulator"), where="main", seed={seed})
+print("nothing is wrong here" if not judged.findings else f"tirstep finds: {{judged.findings[0]}}")
+sys.exit(1 if judged.findings else 2)
 """
 
 CUSTOM_PASS = """print({reason!r} + ", so this script cannot run it: above is what changed.")

@@ -114,7 +114,7 @@ class Evaluation:
         try:
             self.tracked, self._narrowed, self.work = _track(function, wanted)
         except (RefusedError, UnsupportedError) as error:
-            raise UnjudgedError(f"{kernel}: it cannot be judged: {error}") from error
+            raise UnjudgedError(f"{kernel}: its numbers cannot be judged: {error}") from error
 
         buffers = enumerate(self.tracked.buffers)
         self.stored = {place for place, each in buffers if each is not None and each.is_stored}
@@ -138,7 +138,7 @@ class Evaluation:
                 lowered = tvm.ir.transform.Sequential(passes)(self.tracked.module)
                 return tvm.runtime.Executable(tir_to_runtime(lowered, {}, target))[MAIN]
         except DeviceError as error:
-            raise UnjudgedError(f"{self.kernel}: it cannot be judged: {error}") from error
+            raise UnjudgedError(f"{self.kernel}: its numbers cannot be judged: {error}") from error
 
     def describe_unrun(self, ran: Array) -> list[str]:
         """A sentence for each of the function's regions that did not run, but for those inside."""

@@ -461,13 +461,13 @@ class ModuleProblem(AnyProblem):
             if answer.is_outside:
                 names = ", ".join(self._uses) or "its integers"
                 raise UnjudgedError(
-                    f"{self}: it cannot be judged: an index that depends on data leaves its buffer "
-                    f"for each draw of {names} that was tried; guard it with a condition"
+                    f"{self}: its numbers cannot be judged: an index that depends on data leaves "
+                    f"its buffer for each draw of {names} that was tried; guard it with a condition"
                 )
             if answer.known == 0:
                 raise UnjudgedError(
-                    f"{self}: it cannot be judged: of an output nothing can be said for any of its "
-                    "elements, since errors of rounding may grow without bound"
+                    f"{self}: its numbers cannot be judged: of an output nothing can be said for "
+                    "any of its elements, since errors of rounding may grow without bound"
                 )
         return rounds
 

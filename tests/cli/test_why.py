@@ -217,6 +217,77 @@ def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(command: Com
     assert told in " ".join(result.out.split())
 
 
+REAL_SIZE = """
+@I.ir_module
+class Gemm:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((1024, 2048), "float32"),
+        B: T.Buffer((2048, 512), "float32"),
+        C: T.Buffer((1024, 512), "float32"),
+    ):
+        for i, j, k in T.grid(1024, 512, 2048):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+
+def in_registers_of_others(sch):
+    block = sch.get_sblock("C")
+    i, j, k = sch.get_loops(block)
+    by, ty, i1 = sch.split(i, [None, 8, 4])
+    bx, tx, j1 = sch.split(j, [None, 16, 4])
+    k0, k1 = sch.split(k, [None, 32])
+    sch.reorder(by, bx, ty, tx, k0, k1, i1, j1)
+    for block_loop, thread_loop, axis in ((by, ty, "y"), (bx, tx, "x")):
+        sch.bind(block_loop, f"blockIdx.{axis}")
+        sch.bind(thread_loop, f"threadIdx.{axis}")
+    copy = sch.cache_read(block, 0, "local")
+    sch.compute_at(copy, k0)
+    fused = sch.fuse(*sch.get_loops(copy)[-2:])
+    _, y, x = sch.split(fused, [None, 8, 16])
+    sch.bind(y, "threadIdx.y")
+    sch.bind(x, "threadIdx.x")
+"""
+BY_HAND = """
+@T.prim_func(s_tir=True)
+def rotated(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        for t in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("CTA"):
+                vb, vt = T.axis.remap("SS", [b, t])
+                row = T.sblock_alloc_buffer((65,), "float32", scope="shared")
+                row[vt] = A[vb, vt]
+                row[vt + 1] = A[vb, vt]
+                T.tvm_storage_sync("shared")
+                B[vb, vt] = row[63 - vt]
+"""
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("program", "place", "found"),
+    [
+        (
+            "real.py:Gemm:in_registers_of_others",
+            "in_registers_of_others  32x64x16, seed 0: step 1",
+            "uninitialized read",
+        ),
+        ("by_hand.py", "rotated, seed 0: step 0 input", "race: store to row"),
+    ],
+)
+def test_programs_of_real_size_and_without_a_reference_are_explained(
+    command: Command, program: str, place: str, found: str
+):
+    """With a script that runs."""
+    result = command("why", program)
+    assert result.code == 1
+    assert place in result.out
+    assert f"wrong   {found}" in result.out
+    assert re.search(rf"the script shows it: tirstep finds: .*{found}", result.out, re.DOTALL)
+
+
 TWO = """
 A (8,), C (8,), D (8,)
 i:8  C[i] = A[i] + T.float32(1)
@@ -227,4 +298,9 @@ HALF_BOUND = f"""
 def half(sch):
     sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "threadIdx.x")
 """
-FILES = {"refused.py": REFUSED_PROGRAM, "half.py": HALF_BOUND}
+FILES = {
+    "refused.py": REFUSED_PROGRAM,
+    "half.py": HALF_BOUND,
+    "real.py": REAL_SIZE,
+    "by_hand.py": BY_HAND,
+}

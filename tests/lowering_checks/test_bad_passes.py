@@ -312,7 +312,8 @@ def test_a_pass_that_takes_too_long_is_not_accused(monkeypatch: pytest.MonkeyPat
 def test_what_is_too_large_to_interpret_is_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pass that first makes it small enough is not accused of what is wrong before."""
     run = make_run(*VECTOR)
-    monkeypatch.setattr(interpreter, "MAX_STORES", {"host": 1, "launch": 1})
+    monkeypatch.setattr(interpreter, "MAX_STORES", 1)
+    monkeypatch.setattr(interpreter, "MAX_SECONDS", 0.0)
     assert bisect_run(run).first_bad is None
     wrong = replace(run.steps[1], module=broken.subtract(run.steps[1].module))
     found = bisect_run(replace(run, steps=(run.steps[0], wrong, run.steps[2]))).first_bad

@@ -1,5 +1,6 @@
 """The first bad step or pass is the one that was planted; no other is named."""
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -40,6 +41,7 @@ from tirstep.lowering_checks.compile import passes
 from tirstep.lowering_checks.compile.passes import find_kernels, lower_through_passes
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import cuda_compilers
+from tirstep.lowering_checks.judgement import Judgement, Status
 from tirstep.modules import vector_add
 from tirstep.transforms import set_pass_option
 from tirstep.transforms.recipes import Example, Recipe, find_recipe, recipe
@@ -208,12 +210,13 @@ def test_threads_are_asked_at_once_and_accused_in_a_row(
 def test_a_step_behind_one_that_could_not_be_judged_is_not_accused_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def judge(_problem, _module, _device, *, where: str, seed: int) -> list[Finding]:
+    def judge(_problem, _module, _device, *, where: str, seed: int) -> Judgement:
         if "01" in where:
             raise DeviceError("too large")
-        return [Finding("numbers", where, "wrong")] if "02" in where else []
+        wrong = (Finding("numbers", where, "wrong"),) if "02" in where else ()
+        return Judgement(Status.WRONG if wrong else Status.RIGHT, wrong)
 
-    monkeypatch.setattr("tirstep.lowering_checks.bisect.first_bad.check_numbers", judge)
+    monkeypatch.setattr("tirstep.lowering_checks.bisect.first_bad.compare", judge)
     found = bisect_run(run_golden(find_recipe("vector_add_bound"))).first_bad
     assert found is not None
     assert (found.kind, found.number) == ("between", 2)
@@ -355,14 +358,24 @@ def test_every_stage_up_to_the_split_of_host_and_device_is_run_and_right(name: s
         assert check_numbers(run.problem, stage.module, device, where=stage.name) == []
 
 
+def test_some_thread_blocks_of_a_scheduled_module_can_be_interpreted() -> None:
+    """The first and the last; what these store is known, and what the others do is not."""
+    run = run_golden(find_recipe("vector_add_bound"))
+    program = Interpreter().compile(run.steps[-1].module, most_blocks=2)
+    (a, b), out = run.problem.integer_inputs(0), np.full(run.problem.outputs[0].shape, np.nan)
+    *_, after = program([a, b, out.astype("float32")])
+    ran, total = map(int, re.findall(r"\d+", program.part))
+    assert ran == 2 < total
+    assert program.stored[2].sum() == out.size * ran // total
+    np.testing.assert_array_equal(~np.isnan(after), program.stored[2])
+
+
 def test_what_cannot_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "tirstep.lowering_checks.devices.simulator.interpreter.MAX_STORES",
-        {"host": 10, "launch": 10},
-    )
+    place = "tirstep.lowering_checks.devices.simulator.interpreter"
+    monkeypatch.setattr(f"{place}.MAX_SECONDS", 0.0)
     found = bisect_run(run_golden(find_recipe("vector_add_bound")))
     assert found.first_bad is None
-    assert "00_input, as scheduled: the module stores" in found.not_run[0]
+    assert "00_input, as scheduled: its launches take" in found.not_run[0]
 
 
 def test_cross_thread_reduction_means_that_threads_take_turns() -> None:

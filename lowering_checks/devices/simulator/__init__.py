@@ -34,7 +34,7 @@ from .access_counts import Counts
 from .function_semantics import Pointer, Threads, register_semantics
 from .merged_memory import get_origins
 from .run_state import UnknownFunctionError, UnsupportedError, get_location
-from .sampling import BlockSample, estimate_seconds, find_exchange_of_blocks
+from .sampling import BlockSample, estimate_seconds, require_separate_blocks
 from .simulated_gpu import SimulatedGpu, TranslatedKernel
 
 __all__ = [
@@ -108,13 +108,8 @@ class SimulatorDevice(Device):
         require_launchable(self, module)
         module = name_main(module)
         prepared, self._estimated = self._prepare(module), None
-        exchange = find_exchange_of_blocks(prepared.function.body) if most_blocks else None
-        if exchange is not None:
-            raise NotRunError(
-                "it takes too long to simulate all of its thread blocks, and some of them alone do "
-                f"not show it, since they may exchange values through {exchange}; choose smaller "
-                "sizes"
-            )
+        if most_blocks:
+            require_separate_blocks(prepared.function.body)
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with convert_tvm_errors("the simulator does not run the module"):

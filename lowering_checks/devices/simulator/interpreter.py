@@ -6,14 +6,13 @@ outside of thread-bound loops runs as plain loops; within them, as on a GPU.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import tvm
 from tvm.tirx import AttrStmt, BufferStore, For, IfThenElse
 
-from tirstep.transforms.tir import THREAD_EXTENT, constant, find_axes, get_children
+from tirstep.transforms.tir import THREAD_EXTENT, constant, get_children
 
 from ...compile.compiling import MAIN, name_main
 from ...device import (
@@ -21,16 +20,18 @@ from ...device import (
     Device,
     DeviceError,
     DeviceFinding,
+    NotRunError,
     Program,
     close_for,
     leaves_sizes_open,
 )
 from .flatten import FlatFunction, flatten
 from .run_state import UnsupportedError
+from .sampling import BlockSample, estimate_seconds, require_separate_blocks
 from .simulated_gpu import SimulatedGpu
 
-MAX_STORES = {"host": 2_000_000, "launch": 50_000_000}
-"""Stores that are run before the interpreter declines: some seconds of each."""
+MAX_STORES, MAX_SECONDS = 2_000_000, 30.0
+"""Stores on the host, and about how long launches take, before the interpreter declines."""
 MAX_REGISTERS = 1 << 27
 
 
@@ -68,25 +69,45 @@ class Interpreter(Device):
         """None: what cannot be run raises when it is compiled or run."""
         return None
 
-    def compile(self, module: tvm.IRModule) -> Program:
+    def estimate(self, module: tvm.IRModule) -> float:
+        """About how many seconds its launches take; 0 of what is refused, or leaves sizes open."""
+        function = next(iter(module.functions.values()))
+        if leaves_sizes_open(function):
+            return 0.0
+        try:
+            return estimate_seconds(self._flatten(function).body)
+        except DeviceError:
+            return 0.0
+
+    def compile(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> Program:
         """Take in a module; raises `DeviceError` for one that cannot be run as it stands.
 
         Sizes that it leaves open are known, and what depends on them is refused, when it is run.
+        `most_blocks` is that of `SimulatorDevice.compile`.
         """
         module = name_main(module)
         if len(module.functions) != 1:
             raise DeviceError("the interpreter runs modules of one function")
         function = module[MAIN]
         flat = None if leaves_sizes_open(function) else self._flatten(function)
+        if flat and most_blocks:
+            require_separate_blocks(flat.body)
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             made = flat or self._flatten(close_for(function, arguments))
-            gpu = SimulatedGpu(in_order=self.in_order, is_compact=self.is_compact)
+            if (seconds := estimate_seconds(made.body, most_blocks)) > MAX_SECONDS:
+                raise NotRunError(
+                    f"its launches take about {seconds:,.0f} s, which is too much to interpret; "
+                    "choose a smaller shape"
+                )
+            sample = BlockSample(most_blocks) if most_blocks else None
+            gpu = SimulatedGpu(in_order=self.in_order, is_compact=self.is_compact, choose=sample)
             gpu.deadline, gpu.most_registers = self.deadline, MAX_REGISTERS
             try:
                 results = gpu.run(made.parameters, made.body, arguments, program.in_out)
             except UnsupportedError as error:
                 raise DeviceError(str(error)) from error
+            program.stored, program.part = gpu.stored, "" if sample is None else str(sample)
             return results, gpu.state.log.get_findings()
 
         program = Program(run)
@@ -98,25 +119,20 @@ class Interpreter(Device):
         except UnsupportedError as error:
             raise DeviceError(str(error)) from error
         self.has_spread = flat.has_spread
-        counts = {"host": 0, "launch": 0}
-        _add_stores(flat.body, 1, 0, counts)
-        for place, count in counts.items():  # declined: it would take minutes
-            if count > MAX_STORES[place]:
-                raise DeviceError(
-                    f"the module stores {count} times, which is too much to interpret; "
-                    "choose a smaller shape"
-                )
+        if (stores := _count_stores(flat.body)) > MAX_STORES:  # it would take minutes
+            raise DeviceError(
+                f"the module stores {stores} times, which is too much to interpret; "
+                "choose a smaller shape"
+            )
         return flat
 
 
-def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> None:
-    """`threads` are those of a launch, all of which run all of it; 0 on the host."""
+def _count_stores(node: Any) -> int:
+    """How often the host stores."""
     if isinstance(node, BufferStore):
-        counts["launch" if threads else "host"] += times * max(threads, 1)
-    elif isinstance(node, For):
-        times *= constant(node.extent) or 1
-    elif isinstance(node, AttrStmt) and node.attr_key == THREAD_EXTENT and not threads:
-        axes = {str(it.node.thread_tag): constant(it.value) or 1 for it in find_axes(node)}
-        threads = math.prod(axes.values())
-    for child in get_children(node)[: 1 if isinstance(node, IfThenElse) else None]:
-        _add_stores(child, times, threads, counts)
+        return 1
+    if isinstance(node, AttrStmt) and node.attr_key == THREAD_EXTENT:
+        return 0
+    times = constant(node.extent) or 1 if isinstance(node, For) else 1
+    children = get_children(node)[: 1 if isinstance(node, IfThenElse) else None]
+    return times * sum(map(_count_stores, children))

@@ -18,7 +18,7 @@ from tirstep.transforms.tir import constant, find_all, find_axes
 from tirstep.tvm_compat import get_op_name
 
 from ...compile.compiling import count_iterations
-from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array
+from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array, NotRunError
 from .merged_memory import find_private, find_written_buffers
 from .run_state import LANES, count_places
 
@@ -79,8 +79,16 @@ def estimate_seconds(body: Any, most_blocks: int | None = None) -> float:
     return seconds
 
 
-def find_exchange_of_blocks(body: Any) -> str | None:
-    """By what thread blocks of a lowered function may hand values to others; None for nothing."""
+def require_separate_blocks(body: Any) -> None:
+    """Raise `NotRunError` where thread blocks of a lowered function may hand values to others."""
+    if (exchange := _find_exchange(body)) is not None:
+        raise NotRunError(
+            "it takes too long to simulate all of its thread blocks, and some of them alone do not "
+            f"show it, since they may exchange values through {exchange}; choose smaller sizes"
+        )
+
+
+def _find_exchange(body: Any) -> str | None:
     for call in find_all(body, Call):
         if "atomic" in " ".join([get_op_name(call), *map(str, call.args[:1])]).lower():
             return "atomic operations"

@@ -80,7 +80,9 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         run_reproducer,
         write_reproducer,
     )
+    from tirstep.lowering_checks.devices import SimulatorDevice
     from tirstep.lowering_checks.steps import step_label
+    from tirstep.lowering_checks.verdict import list_smaller_runs
 
     from .screen import Screen
 
@@ -90,7 +92,7 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         request = replace(request, symbolic=tuple(recipe.symbolic))
     run = run_requested(recipe, request)
     refusal = run.problem.find_refusal()
-    if refusal is not None:
+    if refusal is not None and SimulatorDevice().find_obstacle(run.steps[-1].module):
         Screen().line((f"{run.recipe.name}: ", "bold"), ("not judged", "yellow"))
         print_error(refusal)
         return 3
@@ -101,7 +103,12 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     screen = Screen()
     with screen.working():
         screen.doing(f"running the steps of {run.recipe.name}")
-        found = bisect_run(run, seed=request.seed, timeout=timeout)
+        smaller = [it.run for it in list_smaller_runs(run)]
+        for tried in (*smaller, run):
+            found = bisect_run(tried, seed=request.seed, timeout=timeout)
+            if found.first_bad is not None:
+                break
+        run = tried
     place = f"{run.recipe.name}  {run.problem.shape_text}, seed {request.seed}"
     place = place.replace("  ,", ",")  # a module has no sizes
     bad = found.first_bad
@@ -131,6 +138,9 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         told = f"{steps} steps, as they stand and as TVM lowers them"
         screen.line((told if steps > 1 else "1 step, as it stands and as TVM lowers it", "dim"))
         say_judged()
+        if smaller:
+            sizes = " and ".join(it.problem.shape_text for it in smaller)
+            say("judged", f"at {sizes}, in the same way: nothing is wrong there")
         # A pass has another number in each step.
         numbered = (text.partition(", ")[2] for text in found.not_run)
         not_run = Counter(re.sub(r"^all from \d+", "all passes from", text) for text in numbered)
