@@ -20,7 +20,6 @@ from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.row_ladders import (
     LONG,
     RowConfig,
-    Rows,
     rank_cuts,
     rank_rows,
     schedule_rows,
@@ -181,7 +180,7 @@ def test_whole_vectors_are_read_of_parts_that_do_not_divide():
 def test_a_cut_is_what_the_schedule_makes(m, n, size, multiprocessors):
     vector = max(lanes for lanes in (1, 2, 4, 8) if n % lanes == 0 and lanes * size <= 16)
     gpu = read_gpu(f"multiprocessors={multiprocessors}")
-    cuts = rank_cuts(Rows(m, n, size, vector), gpu, 1024)
+    cuts = rank_cuts(m, n, size=size, vector=vector, gpu=gpu, threads=1024)
     assert len({cut.parts for cut in cuts}) == len(cuts)
     for cut in cuts:
         assert (cut.parts - 1) * cut.length < n <= cut.parts * cut.length
@@ -198,8 +197,9 @@ def test_a_full_device_has_whole_rows():
     # The more rows, the fewer parts, and the fewer multiprocessors, the fewer.
     parts = [choose("matvec", m, 153099).parts for m in (1, 4, 40, 120, 4000)]
     assert parts == sorted(parts, reverse=True)
-    rows, gpus = Rows(600, 1 << 15, 4, 4), (read_gpu(f"gigabytes={it}") for it in (2400, 4800))
-    half, whole = (rank_cuts(rows, gpu, 1024)[0].memory for gpu in gpus)
+    rows, gpus = (600, 1 << 15), (read_gpu(f"gigabytes={it}") for it in (2400, 4800))
+    known = {"size": 4, "vector": 4, "threads": 1024}
+    half, whole = (rank_cuts(*rows, gpu=gpu, **known)[0].memory for gpu in gpus)
     assert half == 2 * whole
     small = choose("matvec", 3, 153099, device="multiprocessors=8 gigabytes=300").parts
     assert 1 < small < choose("matvec", 3, 153099).parts

@@ -100,9 +100,9 @@ def store_computed(outer: SBlock, tile: WgmmaTile, sums: Any) -> SBlock:
 
     def find_values(element: Any, of_pair: Any = 0) -> dict[Any, Any]:
         """The iterators of an element of a thread, or of its neighbour where `of_pair` is 1."""
-        place = get_accumulated(thread, element)
-        row, column = i * ROWS + place.row, j * tile.each + place.column + of_pair
-        variables = dict(zip((loop.loop_var for loop in loops[-2:]), (row, column), strict=True))
+        row, column = get_accumulated(thread, element)
+        places = i * ROWS + row, j * tile.each + column + of_pair
+        variables = dict(zip((loop.loop_var for loop in loops[-2:]), places, strict=True))
         values = zip(inner.iter_vars, realize.iter_values, strict=True)
         return {iterator.var: substitute(value, variables) for iterator, value in values}
 

@@ -33,8 +33,6 @@ from ..schedule import TransformError, query
 from ..tensor_cores.fragments import (
     ROW_BYTES,
     SCOPE,
-    Element,
-    FragmentPlace,
     all_of,
     describe_product,
     get_depth,
@@ -64,44 +62,21 @@ NARROW_COLUMNS = (*range(8, 33, 8), *range(48, 225, 16))
 """Those that an instruction of 8-bit integers takes, as its syntax has them."""
 
 
-class TilePlace(NamedTuple):
-    """Where an element of a tile lies in shared memory.
-
-    Attributes
-    ----------
-    slab : of columns that one row of the swizzle's bytes holds
-    row : of the tile
-    chunk : of 16 bytes in that row
-    element : in that chunk
-    """
-
-    slab: Any
-    row: Any
-    chunk: Any
-    element: Any
-
-
-class Strides(NamedTuple):
-    """What a descriptor says beside the address and the swizzle, in units of 16 bytes."""
-
-    leading: Any
-    stride: Any
-
-
-def place_in_accumulator(row: Any, column: Any) -> FragmentPlace:
-    """The place of a sum of a tile of 64 rows; numbers or expressions of TIR.
+def place_in_accumulator(row: Any, column: Any) -> tuple[Any, Any]:
+    """The thread of a sum of a tile of 64 rows, and its place among those of the thread; numbers or
+    expressions of TIR.
 
     Each warp has 16 rows, and of these thread ``4 * g + q`` has the rows ``g`` and ``g + 8`` and
     of each 8 columns the two from ``2 * q`` on: the layout of mma.sync, for any number of columns.
     """
     thread = row // 16 * 32 + row % 8 * 4 + column % 8 // 2
-    return FragmentPlace(thread, column // 8 * 4 + row % 16 // 8 * 2 + column % 2)
+    return thread, column // 8 * 4 + row % 16 // 8 * 2 + column % 2
 
 
-def get_accumulated(thread: Any, element: Any) -> Element:
-    """What lies at a place: the inverse of `place_in_accumulator`."""
+def get_accumulated(thread: Any, element: Any) -> tuple[Any, Any]:
+    """The row and the column of what lies at a place: the inverse of `place_in_accumulator`."""
     row = thread // 32 * 16 + thread % 32 // 4 + element % 4 // 2 * 8
-    return Element(row, element // 4 * 8 + thread % 4 * 2 + element % 2)
+    return row, element // 4 * 8 + thread % 4 * 2 + element % 2
 
 
 def choose_swizzle(row_bytes: int) -> Swizzle:
@@ -119,8 +94,9 @@ def get_tile_shape(
 
 def place_in_tile(
     row: Any, column: Any, *, bits: int, swizzle: int, is_one_slab: bool = False
-) -> TilePlace:
-    """The place of an element of a tile whose columns lie side by side in global memory.
+) -> tuple[Any, Any, Any, Any]:
+    """The place of an element of a tile whose columns lie side by side in global memory: its slab,
+    its row, its chunk of 16 bytes in that row, and its place in the chunk.
 
     A row of the swizzle's bytes follows the other; where the tile is wider, the next slab holds
     the columns that are left. The chunks of a row are exchanged by the bits of their address above
@@ -131,7 +107,7 @@ def place_in_tile(
     size = bits // 8
     chunk = CHUNK_BYTES // size
     slab, inside = split_by(column, swizzle // size, is_one=is_one_slab)
-    return TilePlace(slab, row, swizzle_chunk(row, inside // chunk, swizzle), column % chunk)
+    return slab, row, swizzle_chunk(row, inside // chunk, swizzle), column % chunk
 
 
 def split_by(index: Any, size: int, *, is_one: bool) -> tuple[Any, Any]:
@@ -149,8 +125,9 @@ def swizzle_chunk(row: Any, chunk: Any, swizzle: int) -> Any:
     return (chunk ^ (row // each % chunks)) % chunks
 
 
-def get_strides(slab_bytes: Any, *, swizzle: int, is_along_k: bool) -> Strides:
-    """The strides of a descriptor, for a tile whose slabs are so many bytes apart.
+def get_strides(slab_bytes: Any, *, swizzle: int, is_along_k: bool) -> tuple[Any, Any]:
+    """The leading stride of a descriptor and the other one, in units of 16 bytes, for a tile whose
+    slabs are so many bytes apart.
 
     `is_along_k` says that the elements of a row are neighbours along k, as those of A are; rows of
     B as (k, columns) go through its columns. Eight rows are one group, of which the next lies
@@ -159,8 +136,8 @@ def get_strides(slab_bytes: Any, *, swizzle: int, is_along_k: bool) -> Strides:
     """
     slab, group = slab_bytes // CHUNK_BYTES, GROUP * swizzle // CHUNK_BYTES
     if is_along_k:
-        return Strides(slab if swizzle == CHUNK_BYTES else 1, group)
-    return Strides(group, slab) if swizzle == CHUNK_BYTES else Strides(slab, group)
+        return (slab if swizzle == CHUNK_BYTES else 1), group
+    return (group, slab) if swizzle == CHUNK_BYTES else (slab, group)
 
 
 def get_step(slab_bytes: Any, step: Any, *, bits: int, swizzle: int, is_along_k: bool) -> Any:
@@ -290,7 +267,7 @@ class WgmmaTile:
         at = (column, row) if operand == 1 and self.transpose_b else (row, column)
         is_one = self.get_shape(operand)[0] == 1
         swizzle = self.swizzles[operand]
-        return tuple(place_in_tile(*at, bits=self.bits, swizzle=swizzle, is_one_slab=is_one))
+        return place_in_tile(*at, bits=self.bits, swizzle=swizzle, is_one_slab=is_one)
 
     @property
     def name(self) -> str:

@@ -53,15 +53,6 @@ MODEL_ERROR = 1.1
 """The model has to expect so much less, or the rule that was measured is right."""
 
 
-class Rows(NamedTuple):
-    """What is read: so many rows of a length, of elements of so many bytes, by vectors."""
-
-    height: int
-    length: int
-    size: int
-    vector: int
-
-
 class Cut(NamedTuple):
     """A way to cut rows, and what is expected of it; times in us.
 
@@ -85,40 +76,42 @@ class Cut(NamedTuple):
     sums: float
 
 
-def rank_cuts(rows: Rows, gpu: Gpu, threads: int) -> list[Cut]:
-    """Ways to cut rows, the one to take first, and then the fastest; `threads` are those of a
-    whole row.
+def rank_cuts(
+    height: int, length: int, *, size: int, vector: int, gpu: Gpu, threads: int
+) -> list[Cut]:
+    """Ways to cut so many rows of a length, of elements of so many bytes that are read by vectors:
+    the one to take first, and then the fastest; `threads` are those of a whole row.
 
     First is the one by a rule that was measured, where the model expects no other one to be a tenth
     faster: as many parts as give each multiprocessor a block or two, and threads enough vectors.
     """
     most, costs = FEW_WAVES * gpu.multiprocessors, read_table("rows")["costs"]
     bytes_per_us = costs["dram_bytes_per_us"] * gpu.gigabytes / H200.gigabytes
-    memory = rows.height * rows.length * rows.size / bytes_per_us
+    memory = height * length * size / bytes_per_us
     powers = [1 << power for power in range(1, MOST_PARTS.bit_length())]
-    counts = [*powers, *(n * gpu.multiprocessors // rows.height for n in range(1, FEW_WAVES + 1))]
-    several = min(MOST_EACH, FLIGHT_BYTES // (rows.vector * rows.size))
-    tried = [(it, MAX_THREADS // 2, several) for it in counts if 1 < it <= most // rows.height]
+    counts = [*powers, *(n * gpu.multiprocessors // height for n in range(1, FEW_WAVES + 1))]
+    several = min(MOST_EACH, FLIGHT_BYTES // (vector * size))
+    tried = [(it, MAX_THREADS // 2, several) for it in counts if 1 < it <= most // height]
     cuts = dict[int, Cut]()
     for parts, count, each in [(1, threads, WHOLE_EACH), *tried]:
         # About so many parts: fewer, where these would leave none for the last.
-        length, at_once = rows.length // parts, count * rows.vector * each
-        if not has_whole_parts(rows.length, parts, rows.vector, at_once):
-            length = -(-rows.length // (parts * at_once)) * at_once
-            parts = -(-rows.length // length)
-            length = -(-rows.length // (parts * at_once)) * at_once
-        waves = -(-rows.height * parts // (gpu.multiprocessors * max(1, RESIDENT // count)))
-        reading = waves * -(-length // at_once) * costs["step_us"]
+        part, at_once = length // parts, count * vector * each
+        if not has_whole_parts(length, parts, vector, at_once):
+            part = -(-length // (parts * at_once)) * at_once
+            parts = -(-length // part)
+            part = -(-length // (parts * at_once)) * at_once
+        waves = -(-height * parts // (gpu.multiprocessors * max(1, RESIDENT // count)))
+        reading = waves * -(-part // at_once) * costs["step_us"]
         sums = costs["sums_us"] + -(-parts // WARP) * costs["sums_step_us"] if parts > 1 else 0.0
         hidden = costs["hidden"] * min(reading, memory)
         us = costs["launch_us"] + max(reading, memory) + hidden + sums
-        cuts.setdefault(parts, Cut(parts, count, each, length, us, reading, memory, sums))
+        cuts.setdefault(parts, Cut(parts, count, each, part, us, reading, memory, sums))
     ranked = sorted(cuts.values(), key=lambda cut: (cut.us, cut.parts))
-    vectors = rows.length // rows.vector
+    vectors = length // vector
     measured = [
         parts
         for parts in powers
-        if rows.vector > 1 and rows.height * parts <= most // 2
+        if vector > 1 and height * parts <= most // 2
         if vectors % parts == 0 and vectors // parts >= MAX_THREADS
     ]
     first = cuts.get(max(measured, default=1))
@@ -234,9 +227,9 @@ def schedule_rows(
     _compute_row_at(sch, producers, row)
     yield "rows_on_blocks"
     if config.each and not config.in_registers:
-        yield from _read_in_rounds(sch, blocks, fit, config)
+        yield from _read_in_rounds(sch, blocks, fit)
         return
-    threads, vector, _ = fit
+    threads, vector = fit.threads, fit.vector
     store = cache_write_at(sch, output, row) if config.in_registers and not is_one else None
     steps = []
     for block in [*([store] if store else []), *reversed(blocks)]:  # readers first
@@ -295,23 +288,23 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
     # Parts are equal where they are whole vectors; else they are whole rounds, of which the last
     # read zeros.
     length = get_extent(sch, sch.get_loops(output)[-1])
-    fit: _Fit | None = None
+    fit: Any = None
     padded: tuple[SBlockRV, ...] = ()
     if config.tail == "guard" and length is not None:
         # The config with vectors that CUDA has a type for under the guard of a padded row.
         sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
-        of_rows = _fit(
-            sch, [output], replace(config, vector=min(config.vector, find_guarded(min(sizes))))
-        )
-        at_once = _count_at_once(of_rows, config)
-        if not has_whole_parts(length, config.parts, of_rows.vector, at_once):
-            fit = of_rows
+        vector = min(config.vector, find_guarded(min(sizes)))
+        fit = _fit(sch, [output], replace(config, vector=vector))
+        at_once = fit.threads * fit.vector * fit.each
+        if has_whole_parts(length, config.parts, fit.vector, at_once):
+            fit = None
+        else:
             padded = pad_block(sch, output, multiples=(1, config.parts * at_once)).operands
     part = rfactor_reduction(sch, output, parts=config.parts).block
     bind_loop(sch, fuse_loops(sch, sch.get_loops(part)[:2]), axis="blockIdx.x")
     fit = fit or _fit(sch, [part], config)
     yield "cut_in_parts"
-    extent, least = get_extent(sch, sch.get_loops(part)[-1]), _count_at_once(fit, config)
+    extent, least = get_extent(sch, sch.get_loops(part)[-1]), fit.threads * fit.vector * fit.each
     if (extent or 0) < least:
         raise TransformError(
             "schedule_rows",
@@ -319,7 +312,7 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
             f"{least} at once",
             "use fewer parts, fewer threads or a smaller each",
         )
-    yield from _read_in_rounds(sch, [part], fit, config)
+    yield from _read_in_rounds(sch, [part], fit)
     for operand in padded:
         sch.compute_inline(operand)
     bind_loop(sch, sch.get_loops(output)[0], axis="blockIdx.x")
@@ -330,26 +323,19 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
     yield "parts_added"
 
 
-def _count_at_once(fit: _Fit, config: RowConfig) -> int:
-    """The elements of a row that its threads read in a round."""
-    return fit.threads * fit.vector * config.each
-
-
-def _read_in_rounds(
-    sch: Schedule, blocks: Sequence[SBlockRV], fit: _Fit, config: RowConfig
-) -> Iterator[str]:
+def _read_in_rounds(sch: Schedule, blocks: Sequence[SBlockRV], config: Any) -> Iterator[str]:
     """Spread every block over the threads of a row, each of which reads some vectors at a time."""
     rounds = []
     for block in reversed(blocks):  # readers first
         if _has_one(sch, block):
-            spread_over_threads(sch, block, threads=fit.threads, tail="guard")
+            spread_over_threads(sch, block, threads=config.threads, tail="guard")
             continue
         # Sums of half precision are float32, of which 16 bytes make a vector.
         regions = [*sch.get(block).reads, *sch.get(block).writes]
         widest = MAX_VECTOR_BYTES // max(region.source.dtype.itemsize for region in regions)
-        vector = fit.vector if is_reduction(sch, block) else min(fit.vector, widest)
+        vector = config.vector if is_reduction(sch, block) else min(config.vector, widest)
         spread = spread_over_threads(
-            sch, block, threads=fit.threads, vector=vector, tail=config.tail
+            sch, block, threads=config.threads, vector=vector, tail=config.tail
         )
         outer, batch = split_loop(sch, spread.steps, inner=config.each, tail=config.tail)
         unroll_loop(sch, batch)
@@ -368,16 +354,8 @@ def _read_in_rounds(
     yield "rounds"
 
 
-class _Fit(NamedTuple):
-    """The threads of a row, the elements of their vectors, and the rows of a block."""
-
-    threads: int
-    vector: int
-    rows: int
-
-
-def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> _Fit:
-    """The config for rows of this length and type."""
+def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> Any:
+    """The config with threads, vectors and rows of a block for rows of this length and type."""
     height, extent = (get_extent(sch, loop) for loop in sch.get_loops(blocks[0])[:2])
     dtype = sch.get(blocks[0]).reads[0].source.dtype
     vector = find_vector(extent, dtype, most=config.vector)
@@ -405,7 +383,7 @@ def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> _Fit:
         rows = max(1, BLOCK_THREADS // threads)
         if config.tail == "refuse":
             rows = math.gcd(rows, height or 1)
-    return _Fit(threads, vector, rows)
+    return replace(config, threads=threads, vector=vector, rows=rows)
 
 
 def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:
@@ -588,7 +566,8 @@ def rank_configs(
     if not is_single:
         return [(whole, None)]
     vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
-    cuts = rank_cuts(Rows(height, length, dtype.itemsize, vector), gpu, threads)
+    size = dtype.itemsize
+    cuts = rank_cuts(height, length, size=size, vector=vector, gpu=gpu, threads=threads)
     return [
         (replace(whole, threads=cut.threads, each=cut.each, parts=cut.parts), cut) for cut in cuts
     ]

@@ -39,21 +39,6 @@ ROW_BYTES = 32
 """Of a tile's row along k, in all types."""
 
 
-class FragmentPlace(NamedTuple):
-    """Where an element of a tile lies: its lane, or the thread of its warpgroup, and its place
-    among the elements of that."""
-
-    lane: Any
-    element: Any
-
-
-class Element(NamedTuple):
-    """What lies at a place: the row and the column in the tile."""
-
-    row: Any
-    column: Any
-
-
 def get_depth(bits: int) -> int:
     """The steps of k of an instruction: 8 for 32 bits, 16 for 16 bits, 32 for 8 bits."""
     return ROW_BYTES * 8 // bits
@@ -72,8 +57,9 @@ def get_fragment_shape(role: Role, bits: int, is_transposed: bool) -> tuple[int,
     return (depth, SIDE) if role == "B" and not is_transposed else (SIDE, depth)
 
 
-def place_in_fragment(role: Role, row: Any, column: Any, *, bits: int) -> FragmentPlace:
-    """The place of an element of a tile; numbers or expressions of TIR.
+def place_in_fragment(role: Role, row: Any, column: Any, *, bits: int) -> tuple[Any, Any]:
+    """The lane of an element of a tile, and its place among those of the lane; numbers or
+    expressions of TIR.
 
     With ``e = 32 // bits``, lane ``4 * g + q`` has the row ``g`` of each 8 rows of A (the column of
     B), and there the elements ``e * q`` to ``e * q + e - 1`` of each ``4 * e``. Its registers go
@@ -83,41 +69,42 @@ def place_in_fragment(role: Role, row: Any, column: Any, *, bits: int) -> Fragme
     """
     if role == "C":
         lane = 4 * (row % 8) + column % 8 // 2
-        return FragmentPlace(lane, 4 * (column // 8) + 2 * (row // 8) + column % 2)
+        return lane, 4 * (column // 8) + 2 * (row // 8) + column % 2
     along, across = (column, row) if role == "A" else (row, column)
     each = 32 // bits
     lane = 4 * (across % 8) + along % (4 * each) // each
     halves = along // (4 * each), across // 8
     register = 2 * halves[0] + halves[1] if role == "A" else 2 * halves[1] + halves[0]
-    return FragmentPlace(lane, register * each + along % each)
+    return lane, register * each + along % each
 
 
-def get_element(role: Role, lane: Any, element: Any, *, bits: int) -> Element:
-    """What lies at a place: the inverse of `place_in_fragment`."""
+def get_element(role: Role, lane: Any, element: Any, *, bits: int) -> tuple[Any, Any]:
+    """The row and the column of what lies at a place: the inverse of `place_in_fragment`."""
     if role == "C":
-        return Element(
-            lane // 4 + 8 * (element // 2 % 2), lane % 4 * 2 + 8 * (element // 4) + element % 2
-        )
+        row = lane // 4 + 8 * (element // 2 % 2)
+        return row, lane % 4 * 2 + 8 * (element // 4) + element % 2
     each = 32 // bits
     register = element // each
     first, second = register % 2, register // 2
     along_half, across_half = (second, first) if role == "A" else (first, second)
     along = 4 * each * along_half + each * (lane % 4) + element % each
     across = 8 * across_half + lane // 4
-    return Element(across, along) if role == "A" else Element(along, across)
+    return (across, along) if role == "A" else (along, across)
 
 
-def get_matrix_row(role: Role, lane: Any, *, bits: int, is_transposed: bool = False) -> Element:
+def get_matrix_row(
+    role: Role, lane: Any, *, bits: int, is_transposed: bool = False
+) -> tuple[Any, Any]:
     """The 16 bytes that a lane names for ldmatrix: the row of one of four matrices of 8 rows.
 
-    Matrix m becomes register m of all lanes, and lanes 8 * m to 8 * m + 7 name its rows. The
-    element is in the tile as it lies in memory: A (rows, k); B (k, columns), of which ldmatrix
-    transposes each matrix; or, with `is_transposed`, B (columns, k).
+    Matrix m becomes register m of all lanes, and lanes 8 * m to 8 * m + 7 name its rows. The row
+    and the column are those in the tile as it lies in memory: A (rows, k); B (k, columns), of which
+    ldmatrix transposes each matrix; or, with `is_transposed`, B (columns, k).
     """
     matrix, row, width = lane // 8, lane % 8, 128 // bits
     if role == "B" and is_transposed:
-        return Element(row + 8 * (matrix // 2), width * (matrix % 2))
-    return Element(row + 8 * (matrix % 2), width * (matrix // 2))
+        return row + 8 * (matrix // 2), width * (matrix % 2)
+    return row + 8 * (matrix % 2), width * (matrix // 2)
 
 
 SCOPE = "shared.dyn"
@@ -300,7 +287,7 @@ def make_fill(
             for i, j in T.grid(*sizes):
                 with T.sblock("fill"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    at = T.meta_var(tuple(place(vi, vj)))
+                    at = T.meta_var(place(vi, vj))
                     T.reads()
                     T.writes(C[at])
                     C[at] = zero
@@ -370,10 +357,7 @@ def _load(dtype: str, role: Role, transposed: bool, by_matrices: bool) -> tuple[
 
     def place(row: Any, column: Any) -> tuple[Any, Any]:
         at = (column, row) if transposed else (row, column)
-        return (row, column), tuple(place_in_fragment(role, *at, bits=bits))
-
-    def find(lane: Any, element: Any) -> Any:
-        return tuple(get_element(role, lane, element, bits=bits))
+        return (row, column), place_in_fragment(role, *at, bits=bits)
 
     def find_row(lane: Any, stride: Any) -> Any:
         row, column = get_matrix_row(role, lane, bits=bits, is_transposed=transposed)
@@ -397,7 +381,7 @@ def _load(dtype: str, role: Role, transposed: bool, by_matrices: bool) -> tuple[
                     T.evaluate(ptx_legacy.ldmatrix(flips, 4, ".b16", *lanes, dtype=dtype))
                 else:
                     for element in T.unroll(share):
-                        F[0, element] = S[find(tx, element)]
+                        F[0, element] = S[get_element(role, tx, element, bits=bits)]
 
     source = (shape, dtype, {"offset_factor": align, "scope": SCOPE})
     return _describe_copy(source, _in_registers(share, dtype), shape, place, is_load=True), load
@@ -428,7 +412,7 @@ def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
     def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
         of_a = place_in_fragment("A", row, k, bits=bits)
         of_b = place_in_fragment("B", k, column, bits=bits)
-        return tuple(of_a), tuple(of_b), tuple(place_in_fragment("C", row, column, bits=32))
+        return of_a, of_b, place_in_fragment("C", row, column, bits=32)
 
     def add(total: Any, a: Any, b: Any) -> Any:
         return total + a * b if dtype == acc else total + T.Cast(acc, a) * T.Cast(acc, b)
@@ -475,13 +459,11 @@ def make_store(
                 for pair in T.unroll(share // 2):
                     for of_pair in T.vectorized(2):
                         element = T.meta_var(pair * 2 + of_pair)
-                        D[tuple(find(tx, element))] = convert(C[0, element])
-
-    def pair_places(row: Any, column: Any) -> tuple[Any, Any]:
-        return tuple(place(row, column)), (row, column)
+                        D[find(tx, element)] = convert(C[0, element])
 
     stored: Match = (shape, out, {"offset_factor": 1, "scope": scope})
-    return _describe_copy(sums, stored, shape, pair_places, convert), store
+    copied = _describe_copy(sums, stored, shape, lambda *at: (place(*at), at), convert)
+    return copied, store
 
 
 def number_lane(loops: Iterable[For]) -> Any:
