@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvm.ir import Range
 from tvm.s_tir import SBlock, Schedule
@@ -28,14 +28,6 @@ from .tir import (
     is_used,
     substitute,
 )
-
-
-class _Described(NamedTuple):
-    """A region in loop variables, the domains of the loops that vary, and a predicate."""
-
-    region: list[Range]
-    domains: dict[Any, Range]
-    predicate: Any
 
 
 def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
@@ -87,8 +79,8 @@ def _find_excess(
     have, need = (_describe_region(sch, *it, shared) for it in (writing, reading))
     # In the first iteration of the loops that are their own.
     needs, has = (
-        substitute(it.predicate, {var: domain.min for var, domain in it.domains.items()})
-        for it in (need, have)
+        substitute(predicate, {var: domain.min for var, domain in domains.items()})
+        for _, domains, predicate in (need, have)
     )
     if escapes(needs, has, shared):
         return "in iterations in which it computes none"
@@ -109,9 +101,9 @@ def _find_excess(
         return excess
     # Single elements are tried one by one.
     extents = [constant(extent) for extent in shape]
-    if None in extents or any(constant(it.extent) != 1 for it in (*have.region, *need.region)):
+    if None in extents or any(constant(it.extent) != 1 for it in (*have[0], *need[0])):
         return ""
-    written, needs = ([*(it.min for it in each.region), each.predicate] for each in (have, need))
+    written, needs = ([*(it.min for it in region), last] for region, _, last in (have, need))
     loops = [[item for item in each if not is_among(item, shared)] for each in (outer, around)]
     if misses(written, needs, shared, loops, [extent or 0 for extent in extents]):
         return "in the same iteration of the loops around both"
@@ -133,8 +125,12 @@ def _find_least(expression: Any) -> list[Any]:
     return [expression]
 
 
-def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Described:
-    """What a block uses of a buffer, in iterations of the loops that are fixed."""
+def _describe_region(
+    sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]
+) -> tuple[list[Range], dict[Any, Range], Any]:
+    """What a block uses of a buffer, in iterations of the loops that are fixed: a region in loop
+    variables, the domains of the loops that vary, and a predicate.
+    """
     values = get_iterator_values(get_root(sch, block))
     domains = {
         loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
@@ -142,7 +138,7 @@ def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[Fo
         if not is_among(loop, fixed)
     }
     predicate = substitute(get_realize(sch, block).predicate, values)
-    return _Described([substitute(each, values) for each in region.region], domains, predicate)
+    return [substitute(each, values) for each in region.region], domains, predicate
 
 
 def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None:

@@ -144,15 +144,8 @@ _ADVICE = {
 """What to do about words in a reason of TVM's; they stand by what was asked for."""
 
 
-@dataclass(frozen=True)
-class Bits:
-    """How many bits an integer is kept in; 32 where an annotation does not say."""
-
-    count: int
-
-
-Int64 = Annotated[int, Bits(64)]
-"""An integer that is no size of a loop: a limit, or the value of an option."""
+Int64 = Annotated[int, 64]
+"""An integer of 64 bits, and not of the 32 of a loop's size: a limit, or the value of an option."""
 
 _NAMES = {"LoopRV": LoopRV, "SBlockRV": SBlockRV, "Schedule": Schedule, "Sequence": Sequence}
 """What annotations may name that their own file imports for type checkers only."""
@@ -288,7 +281,7 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
     if origin is Annotated and parts[0] is not int:
         return _fit(parts[0], name, value, sch)
     if kind is int or origin is Annotated:
-        bits = next((part for part in parts if isinstance(part, Bits)), Bits(32)).count
+        bits = next((part for part in parts if isinstance(part, int)), 32)
         if isinstance(value, bool) or not isinstance(value, int):
             raise _UnfitError(f"{name}={show(value)} is not an integer", "pass an integer")
         largest = 2 ** (bits - 1) - 1

@@ -73,7 +73,7 @@ def test_a_term_is_taken_apart(term: str, factor: str, rest: str) -> None:
     reduction = read_reduction(sch.get(sch.get_sblock("C")))
     reduced = [item.var for item in reduction.iterators(reduced=True)]
     parts = split_factor(reduction.term, lambda it: uses_any(it, reduced))
-    assert (str(parts.factor), str(parts.rest)) == (factor, rest)
+    assert tuple(map(str, parts)) == (factor, rest)
 
 
 DEPENDS = "each factor of the term .* of block 'C' depends on 'vk', over which"

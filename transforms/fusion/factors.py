@@ -28,7 +28,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm_ffi
@@ -362,8 +362,8 @@ def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
     """
     reduction = read_lone_sum(sch, block)
     reduced = [item.var for item in reduction.iterators(reduced=True)]
-    parts = split_factor(reduction.term, lambda it: uses_any(it, reduced))
-    if parts.factor is None:
+    factor, rest = split_factor(reduction.term, lambda it: uses_any(it, reduced))
+    if factor is None:
         names = ", ".join(f"'{variable.name}'" for variable in reduced)
         raise TransformError(
             f"each factor of the term {reduction.term} of block '{reduction.name}' depends on "
@@ -372,12 +372,12 @@ def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
         )
     copy = sch.cache_write(block, 0, str(reduction.buffer.scope()))
     reduction, old, scaled = read_reduction(sch.get(block)), sch.get(block), sch.get(copy)
-    rest = const(1, reduction.dtype) if parts.rest is None else parts.rest.astype(reduction.dtype)
+    rest = const(1, reduction.dtype) if rest is None else rest.astype(reduction.dtype)
     own = BufferLoad(reduction.buffer, reduction.indices)
     update = BufferStore(reduction.buffer, own + rest, reduction.indices)
     pairs = zip(reduction.indices, scaled.iter_vars, strict=True)
     rows = {ours: theirs.var for ours, theirs in pairs if isinstance(ours, Var)}
-    product = in_wider(operator.mul, scaled.body.value, substitute(parts.factor, rows))
+    product = in_wider(operator.mul, scaled.body.value, substitute(factor, rows))
     value = product.astype(reduction.dtype)
     store = BufferStore(scaled.body.buffer, value, scaled.body.indices)
     name = str(scaled.name_hint)
@@ -422,34 +422,24 @@ def read_lone_sum(sch: Schedule, block: SBlockRV) -> Reduction:
     return reduction
 
 
-class Parts(NamedTuple):
-    """A term as ``factor * rest``; None for a 1.
+def split_factor(term: Any, varies: Callable[[Any], bool]) -> tuple[Any, Any]:
+    """A term as ``factor * rest``, of which the rest alone varies; None for a 1.
 
-    Attributes
-    ----------
-    factor : what does not vary from term to term
-    rest : what does
+    `varies` says whether an expression changes from term to term.
     """
-
-    factor: Any
-    rest: Any
-
-
-def split_factor(term: Any, varies: Callable[[Any], bool]) -> Parts:
-    """A term taken apart; `varies` says whether an expression changes from term to term."""
     if not varies(term):
-        return Parts(term, None)
+        return term, None
     if isinstance(term, (Mul, Div)):
         combine = operator.truediv if isinstance(term, Div) else operator.mul
         first, second = (split_factor(part, varies) for part in (term.a, term.b))
-        return Parts(*(_join(combine, *pair) for pair in zip(first, second, strict=True)))
+        return _join(combine, first[0], second[0]), _join(combine, first[1], second[1])
     if isinstance(term, Cast) and _is_between_floats(term):
-        inner = split_factor(term.value, varies)
-        if inner.factor is None:
-            return Parts(None, term)
-        is_wider = term.ty.dtype.bits > inner.rest.ty.dtype.bits
-        return Parts(inner.factor, inner.rest.astype(term.ty.dtype) if is_wider else inner.rest)
-    return Parts(None, term)
+        factor, rest = split_factor(term.value, varies)
+        if factor is None:
+            return None, term
+        is_wider = term.ty.dtype.bits > rest.ty.dtype.bits
+        return factor, rest.astype(term.ty.dtype) if is_wider else rest
+    return None, term
 
 
 def _join(combine: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:

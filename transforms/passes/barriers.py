@@ -67,14 +67,6 @@ from ..tir import (
 SHARED = ("shared", "shared.dyn")
 
 
-class Slot(NamedTuple):
-    """Cells ``((k + shift) % slots) * size`` up to the next slot, with k the loop's variable."""
-
-    shift: int
-    slots: int
-    size: int
-
-
 @dataclass(frozen=True)
 class Variables:
     """What is known of a function's variables: values that are bound, ranges of loops and threads.
@@ -123,10 +115,14 @@ class Variables:
             return bool(analyzer.can_prove(rest >= 0) and analyzer.can_prove(rest < size))
 
 
-def find_slot(indices: Any, loop: For, variables: Variables, *, ahead: int = 0) -> Slot | None:
+def find_slot(
+    indices: Any, loop: For, variables: Variables, *, ahead: int = 0
+) -> tuple[int, int, int] | None:
     """The slot of an access in a loop, read off the one term in which the loop's variable stands.
 
-    None where the access may be anywhere. `ahead` is the number of iterations by which it is later.
+    It is cells ``((k + shift) % slots) * size`` up to the next slot, with k the variable: shift,
+    slots and size. None where the access may be anywhere. `ahead` is the number of iterations by
+    which it is later.
     """
     if len(indices) != 1:
         return None
@@ -159,7 +155,7 @@ def find_slot(indices: Any, loop: For, variables: Variables, *, ahead: int = 0) 
         if not variables.is_within(linear[1], size):
             return None
         sizes.add(size)
-    return Slot(shift + ahead, count, size) if size is not None and len(sizes) == 1 else None
+    return (shift + ahead, count, size) if size is not None and len(sizes) == 1 else None
 
 
 def _keep_unanimous(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -399,14 +395,14 @@ class SharedAccess(NamedTuple):
 
     Attributes
     ----------
-    slot : None where it may be anywhere in the buffer
+    slot : as `find_slot` has it
     is_lasting : whether the buffer is there before and after the loop; TVM may put two others into
         the same memory
     """
 
     buffer: Any
     is_write: bool
-    slot: Slot | None
+    slot: tuple[int, int, int] | None
     is_lasting: bool
 
     def is_harmless_with(self, other: SharedAccess) -> bool:
@@ -420,7 +416,7 @@ class SharedAccess(NamedTuple):
             return self.is_lasting and other.is_lasting
         if self.slot is None or other.slot is None or self.slot[1:] != other.slot[1:]:
             return False
-        return (self.slot.shift - other.slot.shift) % self.slot.slots != 0
+        return (self.slot[0] - other.slot[0]) % self.slot[1] != 0
 
 
 def find_shared_accesses(

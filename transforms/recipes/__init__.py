@@ -29,29 +29,23 @@ from .recipe import recipe as recipe
 from .rungs import Ladder as Ladder
 from .rungs import Rung as Rung
 
+_MODULES = (
+    element_ladders,
+    row_ladders,
+    matmul_tutorials,
+    matmul_best,
+    products,
+    conv1d,
+    depthwise_conv2d,
+    conv2d,
+    fused_chains,
+    attention_mma,
+    attention_wgmma,
+    attention,  # the last of its kernel: its recipes are for all
+    decoding,
+)
 LADDERS: Mapping[str, Ladder] = MappingProxyType(
-    {
-        ladder.name: ladder
-        for ladder in (
-            *element_ladders.LADDERS,
-            *row_ladders.LADDERS,
-            *matmul_tutorials.LADDERS,
-            *matmul_best.LADDERS,
-            *products.LADDERS,
-            *conv1d.LADDERS,
-            *depthwise_conv2d.LADDERS,
-            *conv2d.LADDERS,
-            *fused_chains.LADDERS,
-            attention_mma.ATTENTION_MMA,
-            attention_mma.ATTENTION_MMA_CAUSAL,
-            attention_wgmma.ATTENTION_WGMMA,
-            attention_wgmma.ATTENTION_WGMMA_CAUSAL,
-            attention_wgmma.ATTENTION_WGMMA_BEST,
-            attention.ATTENTION_CAUSAL,
-            attention.ATTENTION,  # the last of its kernel: its recipes are for all
-            decoding.DECODE_ATTENTION,
-        )
-    }
+    {ladder.name: ladder for module in _MODULES for ladder in module.LADDERS}
 )
 """By name: a kernel's fast ladder has the kernel's name, a tutorial's one of its own."""
 RECIPES: Mapping[str, Recipe] = MappingProxyType(

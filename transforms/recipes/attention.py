@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -30,7 +30,7 @@ from ..thread_rows import keep_in_registers, spread_over_threads
 from ..tir import LARGEST_INDEX, constant
 from .fused_chains import TilesConfig, bind_elements, share_rows, tile_product
 from .recipe import Example, get_sblocks
-from .rungs import Family, Ladder, Pair, knob, pairs
+from .rungs import Family, Pair, knob, order, pairs
 
 BLOCKS = "scores max exp sum weighted Y"
 SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}
@@ -110,7 +110,7 @@ rows = tiled.plus(
     rows=True,
     why="A warp shares each row of scores, so that its threads read side by side",
 )
-inlined = rows.plus(
+rows.plus(
     "inlined",
     stored=False,
     why="Exponentials are computed where they are read, as tiles are fetched, and never stored",
@@ -290,7 +290,7 @@ fused = BY_QUERIES.root(
     "the sums where the maximum moves",
     expects={"unrolled": ("kernels == 1", "barriers == 0", "shared_bytes == 0")},
 )
-staged = fused.plus(
+fused.plus(
     "staged",
     staged=True,
     why="All threads of a block read the same keys and values, once, from shared memory",
@@ -316,43 +316,39 @@ padded = registers.plus(
     padding=1,
     why="Rows of the tile of keys begin in different banks of shared memory",
 )
-wider = padded.plus(
+padded.plus(
     "wider",
     thread_tile=(8, 4),
     golden={"thread_tile": (2, 4)},
     why="A thread computes four times as many scores of what it reads",
     expects={"unrolled": ("kernels == 1", "barriers_per_step == 5")},
 )
-ATTENTION = Ladder(
-    "attention",
-    "attention",
-    "from a kernel for each block to one for all",
-    (naive, tiled, rows, inlined, fused, staged, registers, padded, wider),
-    SHAPE,
-)
-CAUSAL = {"causal": True}
-BY_CAUSAL_TILES = replace(
-    BY_TILES,
-    default_example=replace(BY_TILES.default_example, options=CAUSAL),
-    small=replace(BY_TILES.small, options=CAUSAL),
-)
+BY_CAUSAL_TILES = BY_TILES.of_kernel(causal=True)
 causal = BY_CAUSAL_TILES.root(
     "causal",
     padding=1,
     why="All scores are computed, and those of keys behind a query are hidden",
     expects={"unrolled": ("kernels == 1", "barriers_per_step == 3")},
 )
-ended = causal.plus(
+causal.plus(
     "causal_ended",
     ends_at_mask=True,
     why="A block ends at the last key that one of its queries sees: half of the tiles are never "
     "computed",
     expects={"ends_at_mask": ("kernels == 1", "barriers_per_step == 3")},
 )
-ATTENTION_CAUSAL = Ladder(
-    "attention_causal",
-    "attention",
-    "causal attention in one kernel",
-    (causal, ended),
-    SHAPE,
+LADDERS = (
+    order(
+        "causal attention in one kernel",
+        *BY_CAUSAL_TILES.rungs,
+        name="attention_causal",
+        shape=SHAPE,
+    ),
+    order(
+        "from a kernel for each block to one for all",
+        *UNFUSED.rungs,
+        *BY_QUERIES.rungs,
+        *BY_TILES.rungs,
+        shape=SHAPE,
+    ),
 )

@@ -9,7 +9,7 @@ matmul (`mma`).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from tvm.s_tir import Schedule
@@ -40,7 +40,7 @@ from ..tir import constant
 from ..vectorize import vectorize_loop
 from .attention import BLOCKS, FEWER
 from .recipe import Example, get_sblocks
-from .rungs import Family, Ladder, knob
+from .rungs import Family, knob, order
 
 Queries = Literal["registers", "shared"]
 """Loaded once, or for each tile of keys."""
@@ -292,24 +292,12 @@ piped = swizzled.plus(
     why="The next tiles of keys and values are copied asynchronously",
     expects=ASYNCHRONOUSLY,
 )
-two = piped.plus(
+piped.plus(
     "mma_exp2",
     powers="two",
     why="One factor in front of the power of two that the GPU computes",
 )
-ATTENTION_MMA = Ladder(
-    "attention_mma",
-    "attention",
-    "half precision on tensor cores, by mma.sync",
-    (plain, swizzled, piped, two),
-    SHAPE,
-)
-CAUSAL = {"causal": True}
-CAUSAL_FRAGMENTS = replace(
-    FRAGMENTS,
-    default_example=replace(FRAGMENTS.default_example, options={**HALF, **CAUSAL}),
-    small=replace(FRAGMENTS.small, options={**HALF, **CAUSAL}),
-)
+CAUSAL_FRAGMENTS = FRAGMENTS.of_kernel(causal=True)
 causal = CAUSAL_FRAGMENTS.root(
     "mma_causal",
     layout="swizzled",
@@ -324,15 +312,22 @@ ended = causal.plus(
     why="A block ends at the last key that one of its queries sees: half of the tiles are never "
     "computed",
 )
-parted = ended.plus(
+ended.plus(
     "mma_causal_parted",
     splits_at_mask=True,
     why="Only the tiles on the diagonal are masked",
 )
-ATTENTION_MMA_CAUSAL = Ladder(
-    "attention_mma_causal",
-    "attention",
-    "causal attention on tensor cores, by mma.sync",
-    (causal, ended, parted),
-    SHAPE,
+LADDERS = (
+    order(
+        "half precision on tensor cores, by mma.sync",
+        *FRAGMENTS.rungs,
+        name="attention_mma",
+        shape=SHAPE,
+    ),
+    order(
+        "causal attention on tensor cores, by mma.sync",
+        *CAUSAL_FRAGMENTS.rungs,
+        name="attention_mma_causal",
+        shape=SHAPE,
+    ),
 )

@@ -9,7 +9,7 @@ TMA, which a warpgroup of its own feeds.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -46,7 +46,7 @@ from .attention_mma import (
 )
 from .mma import Copies
 from .recipe import Example, get_sblocks, recipe
-from .rungs import Family, Ladder, knob
+from .rungs import Family, knob, order
 
 _REGISTERS = {
     (2, 1, False): (24, 240),
@@ -261,25 +261,13 @@ deeper = roles.plus(
     stages=3,
     why="A tile more is on its way, so that warpgroups may be an iteration apart",
 )
-overlapped = deeper.plus(
+deeper.plus(
     "wgmma_overlap",
     overlaps=True,
     why="Scores of the next tile are computed ahead, and softmax runs under the product by values",
     expects={"products_overlapped": BY_TMA},
 )
-ATTENTION_WGMMA = Ladder(
-    "attention_wgmma",
-    "attention",
-    "half precision on Hopper's tensor cores, by wgmma",
-    (plain, two, piped, tma, roles, deeper, overlapped),
-    SHAPE,
-)
-CAUSAL = {"causal": True}
-CAUSAL_WGMMA = replace(
-    WGMMA,
-    default_example=replace(WGMMA.default_example, options={**HALF, **CAUSAL}),
-    small=replace(WGMMA.small, options={**HALF, **CAUSAL}),
-)
+CAUSAL_WGMMA = WGMMA.of_kernel(causal=True)
 causal = CAUSAL_WGMMA.root(
     "wgmma_causal",
     powers="two",
@@ -296,24 +284,12 @@ ended = causal.plus(
     why="A block ends at the last key that one of its queries sees: half of the tiles are never "
     "computed",
 )
-parted = ended.plus(
+ended.plus(
     "wgmma_causal_parted",
     splits_at_mask=True,
     why="Only the tiles on the diagonal are masked",
 )
-ATTENTION_WGMMA_CAUSAL = Ladder(
-    "attention_wgmma_causal",
-    "attention",
-    "causal attention on Hopper's tensor cores, by wgmma",
-    (causal, ended, parted),
-    SHAPE,
-)
-FUSED = {"fused_exponents": True}
-FUSED_WGMMA = replace(
-    WGMMA,
-    default_example=replace(WGMMA.default_example, options={**HALF, **FUSED}),
-    small=replace(WGMMA.small, options={**HALF, **FUSED}),
-)
+FUSED_WGMMA = WGMMA.of_kernel(fused_exponents=True)
 SMS = 132
 """Multiprocessors of an H200, each of which has a thread block that stays."""
 fused = FUSED_WGMMA.root(
@@ -327,7 +303,7 @@ fused = FUSED_WGMMA.root(
     "must allow",
     expects={"products_overlapped": BY_TMA},
 )
-persistent = fused.plus(
+fused.plus(
     "wgmma_persistent",
     persistent=SMS,
     why="A block for each multiprocessor goes through tiles of queries, and keys and values of the "
@@ -343,7 +319,10 @@ NARROW = 64
     kernel="attention",
     blocks=(BLOCKS,),
     default_example=FUSED_WGMMA.default_example,
-    golden=Example({**SMALL, "queries": 256, "keys": 256}, options={**HALF, **FUSED, **CAUSAL}),
+    golden=Example(
+        {**SMALL, "queries": 256, "keys": 256},
+        options={**FUSED_WGMMA.small.options, "causal": True},
+    ),
     expects={"products_overlapped": BY_TMA},
     dtypes=FUSED_WGMMA.dtypes,
     arch=FUSED_WGMMA.arch,
@@ -394,10 +373,23 @@ def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
     )
 
 
-ATTENTION_WGMMA_BEST = Ladder(
-    "attention_wgmma_best",
-    "attention",
-    "attention on Hopper's tensor cores that may round exponents",
-    (fused, persistent, attention_wgmma_best),
-    FUSED_WGMMA.default_example.shape,
+LADDERS = (
+    order(
+        "half precision on Hopper's tensor cores, by wgmma",
+        *WGMMA.rungs,
+        name="attention_wgmma",
+        shape=SHAPE,
+    ),
+    order(
+        "causal attention on Hopper's tensor cores, by wgmma",
+        *CAUSAL_WGMMA.rungs,
+        name="attention_wgmma_causal",
+        shape=SHAPE,
+    ),
+    order(
+        "attention on Hopper's tensor cores that may round exponents",
+        *FUSED_WGMMA.rungs,
+        attention_wgmma_best,
+        name="attention_wgmma_best",
+    ),
 )

@@ -218,19 +218,6 @@ def conv1d_unrolled(
     yield "unrolled"
 
 
-WINDOW_SUM_TUTORIAL = order(
-    '"GPU and hardware acceleration, part 1"', window_sum_bound, window_sum_shared
-)
-TUTORIAL = order(
-    "the convolution tutorials, from the naive kernel to the unrolled one",
-    conv1d_naive,
-    conv1d_refactored,
-    conv1d_threads,
-    conv1d_threads_2d,
-    conv1d_memory_hierarchy,
-    conv1d_unrolled,
-    name="conv1d-tutorial",
-)
 BLOCKS = ("padded sums B",)
 MAX_TILE = 1024
 """Outputs, of which the kernel computes a whole number of tiles."""
@@ -370,8 +357,17 @@ coalesced = narrow.plus(
     expects={"decomposed": ("barriers == 3", "spills == 0 on sm_90a")},
 )
 LADDERS = (
-    WINDOW_SUM_TUTORIAL,
-    TUTORIAL,
+    order('"GPU and hardware acceleration, part 1"', window_sum_bound, window_sum_shared),
+    order(
+        "the convolution tutorials, from the naive kernel to the unrolled one",
+        conv1d_naive,
+        conv1d_refactored,
+        conv1d_threads,
+        conv1d_threads_2d,
+        conv1d_memory_hierarchy,
+        conv1d_unrolled,
+        name="conv1d-tutorial",
+    ),
     order(
         "a window in shared memory, then in registers",
         *WINDOW.rungs,

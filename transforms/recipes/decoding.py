@@ -272,8 +272,10 @@ filled = split.plus(
     ranges=None,
     why="As many ranges as fill the GPU: of 2,048 keys at most, and on 1,024 blocks at least",
 )
-DECODE_ATTENTION = order(
-    "one query: a kernel for each block, and one that reads keys and values once",
-    *DECODING.rungs,
-    *BY_RANGES.rungs,
+LADDERS = (
+    order(
+        "one query: a kernel for each block, and one that reads keys and values once",
+        *DECODING.rungs,
+        *BY_RANGES.rungs,
+    ),
 )

@@ -141,15 +141,6 @@ def depthwise_conv2d_outer_fusion(
     yield "bound"
 
 
-TUTORIAL = order(
-    "the convolution tutorial, from images on blocks to fused loops",
-    depthwise_conv2d_naive,
-    depthwise_conv2d_blocks_2d,
-    depthwise_conv2d_fused_blocks,
-    depthwise_conv2d_threads_2d,
-    depthwise_conv2d_outer_fusion,
-    name="depthwise-tutorial",
-)
 VECTOR = 4
 """Elements of a vector at most."""
 UNROLL = 8192
@@ -400,7 +391,15 @@ strips = STRIPS.root(
     expects={"decomposed": ("barriers == 0", "scalar_stores == 0", "spills == 0 on sm_90a")},
 )
 LADDERS = (
-    TUTORIAL,
+    order(
+        "the convolution tutorial, from images on blocks to fused loops",
+        depthwise_conv2d_naive,
+        depthwise_conv2d_blocks_2d,
+        depthwise_conv2d_fused_blocks,
+        depthwise_conv2d_threads_2d,
+        depthwise_conv2d_outer_fusion,
+        name="depthwise-tutorial",
+    ),
     order(
         "tiles of the padded image, then strips in registers",
         *TILES.rungs,

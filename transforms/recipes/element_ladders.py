@@ -141,10 +141,6 @@ def _make_ladder(kernel: str, block: str, first: Recipe | None = None) -> Ladder
     return order(title, first, vectors, wide, batches)
 
 
-VECTOR_ADD = _make_ladder("vector_add", "C", vector_add_bound)
-RELU, GELU = _make_ladder("relu", "B"), _make_ladder("gelu", "B")
-
-
 MANY = 1 << 21
 """Elements from which on a heavy function of half precision takes two vectors a thread."""
 
@@ -188,13 +184,6 @@ def _make_best(kernel: str, block: str) -> Ladder:
         expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
     )(best)
     return order("any number of elements", made, name=made.name)
-
-
-ELEMENTWISE_BEST = tuple(
-    _make_best(kernel, block)
-    for kernel, block in (("vector_add", "C"), ("relu", "B"), ("gelu", "B"))
-)
-"""For each elementwise kernel the recipe that chooses for any number of elements."""
 
 
 PLANE = Example({"m": 4096, "n": 4096})
@@ -315,5 +304,10 @@ vectors = padded.plus(
     why="Threads transpose squares in registers, so that all accesses are vectors",
     expects={"squares_in_registers": ("scalar_loads == 0",)},
 )
-TRANSPOSE_LADDER = order("tiles through shared memory", transpose_naive, *TRANSPOSE.rungs)
-LADDERS = (VECTOR_ADD, RELU, GELU, *ELEMENTWISE_BEST, TRANSPOSE_LADDER)
+KERNELS = (("vector_add", "C", vector_add_bound), ("relu", "B"), ("gelu", "B"))
+"""Elementwise kernels, their blocks, and the recipe of a tutorial."""
+LADDERS = (
+    *(_make_ladder(*each) for each in KERNELS),
+    *(_make_best(kernel, block) for kernel, block, *_ in KERNELS),
+    order("tiles through shared memory", transpose_naive, *TRANSPOSE.rungs),
+)

@@ -318,16 +318,16 @@ def _make_family(
     )
 
 
-def _begin(
-    family: Family, kernels: int, *, tiled: int, products: int, why: str
-) -> tuple[Rung, Rung]:
-    """The first rungs of a chain of so many kernels, and of so many once products are tiled."""
+def _begin(family: Family, kernels: int, *, tiled: int, products: int, why: str) -> Rung:
+    """The first rungs of a chain of so many kernels, and of so many once products are tiled, which
+    is returned.
+    """
     naive = family.root(
         "naive",
         why="Each block of the program is a kernel, and each element has a thread",
         expects={"bound": (f"kernels == {kernels}", "barriers == 0")},
     )
-    return naive, naive.plus(
+    return naive.plus(
         "tiled",
         tiled=True,
         searched=TILES,
@@ -336,7 +336,7 @@ def _begin(
     )
 
 
-def _climb(fused: Rung, *, tile_bytes: int) -> tuple[Rung, ...]:
+def _climb(fused: Rung, *, tile_bytes: int) -> None:
     """The rungs over the first one with all in one kernel, whose tiles have so many bytes."""
     shared = fused.plus(
         "shared",
@@ -353,7 +353,7 @@ def _climb(fused: Rung, *, tile_bytes: int) -> tuple[Rung, ...]:
     warps = vectors.plus(
         "warps", warp=(4, 8), why="A warp's tile is almost square, so it reads less shared memory"
     )
-    prefetched = warps.plus(
+    warps.plus(
         "prefetched",
         stages=2,
         why="The next tiles are loaded into registers during the sums; one barrier a step",
@@ -361,7 +361,6 @@ def _climb(fused: Rung, *, tile_bytes: int) -> tuple[Rung, ...]:
             "next_tiles_through_registers": ("barriers_per_step == 1", "spills == 0 on sm_90a")
         },
     )
-    return fused, shared, vectors, warps, prefetched
 
 
 SWIGLU = _make_family("mlp_swiglu", "G U D", TilesConfig, schedule_swiglu)
@@ -372,20 +371,14 @@ swiglu_fused = FUSED_SWIGLU.root(
     why="One kernel: both products under one loop, in registers, and silu where they are stored",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
 )
-MLP_SWIGLU = order(
-    "from a kernel for each block to one",
-    *_begin(SWIGLU, 3, tiled=3, products=2, why=""),
-    *_climb(swiglu_fused, tile_bytes=12288),
-)
+_begin(SWIGLU, 3, tiled=3, products=2, why="")
+_climb(swiglu_fused, tile_bytes=12288)
 NORM_PRODUCT = _make_family(
     "rms_norm_matmul", "sum R C C_cast", NormProductConfig, schedule_norm_product
 )
-norm_naive, norm_tiled = _begin(
+_begin(
     NORM_PRODUCT, 4, tiled=3, products=1, why=", where rows are normalized as they are fetched"
-)
-norm_rows = norm_tiled.plus(
-    "rows", rows=True, why="A warp shares each row, so that its threads read side by side"
-)
+).plus("rows", rows=True, why="A warp shares each row, so that its threads read side by side")
 FUSED_NORM_PRODUCT = _make_family(
     "rms_norm_matmul", "sum R C C_cast", FusedConfig, schedule_fused_norm_product
 )
@@ -398,9 +391,8 @@ norm_fused = FUSED_NORM_PRODUCT.root(
     "are summed under one loop",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
 )
-RMS_NORM_MATMUL = order(
-    "from a kernel for each block to one",
-    *NORM_PRODUCT.rungs,
-    *_climb(norm_fused, tile_bytes=12352),
+_climb(norm_fused, tile_bytes=12352)
+LADDERS = tuple(
+    order("from a kernel for each block to one", *several.rungs, *one.rungs)
+    for several, one in ((SWIGLU, FUSED_SWIGLU), (NORM_PRODUCT, FUSED_NORM_PRODUCT))
 )
-LADDERS = (MLP_SWIGLU, RMS_NORM_MATMUL)

@@ -484,10 +484,6 @@ KERNELS = (
     ("matvec", "y"),
 )
 """Kernels over rows, and the names of their sblocks."""
-ROWS = tuple(_make_ladder(*row) for row in KERNELS)
-"""The ladders of the kernels over rows."""
-
-
 REGISTER_BYTES = 128
 """Of a row, for each thread that keeps its share of it in registers, about: what was fastest."""
 LONG = 32768
@@ -573,9 +569,10 @@ def rank_configs(
     ]
 
 
-ROWS_BEST = tuple(
-    order("rows of any length and number", _make_best(kernel, names), name=f"{kernel}_best")
-    for kernel, names, *_ in KERNELS
+LADDERS = (
+    *(_make_ladder(*row) for row in KERNELS),
+    *(
+        order("rows of any length and number", _make_best(kernel, names), name=f"{kernel}_best")
+        for kernel, names, *_ in KERNELS
+    ),
 )
-"""For each kernel over rows the recipe that chooses for any shape."""
-LADDERS = (*ROWS, *ROWS_BEST)

@@ -94,6 +94,11 @@ class Family:
         )
         return bare.plus(name, why=why, **declared)
 
+    def of_kernel(self, **options: object) -> Family:
+        """The same schedule of the kernel with other options."""
+        first, small = (_with_options(it, options) for it in (self.default_example, self.small))
+        return replace(self, default_example=first, small=small)
+
     def find_choices(self, names: Sequence[str]) -> dict[str, tuple[object, ...]]:
         knobs = dataclasses.fields(self.config)
         choices = {knob.name: knob.metadata["choices"] for knob in knobs if knob.name in names}
