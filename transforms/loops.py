@@ -293,11 +293,7 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
             f"is beyond {node.loop_var.ty}, which ends at {limit}",
             "choose a smaller size, or give the kernel int64 loops",
         )
-    if tail == "guard":
-        if extent is None or extent % product:
-            _require_guardable(sch, loop, given)
-        return
-    if extent is None:
+    if tail != "guard" and extent is None:
         if Analyzer().can_prove_equal(floormod(node.extent, product), 0):
             return  # padded by pad_block to a multiple, say
         raise TransformError(
@@ -305,16 +301,14 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
             "divisor",
             'pass tail="guard", or pad the block first with pad_block',
         )
-    if extent % product:
+    if extent is not None and extent % product == 0:
+        return
+    if tail != "guard":
         raise TransformError(
             f"loop '{name}' runs {extent} times, which {given} does not divide",
             'choose a divisor, pass tail="guard", or pad the block first with pad_block',
         )
-
-
-def _require_guardable(sch: Schedule, loop: LoopRV, given: str) -> None:
-    """Refuse a guard that TVM loses, or that comes too late."""
-    node = sch.get(loop)
+    # Refuse a guard that TVM loses, or that comes too late.
     bound = [it for it in [*get_enclosing_loops(sch, loop), *find_all(node, For)] if get_axis(it)]
     for realize in find_all(node, SBlockRealize) if bound else ():
         # Where it is the only guard of a reduction's outputs over threads, TVM leaves it out where

@@ -359,7 +359,26 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     if pipeline.axes:
         left = [each for at in range(late) for each in release(loop.extent - late + at)]
         consumer = [*pipeline.fence_others(), *consumer, *left, *pipeline.end_tile()]
-        consumer = [go_through_tiles(kernel, pipeline, consumer)]
+        # What warps that compute do in all rounds: the kernel, with theirs in the pipeline's place.
+        # Its buffers stand around the loop over tiles.
+        variable, staging = loop.loop_var, list_allocated(loop)
+        for kind in (For, IfThenElse):
+            for each in find_all(kernel, kind):
+                if any(it.same_as(loop) and not it.same_as(each) for it in find_all(each, For)):
+                    raise TransformError(
+                        f"loop '{variable.name}' stands in a loop, or under a condition, of its "
+                        "tile",
+                        "let it be the outermost one of a tile, and pad the problem first",
+                    )
+
+        def drop(block: SBlock) -> SBlock:
+            kept = [it for it in block.alloc_buffers if is_among(it, staging)]
+            return replace_fields(block, alloc_buffers=kept) if block.alloc_buffers else block
+
+        own = stmt_seq(*consumer)
+        tile = structural_map(kernel, (SBlock, drop))
+        tile = structural_map(tile, (For, lambda it: own if it.loop_var.same_as(variable) else it))
+        consumer = [pipeline.loop_over_tiles(tile, f"{variable.name}_tile")]
     if pipeline.registers[0]:
         # Who copies takes registers again when those who compute have given back theirs: taken
         # earlier, by warps that have nothing to copy, they would be missing to those who compute,
@@ -384,35 +403,6 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     warps = [pipeline.warps] * (pipeline.stages + bool(pipeline.registers[0]))
     counts = [*[1] * pipeline.stages, *warps]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
-
-
-def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> Any:
-    """What warps that compute do in all rounds, of a kernel with theirs in the pipeline's place.
-
-    Buffers of the kernel stand around the loop over tiles.
-    """
-    variable = pipeline.loop.loop_var
-    for kind in (For, IfThenElse):
-        for each in find_all(kernel, kind):
-            if any(
-                it.same_as(pipeline.loop) and not it.same_as(each) for it in find_all(each, For)
-            ):
-                raise TransformError(
-                    f"loop '{variable.name}' stands in a loop, or under a condition, of its tile",
-                    "let it be the outermost one of a tile, and pad the problem first",
-                )
-
-    staging = list_allocated(pipeline.loop)
-
-    def rewrite(loop: For) -> Any:
-        return stmt_seq(*consumer) if loop.loop_var.same_as(variable) else loop
-
-    def drop(block: SBlock) -> SBlock:
-        kept = [it for it in block.alloc_buffers if is_among(it, staging)]
-        return replace_fields(block, alloc_buffers=kept) if block.alloc_buffers else block
-
-    tile = structural_map(structural_map(kernel, (SBlock, drop)), (For, rewrite))
-    return pipeline.loop_over_tiles(tile, f"{variable.name}_tile")
 
 
 def _arrive_by_warps(arrive: Any) -> list[Any]:

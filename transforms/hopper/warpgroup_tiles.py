@@ -294,7 +294,19 @@ def stage_swizzled_at(
         have threadIdx.x yet; rows of whole chunks of 16 bytes; vectors of 16 bytes at most
     guarded: tiles that begin where their swizzle repeats
     """
-    row, is_transposed = _find_row(sch, block, operand)
+    # What a warpgroup reads of an operand's row, and whether its tile is transposed first: where
+    # rows do not go along k, and wgmma does not read elements of their size so.
+    reads, extents = sch.get(block).reads, [get_extent(sch, it) for it in sch.get_loops(block)[-3:]]
+    row, is_transposed = 1, False
+    if 0 <= operand < len(reads):  # which the copy refuses otherwise
+        if len(extents) < 3 or len(reads[operand].source.shape) < 2:
+            raise TransformError(
+                f"block '{get_sblock_name(sch, block)}' multiplies no tile of rows and columns",
+                "tile a matmul with tile_in_warpgroups first",
+            )
+        along = is_along_k(sch.get(block), operand)
+        is_transposed = not along and reads[operand].source.dtype.bits != 16
+        row = extents[-1 if along or is_transposed else -2] or 1
     copy = place_copy_at(
         sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first, inlines=True
     )
@@ -327,24 +339,6 @@ def stage_swizzled_at(
 
     _lay_in_slabs(sch, copy, width, is_transposed=is_transposed)
     return copy
-
-
-def _find_row(sch: Schedule, block: SBlockRV, operand: int) -> tuple[int, bool]:
-    """What a warpgroup reads of an operand's row, and whether its tile is transposed first.
-
-    It is where rows do not go along k, and wgmma does not read elements of their size so.
-    """
-    reads, extents = sch.get(block).reads, [get_extent(sch, it) for it in sch.get_loops(block)[-3:]]
-    if not 0 <= operand < len(reads):
-        return 1, False  # which the copy refuses
-    if len(extents) < 3 or len(reads[operand].source.shape) < 2:
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' multiplies no tile of rows and columns",
-            "tile a matmul with tile_in_warpgroups first",
-        )
-    along = is_along_k(sch.get(block), operand)
-    is_transposed = not along and reads[operand].source.dtype.bits != 16
-    return extents[-1 if along or is_transposed else -2] or 1, is_transposed
 
 
 @transform

@@ -7,7 +7,7 @@ block of threads, and sums are repaired where the maximum of a row moves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
@@ -23,7 +23,7 @@ from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask
 from ..pass_options import set_pass_option, set_pipeline
 from ..placement import compute_block_at, reverse_compute_block_at
-from ..queries import get_extent, get_own_loops, get_spatial_loops, is_reduction_loop
+from ..queries import get_own_loops, get_spatial_loops, is_reduction_loop
 from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
 from ..thread_rows import keep_in_registers, spread_over_threads
@@ -47,7 +47,15 @@ class UnfusedConfig(TilesConfig):
 def schedule_unfused(sch: Schedule, config: UnfusedConfig) -> Iterator[str]:
     """Products, rows and what is between them in kernels of their own."""
     scores, largest, power, total, weighted, result = get_sblocks(sch)
-    _require_indices(sch, scores)
+    sizes = [constant(size) for size in sch.get(scores).writes[0].source.shape]
+    count = math.prod(size or 1 for size in sizes)
+    if count > LARGEST_INDEX:
+        raise TransformError(
+            "schedule_unfused",
+            f"the scores are {count} elements in global memory, and indices of 32 bits end at "
+            f"{LARGEST_INDEX}",
+            "use a recipe in one kernel, or choose smaller sizes",
+        )
     if config.tiled:
         for block, name in ((scores, "scores"), (weighted, "values")):
             tile_product(sch, block, config)
@@ -64,19 +72,6 @@ def schedule_unfused(sch: Schedule, config: UnfusedConfig) -> Iterator[str]:
     for block in (*products, *rows, *([power] if config.stored else []), result):
         bind_elements(sch, block, config)
     yield "bound"
-
-
-def _require_indices(sch: Schedule, scores: SBlockRV) -> None:
-    """Refuse scores in global memory that indices of 32 bits do not reach."""
-    sizes = [constant(size) for size in sch.get(scores).writes[0].source.shape]
-    count = math.prod(size or 1 for size in sizes)
-    if count > LARGEST_INDEX:
-        raise TransformError(
-            "schedule_unfused",
-            f"the scores are {count} elements in global memory, and indices of 32 bits end at "
-            f"{LARGEST_INDEX}",
-            "use a recipe in one kernel, or choose smaller sizes",
-        )
 
 
 SMALL = {"batch": 1, "heads": 2, "queries": 12, "keys": 16, "dim": 8}
@@ -214,12 +209,31 @@ def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     _bind(sch, {"blockIdx.z": batch, "blockIdx.y": head, "blockIdx.x": tiles, "threadIdx.y": line})
     for block in (part, power, tile):  # readers first
         spread_over_threads(sch, block, threads=columns, vector=wide)
-    for block in (result, weighted):
-        _spread_columns(sch, block, columns)
-    _spread_scores(sch, scores, wide)
-    _keep_in_block(sch, (scores, tile, part, largest, total, weighted), power)
+    # The columns of results, neighbouring ones on one thread, and those of scores as rows are.
+    queries = sch.get(scores).reads[0].source
+    dim = constant(queries.shape[-1]) or 1
+    if dim % columns:
+        raise TransformError(
+            "schedule_tiles",
+            f"dim={dim} does not divide among {columns} columns of threads",
+            "choose columns of threads that divide dim",
+        )
+    for block, size in ((result, dim // columns), (weighted, dim // columns), (scores, wide)):
+        among, _ = split_loop(sch, get_spatial_loops(sch, block)[-1], inner=size)
+        bind_loop(sch, among, axis="threadIdx.x")
+    # Results in registers of the threads that compute them, and one for all threads of a block.
+    for block in (scores, tile, part, largest, total, weighted):
+        for place in range(len(sch.get(block).writes)):
+            sch.set_scope(block, place, "local")
+    sch.set_scope(power, 0, "shared")
+    set_pipeline(sch)  # whose passes keep sums over threads in registers
+    set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
     yield "in_registers"
-    scope = _choose_scope(sch, scores, config)
+    # More than 48 KiB of queries, keys, values and exponentials want dynamic shared memory.
+    operands = lines * each * dim + columns * wide * (2 * dim + config.padding)
+    exponentials = lines * each * columns * wide * sch.get(scores).writes[0].source.dtype.itemsize
+    used = operands * queries.dtype.itemsize + exponentials
+    scope = "shared.dyn" if used > MAX_SHARED_BYTES["shared"] else "shared"
     keys = cache_read_at(sch, scores, steps, operand=1, scope=scope)
     pad_longer_rows(sch, keys, elements=config.padding)
     fetch_cooperatively(sch, keys, threads=config.threads, tail="guard")
@@ -232,47 +246,6 @@ def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     if config.ends_at_mask:
         end_loop_at_mask(sch, steps)
         yield "ends_at_mask"
-
-
-def _keep_in_block(sch: Schedule, own: Sequence[SBlockRV], shared: SBlockRV) -> None:
-    """Results in registers of the threads that compute them, and one for all threads of a block."""
-    for block in own:
-        for place in range(len(sch.get(block).writes)):
-            sch.set_scope(block, place, "local")
-    sch.set_scope(shared, 0, "shared")
-    set_pipeline(sch)  # whose passes keep sums over threads in registers
-    set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
-
-
-def _choose_scope(sch: Schedule, scores: SBlockRV, config: TileConfig) -> str:
-    """More than 48 KiB of queries, keys, values and exponentials want dynamic shared memory."""
-    queries = sch.get(scores).reads[0].source
-    dim = constant(queries.shape[-1]) or 1
-    (rows, columns), (each, wide) = config.threads, config.thread_tile
-    tile, keys = rows * each, columns * wide
-    operands = (tile * dim + keys * (2 * dim + config.padding)) * queries.dtype.itemsize
-    power = tile * keys * sch.get(scores).writes[0].source.dtype.itemsize
-    return "shared.dyn" if operands + power > MAX_SHARED_BYTES["shared"] else "shared"
-
-
-def _spread_columns(sch: Schedule, block: SBlockRV, threads: int) -> None:
-    """Spread the columns of results: neighbouring ones on one thread."""
-    column = get_spatial_loops(sch, block)[-1]
-    count = get_extent(sch, column) or 1
-    if count % threads:
-        raise TransformError(
-            "schedule_tiles",
-            f"dim={count} does not divide among {threads} columns of threads",
-            "choose columns of threads that divide dim",
-        )
-    among, _ = split_loop(sch, column, inner=count // threads)
-    bind_loop(sch, among, axis="threadIdx.x")
-
-
-def _spread_scores(sch: Schedule, block: SBlockRV, wide: int) -> None:
-    """Spread the columns of scores as rows are."""
-    among, _ = split_loop(sch, get_spatial_loops(sch, block)[-1], inner=wide)
-    bind_loop(sch, among, axis="threadIdx.x")
 
 
 BY_QUERIES = Family(

@@ -118,7 +118,29 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     if config.splits_at_mask:
         split_loop_at_mask(sch, fused.steps)
         yield "splits_at_mask"
-    yield from _prefetch(sch, fused.steps, copies, config)
+    stages = min(config.stages, get_extent(sch, fused.steps) or 1)
+    if stages == 1:
+        return
+    if config.copies == "threads":
+        prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
+        yield "next_tiles_asynchronously"
+        return
+    prefetch_by_tma(sch, fused.steps, copies, stages=stages)
+    yield "next_tiles_by_tma"
+    if config.roles:
+        stays = bool(config.persistent)
+        registers = _REGISTERS.get((config.warpgroups, config.blocks, stays))
+        specialize_warps(sch, fused.steps, registers=registers, blocks=config.blocks)
+        yield "warps_specialized"
+    if config.overlaps:
+        overlap_products(sch, fused.steps)
+        yield "products_overlapped"
+    if config.pingpong:
+        alternate_warpgroups(sch, fused.steps)
+        yield "warpgroups_alternate"
+    if config.persistent:
+        make_persistent(sch, fused.steps, blocks=config.persistent)
+        yield "blocks_stay"
 
 
 def _compute_in_fragments(
@@ -177,34 +199,6 @@ def _stage(sch: Schedule, fused: Fused, warpgroups: int) -> list[SBlockRV]:
     values, keys = stage(fused.weighted, fused.steps, 2), stage(fused.scores, fused.steps, 1)
     stage(fused.scores, fused.warp, 0)
     return [keys, values]
-
-
-def _prefetch(
-    sch: Schedule, steps: LoopRV, copies: list[SBlockRV], config: AttentionWgmmaConfig
-) -> Iterator[str]:
-    stages = min(config.stages, get_extent(sch, steps) or 1)
-    if stages == 1:
-        return
-    if config.copies == "threads":
-        prefetch_asynchronously(sch, steps, copies, stages=stages)
-        yield "next_tiles_asynchronously"
-        return
-    prefetch_by_tma(sch, steps, copies, stages=stages)
-    yield "next_tiles_by_tma"
-    if config.roles:
-        stays = bool(config.persistent)
-        registers = _REGISTERS.get((config.warpgroups, config.blocks, stays))
-        specialize_warps(sch, steps, registers=registers, blocks=config.blocks)
-        yield "warps_specialized"
-    if config.overlaps:
-        overlap_products(sch, steps)
-        yield "products_overlapped"
-    if config.pingpong:
-        alternate_warpgroups(sch, steps)
-        yield "warpgroups_alternate"
-    if config.persistent:
-        make_persistent(sch, steps, blocks=config.persistent)
-        yield "blocks_stay"
 
 
 SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
@@ -336,11 +330,6 @@ def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
     multiprocessor; products overlap under a mask alone. Exponents are fused where the kernel allows
     it.
     """
-    yield from schedule(sch, choose_attention_config(sch))
-
-
-def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
-    """The config of `attention_wgmma_best` for an attention; refuses sizes that are left open."""
     scores, _, power, *_ = (sch.get(block) for block in get_sblocks(sch))
     *_, queries, keys, dim = (constant(item.dom.extent) for item in scores.iter_vars)
     if queries is None or keys is None or dim is None:
@@ -357,7 +346,7 @@ def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
     stages = 3
     if is_narrow:
         stages = 4 if is_masked else 2
-    return AttentionWgmmaConfig(
+    config = AttentionWgmmaConfig(
         warpgroups=groups,
         keys=size,
         powers="fused" if allows_fused_exponents(power) else "two",
@@ -371,6 +360,7 @@ def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
         overlaps=is_masked or not is_narrow,
         pingpong=is_masked and groups > 1,
     )
+    yield from schedule(sch, config)
 
 
 LADDERS = (

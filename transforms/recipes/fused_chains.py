@@ -218,7 +218,21 @@ def fuse_sums(
     operands: Operands,
 ) -> Iterator[str]:
     """The steps of a config: sums over one range that a result is a function of."""
-    config = fit_tile(sch, result, config)
+    # Rows of tiles that a swizzle divides and, guarded, no idle threads or strips: TVM would
+    # simplify what a thread sums and not what it stores, so that these look different.
+    rows, columns = (get_extent(sch, it) or 1 for it in get_spatial_loops(sch, result)[-2:])
+    if config.tail == "guard":
+        given = zip((rows, columns), config.threads, config.thread_tile, config.strips, strict=True)
+        fitted = []
+        for extent, count, per_thread, strips in given:
+            strip = per_thread // strips
+            strips = min(strips, -(-extent // (count * strip)))
+            fitted.append((min(count, -(-extent // strip)), strips * strip))
+        threads, thread_tile = zip(*fitted, strict=True)
+        warp = config.warp if threads == config.threads else None
+        config = replace(config, threads=threads, thread_tile=thread_tile, warp=warp)
+    tiles = -(-rows // (config.threads[0] * config.thread_tile[0]))
+    config = replace(config, swizzle=largest_divisor(tiles, most=config.swizzle))
     tile = tile_in_warps(
         sch,
         result,
@@ -258,10 +272,8 @@ def fuse_sums(
                 transpose_tile(sch, copy)
                 if (find_row_length(sch, copy) or 1) % lanes == 0:
                     pad_longer_rows(sch, copy, elements=lanes)
-            threads = config.threads[0] * config.threads[1]
-            fetch_cooperatively(
-                sch, copy, threads=threads, vector=lanes if is_whole else 1, tail="guard"
-            )
+            among, vector = config.threads[0] * config.threads[1], lanes if is_whole else 1
+            fetch_cooperatively(sch, copy, threads=among, vector=vector, tail="guard")
             copies.append(copy)
         yield "tiles_in_shared_memory"
     if config.vectors:
@@ -278,25 +290,6 @@ def fuse_sums(
         prefetch_through_registers(sch, steps.outer, copies)
         set_pipeline(sch)
         yield "next_tiles_through_registers"
-
-
-def fit_tile(sch: Schedule, result: SBlockRV, config: FusedConfig) -> FusedConfig:
-    """The config with rows of tiles that a swizzle divides and, guarded, no idle threads or strips:
-    TVM would simplify what a thread sums and not what it stores, so that these look different.
-    """
-    rows, columns = (get_extent(sch, it) or 1 for it in get_spatial_loops(sch, result)[-2:])
-    if config.tail == "guard":
-        given = zip((rows, columns), config.threads, config.thread_tile, config.strips, strict=True)
-        fitted = []
-        for extent, count, per_thread, strips in given:
-            strip = per_thread // strips
-            strips = min(strips, -(-extent // (count * strip)))
-            fitted.append((min(count, -(-extent // strip)), strips * strip))
-        threads, thread_tile = zip(*fitted, strict=True)
-        warp = config.warp if threads == config.threads else None
-        config = replace(config, threads=threads, thread_tile=thread_tile, warp=warp)
-    tiles = -(-rows // (config.threads[0] * config.thread_tile[0]))
-    return replace(config, swizzle=largest_divisor(tiles, most=config.swizzle))
 
 
 def _make_family(
