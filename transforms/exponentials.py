@@ -20,6 +20,7 @@ from .schedule import TransformError, transform
 from .tir import find_all
 
 _LARGEST = float(max_value("float32").value)
+_EXPONENTIAL, _POWER = "tirx.exp", "tirx.exp2"
 
 
 @transform
@@ -36,7 +37,7 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
         factors that are so together with log2(e)
     """
     node, name = sch.get(block), get_sblock_name(sch, block)
-    calls = [call for call in find_all(node.body, Call) if _is_exponential(call)]
+    calls = [it for it in find_all(node.body, Call) if get_op_name(it).endswith(_EXPONENTIAL)]
     if not calls:
         raise TransformError(
             f"block '{name}' computes no exponential", "pass the block that has T.exp"
@@ -56,7 +57,7 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
             )
 
     def rewrite(call: Call) -> Any:
-        if not _is_exponential(call):
+        if not get_op_name(call).endswith(_EXPONENTIAL):
             return call
         value, factor = _split_factor(call.args[0])
         return exp2(value * const(factor * math.log2(math.e), "float32"))
@@ -85,8 +86,12 @@ def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
             f"block '{name}' does not allow exponents whose last bits depend on the maximum",
             "ask the kernel for them: attention(..., fused_exponents=True)",
         )
-    powers = [call for call in find_all(node.body, Call) if _is_power(call)]
-    if not powers or not all(_read_difference(call.args[0]) for call in powers):
+    powers = [it for it in find_all(node.body, Call) if get_op_name(it).endswith(_POWER)]
+    exponents = [power.args[0] for power in powers]
+    if not powers or not all(
+        isinstance(it, Mul) and isinstance(it.b, FloatImm) and isinstance(it.a, Sub)
+        for it in exponents
+    ):
         raise TransformError(
             f"block '{name}' has no powers of two, or one of something else than a difference "
             "times a number",
@@ -94,11 +99,10 @@ def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
         )
 
     def rewrite(call: Call) -> Any:
-        read = _read_difference(call.args[0]) if _is_power(call) else None
-        if read is None:
+        if not get_op_name(call).endswith(_POWER):
             return call
-        value, largest, factor = read
-        return exp2(value * factor - largest * factor)
+        difference, factor = call.args[0].a, call.args[0].b
+        return exp2(difference.a * factor - difference.b * factor)
 
     made = edit_block(node, structural_map(node.body, (Call, rewrite)))
     replace_blocks(sch, block, {node: made}, [], who="fuse_exponents")
@@ -107,22 +111,6 @@ def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
 def allows_fused_exponents(block: SBlock) -> bool:
     """Whether a block is of a kernel that allows its exponents to be fused."""
     return str(block.annotations.get(EXPONENTS, "")) == "fused"
-
-
-def _is_power(call: Call) -> bool:
-    return get_op_name(call).endswith("tirx.exp2")
-
-
-def _read_difference(exponent: Any) -> tuple[Any, Any, Any] | None:
-    """The two values and the factor of an exponent that is their difference times a number."""
-    if not isinstance(exponent, Mul) or not isinstance(exponent.b, FloatImm):
-        return None
-    difference = exponent.a
-    return (difference.a, difference.b, exponent.b) if isinstance(difference, Sub) else None
-
-
-def _is_exponential(call: Call) -> bool:
-    return get_op_name(call).endswith("tirx.exp")
 
 
 def _split_factor(exponent: Any) -> tuple[Any, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, Schedule
@@ -46,9 +46,6 @@ from .tir import (
     is_choice,
     is_used,
 )
-
-_Padded: TypeAlias = tuple[IterVar, int]
-"""An iterator, and the multiple that its extent becomes and is not."""
 
 
 class Padding(NamedTuple):
@@ -345,15 +342,14 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
                 )
     old = find_all(get_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
-    operands = _find_new(sch, sch.get_producers(block), old)
-    crop = next(iter(_find_new(sch, sch.get_consumers(block), old)), None)
+    operands, crops = (
+        [it for it in blocks if not is_among(sch.get(it), old)]
+        for blocks in (sch.get_producers(block), sch.get_consumers(block))
+    )
+    crop = crops[0] if crops else None
     if crop is not None and sch.get_consumers(crop) and try_inlining(sch, crop):
         crop = None
-    return Padding(operands, crop)
-
-
-def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> tuple[SBlockRV, ...]:
-    return tuple(block for block in blocks if not any(sch.get(block).same_as(node) for node in old))
+    return Padding(tuple(operands), crop)
 
 
 def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:

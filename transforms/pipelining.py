@@ -62,7 +62,17 @@ def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
     guarded: each lane reads fragments of its own, and no stage is written while it is read
     """
     parts = require_pipeline(sch, loop)
-    require_own_tiles(sch, loop, require_registers(parts[:-1]))
+    blocks = [block for part in parts[:-1] for block in find_all(part, SBlock)]
+    for block in blocks:
+        scopes = {str(region.source.scope()) for region in block.writes}
+        if scopes != {"local"}:
+            raise TransformError(
+                f"block '{block.name_hint}' writes scope '{', '.join(sorted(scopes)) or None}', "
+                "not registers",
+                "pipeline copies into shared memory with prefetch_through_registers",
+            )
+        _require_one_store(block)
+    require_own_tiles(sch, loop, blocks)
     copies, rest = len(parts) - 1, count_statements(parts[-1])
     sch.annotate(loop, STAGE, [0] * copies + [1] * rest)
     sch.annotate(loop, ORDER, list(range(copies + rest)))
@@ -225,21 +235,6 @@ def require_pipeline(sch: Schedule, loop: LoopRV) -> list[Any]:
             "place copies there first, with stage_operand_at or cache_read_at",
         )
     return parts
-
-
-def require_registers(parts: list[Any]) -> list[SBlock]:
-    """The blocks of statements that copy into registers; refuse one that does anything else."""
-    blocks = [block for part in parts for block in find_all(part, SBlock)]
-    for block in blocks:
-        scopes = {str(region.source.scope()) for region in block.writes}
-        if scopes != {"local"}:
-            raise TransformError(
-                f"block '{block.name_hint}' writes scope '{', '.join(sorted(scopes)) or None}', "
-                "not registers",
-                "pipeline copies into shared memory with prefetch_through_registers",
-            )
-        _require_one_store(block)
-    return blocks
 
 
 def require_copies(

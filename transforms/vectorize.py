@@ -412,28 +412,11 @@ def find_place(buffer: Any, indices: list[Any]) -> Any:
 
 
 def _are_neighbours(indices: list[Any], loop: For, analyzer: Analyzer) -> bool:
-    """Whether a vectorized loop goes along the last dimension in steps of one."""
-    for place, index in enumerate(_number_vectors(indices, loop, analyzer), start=1):
-        step = 1 if place == len(indices) else 0
-        first = _take_lane(index, loop, 0)
-        for lane in choose_iterations(constant(loop.extent) or 1, _TRIED)[1:]:
-            other = _take_lane(index, loop, lane)
-            if not analyzer.can_prove_equal(other - first, lane * step):
-                return False
-    return True
-
-
-def _take_lane(index: Any, loop: For, lane: int) -> Any:
-    """An index for one iteration of a vectorized loop, counted from its first."""
-    dtype = loop.loop_var.ty.dtype
-    return substitute(index, {loop.loop_var: loop.min + const(lane, dtype)})
-
-
-def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[Any]:
-    """The indices with ``lanes * number + lane`` for each sum that is divided and is such a one.
+    """Whether a vectorized loop goes along the last dimension in steps of one.
 
     TVM proves that ``(2 * number + lane) // 18`` is the same for both lanes, but not that
-    ``(256 * i + 2 * j + lane) // 18`` is, since 18 does not divide 256.
+    ``(256 * i + 2 * j + lane) // 18`` is, since 18 does not divide 256: each sum that is divided,
+    and is ``lanes * number + lane``, is written so.
     """
     lane, lanes = loop.loop_var, constant(loop.extent) or 1
     numbered: list[tuple[Any, Any]] = []
@@ -458,4 +441,16 @@ def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[A
             numbered.append((total, known))
         return type(division)(known, division.b)
 
-    return [structural_map(index, ((FloorDiv, FloorMod), number)) for index in indices]
+    parts = [structural_map(index, ((FloorDiv, FloorMod), number)) for index in indices]
+    for place, index in enumerate(parts, start=1):
+        step, first = 1 if place == len(parts) else 0, _take_lane(index, loop, 0)
+        for at in choose_iterations(lanes, _TRIED)[1:]:
+            if not analyzer.can_prove_equal(_take_lane(index, loop, at) - first, at * step):
+                return False
+    return True
+
+
+def _take_lane(index: Any, loop: For, lane: int) -> Any:
+    """An index for one iteration of a vectorized loop, counted from its first."""
+    dtype = loop.loop_var.ty.dtype
+    return substitute(index, {loop.loop_var: loop.min + const(lane, dtype)})

@@ -539,8 +539,15 @@ class Pipeline:
 
         The instructions of wgmma read tiles in the proxy of bulk copies, and need none.
         """
-        reads = any(_reads(part, buffer) for part in computed for buffer in self.staged)
-        return [make_proxy_fence()] if reads else []
+
+        def skip(call: Any) -> Any:  # what describes a tile to wgmma
+            return IntImm("int32", 0) if get_op_name(call).endswith(ENCODES) else call
+
+        left = [structural_map(part, (Call, skip)) for part in computed]
+        used = [load.source for part in left for load in find_all(part, TensorLoad)]
+        used += [each for part in left for call in find_all(part, Call) for each in call.args]
+        tiles = [each for buffer in self.staged for each in (buffer, buffer.data)]
+        return [make_proxy_fence()] if any(is_among(each, tiles) for each in used) else []
 
     def loop_over(self, statements: list[Any]) -> For:
         """The loop, with other statements in its body and without the tiles' buffers."""
@@ -559,11 +566,12 @@ class Pipeline:
         total = sum(tile.bytes for tile in self.tiles)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
         for tile, buffer, variable in zip(self.tiles, self.staged, self.maps, strict=True):
-            size = math.prod(tile.box)
-            for panel in range(tile.panels):
+            _, panels, box = tile.shape
+            size = math.prod(box)
+            for panel in range(panels):
                 start = tile.get_start(panel)
                 start = [substitute(index, {self.loop.loop_var: value}) for index in start]
-                place = stage * (size * tile.panels) + panel * size
+                place = stage * (size * panels) + panel * size
                 target = buffer.access_ptr(READ, offset=place, extent=size)
                 load, described = T.ptx[_LOAD.format(len(start))], T.address_of(variable)
                 calls.append(Evaluate(load(target, described, *reversed(start), arrived)))
@@ -623,11 +631,11 @@ def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:
         tile.source.data,
         *reversed(shape),
         *reversed(pitches),
-        *reversed(tile.box),
+        *reversed(tile.shape.box),
         *[1] * rank,
         descriptor_dtype="uint8" if dtype.startswith("float8") or dtype == "int8" else dtype,
         rank=rank,
-        swizzle=SWIZZLES.index(tile.swizzle) + 1 if tile.swizzle else 0,
+        swizzle=SWIZZLES.index(tile.shape.swizzle) + 1 if tile.shape.swizzle else 0,
     )
     return [Bind(variable, T.tvm_stack_alloca("tensormap", 1)), Evaluate(encode)]
 
@@ -652,16 +660,3 @@ def drop_fences(parts: list[Any]) -> list[Any]:
         return stmt_seq(*kept) if 0 < len(kept) < len(pairs) else sequence
 
     return [structural_map(part, (SeqStmt, rewrite)) for part in parts]
-
-
-def _reads(statement: Any, buffer: Any) -> bool:
-    """Whether threads read a buffer themselves, other than to describe it to wgmma."""
-
-    def skip(call: Any) -> Any:
-        name = get_op_name(call)
-        return IntImm("int32", 0) if name.endswith(ENCODES) else call
-
-    left = structural_map(statement, (Call, skip))
-    loaded = [load.source for load in find_all(left, TensorLoad)]
-    pointers = [each for call in find_all(left, Call) for each in call.args]
-    return any(is_among(each, (buffer, buffer.data)) for each in (*loaded, *pointers))

@@ -401,17 +401,18 @@ def _lower_store(body: Any, block: SBlock, parameters: list[Any], maps: list[Any
     chain = T.ptx[f"cp.async.bulk.tensor.{len(target.shape)}d.global.shared::cta.tile.bulk_group"]
     size = math.prod(constant(it) or 1 for it in staged.shape[SLAB + 1 :])
     commit, copies = Evaluate(T.ptx["cp.async.bulk.commit_group"]()), list[Any]()
-    for panel in range(copied.panels):
+    for panel in range(copied.shape.panels):
         offset = (panel % slots if slots else panel) * size
         pointer, start = (
             staged.access_ptr(READ, offset=offset, extent=size),
             copied.get_start(panel),
         )
         copies.append(Evaluate(chain(T.address_of(variable), *reversed(start), pointer)))
-    made = list[Any]()
+    # What all threads do so that bulk copies of any of them see what they stored.
+    made, visible = list[Any](), [make_proxy_fence(), make_barrier()]
     if not slots:
         wait = [] if waits_late else [_wait_for_stores("" if is_last else ".read")]
-        made = [*_make_tile_visible(), if_elected(threads, [*copies, commit, *wait])]
+        made = [*visible, if_elected(threads, [*copies, commit, *wait])]
     if slots or not is_among(target, parameters):
         # StorageRewrite would otherwise give its memory away.
         made.append(Evaluate(target.access_ptr(_WRITE)))
@@ -444,7 +445,7 @@ def _lower_store(body: Any, block: SBlock, parameters: list[Any], maps: list[Any
             for store, copy in zip(stores, copies, strict=True):
                 wait = [_wait_for_stores(".read", slots - 1)]
                 again += [if_elected(threads, wait), make_barrier(), store]
-                again += [*_make_tile_visible(), if_elected(threads, [copy, commit])]
+                again += [*visible, if_elected(threads, [copy, commit])]
         if outer is not None:
             each = ([*again] if it.same_as(first) else [it] for it in outer.seq)
             again = [exchange(loop.body, outer, SeqStmt([*itertools.chain(*each)]))]
@@ -456,11 +457,6 @@ def _lower_store(body: Any, block: SBlock, parameters: list[Any], maps: list[Any
         end = if_elected(threads, [_wait_for_stores("")])
         kernel = edit_loop(kernel, body=SeqStmt([kernel.body, end]))
     return exchange(body, path[bound[-1]], kernel)
-
-
-def _make_tile_visible() -> list[Any]:
-    """What all threads do so that bulk copies of any of them see what they stored."""
-    return [make_proxy_fence(), make_barrier()]
 
 
 def _wait_for_stores(modifier: str, in_flight: int = 0) -> Evaluate:

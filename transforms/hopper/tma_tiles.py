@@ -75,29 +75,23 @@ class TmaTile(NamedTuple):
     ----------
     source, target : the tensor in global memory, and the tile's buffer in shared memory
     start : the tile's first element in the tensor, an expression for each dimension
-    swizzle : bytes of the pattern, of `SWIZZLES`; 0 for none
-    panels : how many copies the tile takes, side by side in its rows and one behind the other in
-        shared memory, since a row of a copy is no longer than the pattern
-    box : the extents of one copy, for each dimension of the tensor
     """
 
     source: Any
     target: Any
     start: tuple[Any, ...]
-    swizzle: int
-    panels: int
-    box: tuple[int, ...]
+    shape: CopyShape
 
     @property
     def bytes(self) -> int:
         """What the tile adds to the transaction count, whether it lies inside of the tensor or
         not."""
-        return self.panels * math.prod(self.box) * int(self.source.dtype.itemsize)
+        return self.shape.panels * math.prod(self.shape.box) * int(self.source.dtype.itemsize)
 
     def get_start(self, panel: int) -> list[Any]:
         """The first element of a panel."""
         *front, last = self.start
-        return [*front, last + panel * self.box[-1] if panel else last]
+        return [*front, last + panel * self.shape.box[-1] if panel else last]
 
 
 class CopyShape(NamedTuple):
@@ -105,8 +99,10 @@ class CopyShape(NamedTuple):
 
     Attributes
     ----------
-    swizzle, panels : as of `TmaTile`
-    box : as of `TmaTile`
+    swizzle : bytes of the pattern, of `SWIZZLES`; 0 for none
+    panels : how many copies the tile takes, side by side in its rows and one behind the other in
+        shared memory, since a row of a copy is no longer than the pattern
+    box : the extents of one copy, for each dimension of the tensor
     """
 
     swizzle: int
@@ -238,7 +234,7 @@ def find_tile(
     first = {variable: const(0, variable.ty.dtype) for variable in inner}
     analyzer = Analyzer()
     start = tuple(analyzer.simplify(substitute(index, first)) for index in indices)
-    return TmaTile(source, target, start, *shape)
+    return TmaTile(source, target, start, shape)
 
 
 def require_addressable(source: Any, copied: CopyShape, name: str) -> None:
