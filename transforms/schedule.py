@@ -217,7 +217,10 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
     """A value as a type takes it; raises `_UnfitError` where it does not."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
-    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    origin, parts, bits = typing.get_origin(kind), typing.get_args(kind), 32
+    if origin is Annotated:
+        kind, bits = parts[0], next((it for it in parts[1:] if isinstance(it, int)), bits)
+        origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         refusals: list[_UnfitError] = []
         for part in parts:
@@ -278,10 +281,7 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
             problem = f"the {word} handle belongs to another schedule"
             raise _UnfitError(problem, "pass handles that this schedule made") from None
         return value
-    if origin is Annotated and parts[0] is not int:
-        return _fit(parts[0], name, value, sch)
-    if kind is int or origin is Annotated:
-        bits = next((part for part in parts if isinstance(part, int)), 32)
+    if kind is int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise _UnfitError(f"{name}={show(value)} is not an integer", "pass an integer")
         largest = 2 ** (bits - 1) - 1
@@ -441,7 +441,12 @@ def query(function: Callable[Options, Result]) -> Callable[Options, Result]:
 
 def _run(function: Callable[..., Result], bound: inspect.BoundArguments) -> Result:
     """Call a function; what it and TVM refuse becomes a `TransformError` of its name."""
-    name, kernel_line = function.__name__, _find_kernel_line(bound)
+    name, (sch, *others) = function.__name__, bound.arguments.values()
+    # The file and line of the first handle's statement, where the parser left them.
+    lists = (given if isinstance(given, (list, tuple)) else [given] for given in others)
+    nodes = (sch.get(it) for given in lists for it in given if isinstance(it, (LoopRV, SBlockRV)))
+    found = (find_location(it) for node in nodes for it in (node, getattr(node, "body", None)))
+    kernel_line = next((f"{it[0]}:{it[1]}" for it in found if it is not None), None)
     token = _running.set(name)
     try:
         return function(*bound.args, **bound.kwargs)
@@ -463,20 +468,6 @@ def _run(function: Callable[..., Result], bound: inspect.BoundArguments) -> Resu
         raise refusal from error
     finally:
         _running.reset(token)
-
-
-def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:
-    """The file and line of the first handle's statement, where the parser left them."""
-    sch, *others = bound.arguments.values()
-    for given in others:
-        for handle in given if isinstance(given, (list, tuple)) else [given]:
-            if not isinstance(handle, (LoopRV, SBlockRV)):
-                continue
-            node = sch.get(handle)
-            for statement in (node, getattr(node, "body", None)):
-                if (location := find_location(statement)) is not None:
-                    return f"{location[0]}:{location[1]}"
-    return None
 
 
 def describe_error(error: Exception) -> str:

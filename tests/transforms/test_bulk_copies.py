@@ -345,15 +345,9 @@ NO_SHARE = "384 threads begin with 168 .* no share of these 64512"  # setmaxnreg
     ("options", "message"),
     [
         *(({"registers": each}, NO_SHARE) for each in ((48, 232), (176, 168), (24, 160))),
-        ({"blocks": 0}, "blocks=0 of 288 threads are none that fit on a multiprocessor of 2048"),
-        ({"blocks": 8}, "blocks=8 of 288 threads .* of 2048; use 1 to 7"),
         (
-            {"blocks": 2, "registers": (40, 232)},
-            "256 threads with 232 registers and 128 with 40 are no whole warpgroups of 2 blocks in",
-        ),
-        (
-            {"blocks": 2, "registers": (24, 112)},
-            "384 threads of 2 blocks begin with 80 registers each, .* are no share of these 30720",
+            {"registers": (40, 256)},
+            "256 threads with 256 registers and 128 with 40 are no whole warpgroups in the 65536",
         ),
     ],
 )
@@ -366,29 +360,15 @@ def test_specialize_warps_refuses_registers_that_there_are_not(
         tr.specialize_warps(sch, outer, **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "bounds", "moves"),
-    [
-        ({"registers": (40, 232)}, "__launch_bounds__(384", "inc 232, dec 168, dec 40, inc 168"),
-        # Two blocks share the registers of a multiprocessor.
-        (
-            {"registers": (24, 104), "blocks": 2},
-            "__launch_bounds__(384, 2)",
-            "inc 104, dec 80, dec 24, inc 80",
-        ),
-    ],
-)
-def test_registers_move_to_the_warps_that_compute(
-    by_tma: Run, options: dict, bounds: str, moves: str
-) -> None:
+def test_registers_move_to_the_warps_that_compute(by_tma: Run) -> None:
     sch = Schedule(by_tma.steps[-1].module)
-    tr.specialize_warps(sch, find_handles(sch)[0], **options)
+    tr.specialize_warps(sch, find_handles(sch)[0], registers=(40, 232))
     assert check_numbers(by_tma.problem, sch.mod, SIMULATOR, where="registers") == []
     source = get_facts(sch.mod, "cuda", problem=by_tma.problem).source
     body = source[source.rindex("__launch_bounds__") :]
-    assert body.startswith(bounds)
+    assert body.startswith("__launch_bounds__(384")
     found = re.findall(r"setmaxnreg_(inc|dec)_sync_aligned_u32_(\d+)", body)
-    assert ", ".join(map(" ".join, found)) == moves
+    assert ", ".join(map(" ".join, found)) == "inc 232, dec 168, dec 40, inc 168"
 
 
 def test_registers_that_there_are_not_are_waited_for(by_tma: Run) -> None:

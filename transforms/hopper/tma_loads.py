@@ -44,7 +44,7 @@ from tvm_ffi import structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..annotations import ALIGNMENT, SWIZZLE, TMA_IN_FLIGHT
-from ..gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, THREADS, WARP, count_registers
+from ..gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, WARP, count_registers
 from ..loops import require_constant
 from ..pass_options import set_pipeline
 from ..passes.barriers import is_barrier, is_proxy_fence
@@ -57,7 +57,7 @@ from ..queries import (
     get_realize,
     get_sblock_name,
 )
-from ..schedule import Int64, TransformError, transform
+from ..schedule import TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tir import (
     bind_ranges,
@@ -73,7 +73,6 @@ from ..tir import (
 from .tma_tiles import (
     ATOM,
     SWIZZLES,
-    TMA_BLOCKS,
     TMA_COPY,
     TMA_OVERLAP,
     TMA_PERSISTENT,
@@ -184,7 +183,7 @@ def prefetch_by_tma(
 
 @transform
 def specialize_warps(
-    sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None, blocks: Int64 = 1
+    sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None
 ) -> None:
     """Give warps roles in a pipeline of `prefetch_by_tma`: one issues copies, the others compute.
 
@@ -192,8 +191,7 @@ def specialize_warps(
     waits for a stage to be empty, which an mbarrier says that each computing warp arrives at, and
     fills it; no barrier of all threads is left in the loop. With `registers`, of a thread that
     copies and of one that computes, the block grows by a warpgroup of four warps instead, and
-    registers move from it to the others (setmaxnreg), and back behind the loop. The compiler leaves
-    registers to so many `blocks` of a multiprocessor: one may begin and end while others compute.
+    registers move from it to the others (setmaxnreg), and back behind the loop.
 
     rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
         ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]
@@ -202,8 +200,7 @@ def specialize_warps(
     requires: a loop that `prefetch_by_tma` annotated, with nothing but thread-bound loops around
         it; threadIdx.x of a divisor or a multiple of 32, or no other thread axis; 1024 threads at
         most with those that are added; of `registers` multiples of 8 from 24 to 256, that share out
-        those that all threads begin with, and whole warpgroups that compute; no more `blocks` than
-        the 2048 threads of a multiprocessor are
+        those that all threads begin with, and whole warpgroups that compute
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
@@ -227,13 +224,6 @@ def specialize_warps(
             f"bind threadIdx.x to {WARP} or 4 times that, and use {MAX_THREADS - added} threads at "
             "most",
         )
-    most = THREADS // (threads + added)
-    if not 1 <= blocks <= most:
-        raise TransformError(
-            f"blocks={blocks} of {threads + added} threads are none that fit on a multiprocessor "
-            f"of {THREADS}",
-            f"use 1 to {most}" if most > 1 else "use 1",
-        )
     counts, total = list(registers or (0, 0)), threads + added
     if registers is not None:  # which move from a warpgroup that copies to threads that compute
         if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):
@@ -243,23 +233,20 @@ def specialize_warps(
                 "computes",
             )
         used = added * counts[0] + threads * counts[1]
-        of_block = f" of {blocks} blocks" if blocks > 1 else ""
-        if threads % added or used * blocks > REGISTERS:
+        if threads % added or used > REGISTERS:
             raise TransformError(
                 f"{threads} threads with {counts[1]} registers and {added} with {counts[0]} are no "
-                f"whole warpgroups{of_block} in the {REGISTERS} registers of a multiprocessor",
+                f"whole warpgroups in the {REGISTERS} registers of a multiprocessor",
                 "let a multiple of 128 threads compute, with fewer registers",
             )
-        first = count_registers(total * blocks)
+        first = count_registers(total)
         if not counts[0] <= first <= counts[1] or used > total * first:
             raise TransformError(
-                f"{total} threads{of_block} begin with {first} registers each, and registers="
-                f"{counts} are no share of these {total * first}, fewer and more",
+                f"{total} threads begin with {first} registers each, and registers={counts} are no "
+                f"share of these {total * first}, fewer and more",
                 "give those that copy at most as many, and those that compute what that leaves",
             )
     sch.annotate(loop, TMA_ROLES, [added, *counts])
-    if blocks > 1:
-        sch.annotate(loop, TMA_BLOCKS, blocks)
 
 
 def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
@@ -337,10 +324,7 @@ class Pipeline:
         self.loop, self.threads, self.parameters, self.block = loop, threads, parameters, block
         self.rest, notes = parts[len(copies) :], loop.annotations
         self.stages = int(notes[TMA_STAGES])
-        self.in_flight, self.blocks = (
-            int(notes.get(TMA_IN_FLIGHT, 0)),
-            int(notes.get(TMA_BLOCKS, 1)),
-        )
+        self.in_flight = int(notes.get(TMA_IN_FLIGHT, 0))
         self.overlaps, self.alternates = TMA_OVERLAP in notes, TMA_PINGPONG in notes
         self.producers, *self.registers = map(int, notes.get(TMA_ROLES, (0, 0, 0)))
         self.warps = math.prod(count for _, count in threads) // WARP

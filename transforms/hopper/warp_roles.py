@@ -81,8 +81,6 @@ from .tma_tiles import (
 from .warp_turns import run_in_turns, run_overlapped
 
 _PASS = "tirstep.LowerTmaPipelines"
-MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
-"""TVM's attribute within a kernel: the second of the launch bounds."""
 BARRIER = 8
 """The number of the named barrier of the warps that compute, beyond those of `take_turns`."""
 
@@ -273,9 +271,6 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
             kernel = _guard(loop.body, pipeline, computes)
-            if pipeline.blocks != 1:  # a multiprocessor has several at once: __launch_bounds__
-                several = IntImm("int32", pipeline.blocks)
-                kernel = AttrStmt(IntImm("int32", 0), MIN_BLOCKS, several, kernel)
             # A kernel's buffers that stand beside the stages in all rounds: memory of theirs is no
             # stage's, which the next tile is copied to while this one is stored.
             others, staging = list[Any](), list_allocated(pipeline.loop)
@@ -385,7 +380,7 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
         # for ever.
         less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
         few, many = pipeline.registers
-        first = count_registers((pipeline.warps * WARP + pipeline.producers) * pipeline.blocks)
+        first = count_registers(pipeline.warps * WARP + pipeline.producers)
         given_back = pipeline.point_to(2 * pipeline.stages)
         arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
         wait = T.cuda.mbarrier_wait(given_back, 0)

@@ -223,14 +223,6 @@ class WgmmaTile:
         """The type that the sums have in registers: TVM binds those of integers as unsigned."""
         return "uint32" if self.acc == "int32" else self.acc
 
-    def read_sum(self, value: Any) -> Any:
-        """A sum, of what its register holds."""
-        return value if self.register == self.acc else T.Cast(self.acc, value)
-
-    def keep_sum(self, value: Any) -> Any:
-        """What a register holds of a sum."""
-        return value if self.register == self.acc else tvm.tirx.Cast(self.register, value)
-
     @property
     def blocks(self) -> tuple[int, int]:
         """The instructions of a step, along the rows and along the columns."""
@@ -375,7 +367,9 @@ def _multiply(tile: WgmmaTile) -> tuple[Any, Any]:
         return value if dtype == tile.acc else T.Cast(tile.acc, value)
 
     def add(total: Any, a: Any, b: Any) -> Any:
-        return tile.keep_sum(tile.read_sum(total) + widen(a) * widen(b))
+        if acc == tile.acc:
+            return total + widen(a) * widen(b)
+        return tvm.tirx.Cast(acc, T.Cast(tile.acc, total) + widen(a) * widen(b))
 
     matched = [*((shape, dtype, IN_SHARED) for shape in shapes[:2]), (shapes[2], acc, IN_REGISTERS)]
     sizes = (tile.rows, tile.columns, tile.depth)

@@ -275,30 +275,16 @@ def tensorize_warp_rows(sch: Schedule, block: SBlockRV) -> str:
         ``sm_90a``
     guarded: fragments that no other block reads as registers of its own
     """
-    loops = get_own_loops(sch, block)[-3:]
+    node, name, loops = sch.get(block), get_sblock_name(sch, block), get_own_loops(sch, block)[-3:]
     kinds = [is_reduction_loop(sch, block, loop) for loop in loops]
     if kinds != [False, False, True]:
         raise TransformError(
-            f"the last loops of block '{get_sblock_name(sch, block)}' are not rows, columns and "
-            "steps of k",
+            f"the last loops of block '{name}' are not rows, columns and steps of k",
             "call order_product first",
         )
     for loop in loops:
         require_serial(sch, loop)
-    product = _read_product(sch, block, [constant(sch.get(loop).extent) or 0 for loop in loops])
-    name = get_rows_intrinsic(product)
-    outer = sch.blockize(loops[0])
-    sch.tensorize(outer, name)
-    if product.begins:  # the instruction begins with zeros, which TVM would store before it too
-        node = sch.get(outer)
-        made = replace_fields(node, init=None)
-        replace_blocks(sch, outer, {node: made}, [], who="tensorize_warp_rows")
-    return name
-
-
-def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsProduct:
-    node, name = sch.get(block), get_sblock_name(sch, block)
-    rows, columns, depth = extents
+    rows, columns, depth = (constant(sch.get(loop).extent) or 0 for loop in loops)
     if rows != SIDE:
         raise TransformError(
             f"block '{name}' computes {rows} rows, and a warp {SIDE}",
@@ -316,16 +302,15 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
     swizzle_a = CHUNK_BYTES if in_registers else read_swizzle(name, a, advice)
     swizzle_b = read_swizzle(name, b, advice)
     # The warps of a thread block, each on one place of threadIdx.z.
-    loops = find_all(get_enclosing_kernel(sch, block), For)
-    by_axis = {get_axis(loop): constant(loop.extent) or 0 for loop in loops}
+    bound = find_all(get_enclosing_kernel(sch, block), For)
+    by_axis = {get_axis(loop): constant(loop.extent) or 0 for loop in bound}
     lanes = math.prod(by_axis.get(f"threadIdx.{axis}", 1) for axis in "yx")
     if lanes != WARP:
         raise TransformError(
-            f"the kernel of block '{get_sblock_name(sch, block)}' has {lanes} threads on "
-            "threadIdx.y and threadIdx.x",
+            f"the kernel of block '{name}' has {lanes} threads on threadIdx.y and threadIdx.x",
             "spread what reads the sums with spread_over_quads, and stage with in_quads=True",
         )
-    return RowsProduct(
+    product = RowsProduct(
         dtype=str(b.dtype),
         columns=columns,
         depth=depth,
@@ -335,6 +320,14 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
         begins=node.init is not None,
         warps=by_axis.get("threadIdx.z", 1),
     )
+    intrinsic = get_rows_intrinsic(product)
+    outer = sch.blockize(loops[0])
+    sch.tensorize(outer, intrinsic)
+    if product.begins:  # the instruction begins with zeros, which TVM would store before it too
+        node = sch.get(outer)
+        made = replace_fields(node, init=None)
+        replace_blocks(sch, outer, {node: made}, [], who="tensorize_warp_rows")
+    return intrinsic
 
 
 def _require_fragments(name: str, buffer: Any, dtype: str) -> None:

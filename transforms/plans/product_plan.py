@@ -171,49 +171,6 @@ def _without_casts(term: Any) -> Any:
     return term
 
 
-def choose_matmul(
-    sch: Schedule, roles: Roles, device: str, tensor_cores: bool
-) -> list[MatmulConfig]:
-    """Configs for a product: the fastest by a model of time; one of any size where some are open.
-
-    With `tensor_cores` products of half precision are first tried on these: by wgmma on a GPU that
-    has it, where there are as many rows as it multiplies and indices have 32 bits, and by mma.sync
-    elsewhere.
-    """
-    node = sch.get(roles.blocks[0])
-    extents = [constant(iterator.dom.extent) for iterator in node.iter_vars]
-    if None in extents:
-        return [OPEN_MATMUL]
-    *outer, m, n, k = (extent or 1 for extent in extents)
-    dtype, batch = node.reads[-1].source.dtype, math.prod(outer)
-    sizes = Product(m, n, k, dtype.itemsize, batch, dtype=dtype, outer=tuple(outer))
-    is_narrow = str(node.iter_vars[0].var.ty.dtype) == "int32"
-    return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores, is_narrow=is_narrow)
-
-
-def choose_for_sizes(
-    sizes: Product, *, device: str, tensor_cores: bool, is_narrow: bool = True
-) -> list[MatmulConfig]:
-    """The configs of `choose_matmul` for a product of known sizes.
-
-    `is_narrow` says that indices have 32 bits, as those of wgmma's instructions.
-    """
-    gpu = read_gpu(device)
-    ranked: list[gemm.GemmConfig] = [each.config for each in rank_gemm(sizes, gpu)[:_TRIED]]
-    simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
-    found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
-    if tensor_cores and str(sizes.dtype) in HALVES:
-        found.insert(0, choose_for(sizes, "matmul_mma", device).config)
-        if gpu.architecture == ARCHITECTURE and sizes.m >= ROWS and is_narrow:
-            # Then one that stores results which do not lie as sums do, and one whose tiles threads
-            # copy, which may compute.
-            chosen = choose_for(sizes, "matmul_wgmma", device).config
-            stored = replace(chosen, persistent=0, store="shared")
-            copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
-            found[:0] = [*dict.fromkeys((chosen, stored, copied))]
-    return found
-
-
 CONVOLUTION = "convolution"
 _MOST_ELEMENTS = 2**29
 """Of a matrix, whose places 32 bits number, whatever a schedule pads them by."""
@@ -263,19 +220,44 @@ def match_convolution(sch: Schedule) -> Roles | Mismatch:
     return _match(sch, CONVOLUTION, "convolution", _find_difference_of_sum)
 
 
-def choose_convolution(
+def choose_product(
     sch: Schedule, roles: Roles, device: str, tensor_cores: bool
 ) -> list[MatmulConfig]:
-    """Configs for a convolution's product, as `choose_matmul` has them."""
+    """Configs for a product: the fastest by a model of time; one of any size where some are open.
+
+    With `tensor_cores` products of half precision are first tried on these: by wgmma on a GPU that
+    has it, where there are as many rows as it multiplies and indices have 32 bits, and by mma.sync
+    elsewhere.
+    """
     (block,) = roles.blocks
-    groups, node = _read_groups(sch, block)[0], sch.get(block)
-    rows, columns, steps = (
-        math.prod(constant(node.iter_vars[at].dom.extent) or 1 for at in group)
-        for group in groups[:3]
-    )
-    dtype = node.reads[-1].source.dtype
-    sizes = Product(rows, columns, steps, dtype.itemsize, dtype=dtype, across_k=groups.across_k)
-    return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores)
+    node, across_k = sch.get(block), False
+    extents = [constant(iterator.dom.extent) for iterator in node.iter_vars]
+    if None in extents:
+        return [OPEN_MATMUL]
+    *outer, m, n, k = counts = [extent or 1 for extent in extents]
+    if roles.plan == CONVOLUTION:
+        *groups, across_k = _read_groups(sch, block)[0]
+        outer, (m, n, k) = [], (math.prod(counts[at] for at in group) for group in groups)
+    dtype, gpu = node.reads[-1].source.dtype, read_gpu(device)
+    batch, of_batch = math.prod(outer), tuple(outer)
+    sizes = Product(m, n, k, dtype.itemsize, batch, 0, dtype, of_batch, across_k)
+    ranked: list[gemm.GemmConfig] = [each.config for each in rank_gemm(sizes, gpu)[:_TRIED]]
+    simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
+    found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
+    if tensor_cores and str(sizes.dtype) in HALVES:
+        found.insert(0, choose_for(sizes, "matmul_mma", device).config)
+        if (
+            gpu.architecture == ARCHITECTURE
+            and sizes.m >= ROWS
+            and str(node.iter_vars[0].var.ty.dtype) == "int32"
+        ):
+            # Then one that stores results which do not lie as sums do, and one whose tiles threads
+            # copy, which may compute.
+            chosen = choose_for(sizes, "matmul_wgmma", device).config
+            stored = replace(chosen, persistent=0, store="shared")
+            copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
+            found[:0] = [*dict.fromkeys((chosen, stored, copied))]
+    return found
 
 
 def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
@@ -354,12 +336,12 @@ MATMUL_PLAN = Plan(
     MATMUL,
     match_matmul,
     lambda sch, roles, config: schedule_matmul(sch, roles.blocks[0], config=config),
-    choose_matmul,
+    choose_product,
     tuple(ENGINES),
 )
 CONVOLUTION_PLAN = Plan(
     CONVOLUTION,
     match_convolution,
     lambda sch, roles, config: schedule_convolution(sch, roles.blocks[0], config=config),
-    choose_convolution,
+    choose_product,
 )

@@ -49,15 +49,13 @@ from .recipe import Example, get_sblocks, recipe
 from .rungs import Family, knob, order
 
 _REGISTERS = {
-    (2, 1, False): (24, 240),
-    (2, 1, True): (40, 232),
-    (3, 1, False): (32, 160),
-    (3, 1, True): (32, 160),
-    (2, 2, False): (24, 104),
-    (2, 2, True): (24, 104),
+    (2, False): (24, 240),
+    (2, True): (40, 232),
+    (3, False): (32, 160),
+    (3, True): (32, 160),
 }
-"""Of a thread that copies and of one that computes, by the numbers of warpgroups that compute and
-of blocks on a multiprocessor, and by whether these stay."""
+"""Of a thread that copies and of one that computes, by the number of warpgroups that compute, and
+by whether thread blocks stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +71,6 @@ class AttentionWgmmaConfig:
     )
     roles: bool = knob(
         False, "whether a warpgroup of its own issues TMA copies, while the others compute"
-    )
-    blocks: int = knob(
-        1, "thread blocks that share a multiprocessor, where warps have roles", choices=(1, 2)
     )
     ends_at_mask: bool = knob(
         False, "whether tiles of keys that causality hides are left out; of causal attention"
@@ -128,9 +123,8 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     prefetch_by_tma(sch, fused.steps, copies, stages=stages)
     yield "next_tiles_by_tma"
     if config.roles:
-        stays = bool(config.persistent)
-        registers = _REGISTERS.get((config.warpgroups, config.blocks, stays))
-        specialize_warps(sch, fused.steps, registers=registers, blocks=config.blocks)
+        registers = _REGISTERS.get((config.warpgroups, bool(config.persistent)))
+        specialize_warps(sch, fused.steps, registers=registers)
         yield "warps_specialized"
     if config.overlaps:
         overlap_products(sch, fused.steps)
