@@ -81,18 +81,14 @@ def estimate_seconds(body: Any, most_blocks: int | None = None) -> float:
 
 def require_separate_blocks(body: Any) -> None:
     """Raise `NotRunError` where thread blocks of a lowered function may hand values to others."""
-    if (exchange := _find_exchange(body)) is not None:
-        raise NotRunError(
-            "it takes too long to simulate all of its thread blocks, and some of them alone do not "
-            f"show it, since they may exchange values through {exchange}; choose smaller sizes"
-        )
-
-
-def _find_exchange(body: Any) -> str | None:
-    for call in find_all(body, Call):
-        if "atomic" in " ".join([get_op_name(call), *map(str, call.args[:1])]).lower():
-            return "atomic operations"
     stored = {it.buffer for it in find_all(body, BufferStore)} | find_written_buffers(body)
     shared = {it for it in stored if str(it.scope()) == "global"}
-    exchanged = shared - find_private(body, shared)
-    return next((f"'{it.name}'" for it in exchanged), None)
+    ways = [f"'{it.name}'" for it in shared - find_private(body, shared)]
+    for call in find_all(body, Call):
+        if "atomic" in " ".join([get_op_name(call), *map(str, call.args[:1])]).lower():
+            ways.insert(0, "atomic operations")
+    if ways:
+        raise NotRunError(
+            "it takes too long to simulate all of its thread blocks, and some of them alone do not "
+            f"show it, since they may exchange values through {ways[0]}; choose smaller sizes"
+        )
