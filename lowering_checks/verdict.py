@@ -48,7 +48,7 @@ from .device import THREAD_AXES, DeviceError, blank
 from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
-from .judgement import WHOLE_WORK, Judgement, Status, judge_numbers
+from .judgement import SAMPLERS, WHOLE_WORK, Judgement, Status, judge_numbers
 from .ownership import check_ownership, list_left_open, list_overflows
 from .reference import ModuleProblem
 from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
@@ -61,6 +61,8 @@ FIRST, NUMBERS = 2, 3
 the largest first, there are some."""
 LARGE = 2**20
 """Elements, or statements, of a run at sizes that were not asked for."""
+SLOW = 20.0
+"""Seconds that a run may take at a program's own sizes where smaller ones show it too."""
 SHORT = 7
 """The largest of the extents that mostly are less than a tile."""
 
@@ -195,7 +197,7 @@ def list_smaller_runs(run: Run) -> Iterator[OtherRun]:
         return
     kernel = run.problem.kernel
     work = count_iterations(kernel.function.body, open_extent=1)
-    if not kernel.literal_sizes or work <= WHOLE_WORK / 4:
+    if not kernel.literal_sizes or max(work, _count_elements(run)) <= WHOLE_WORK / 4:
         return
 
     def at_literals(numbers: Mapping[str, int]) -> Run | None:
@@ -203,7 +205,8 @@ def list_smaller_runs(run: Run) -> Iterator[OtherRun]:
         with contextlib.suppress(Exception):  # the user's schedule may raise anything
             recipe = replace(run.recipe, kernel=kernel.at_literals(numbers))
             other = run_recipe(recipe, {}, config=run.config)
-            return other if cast(ModuleProblem, other.problem).work <= LARGE else None
+            work = cast(ModuleProblem, other.problem).work
+            return other if max(work, _count_elements(other)) <= LARGE else None
         return None
 
     sizes = kernel.literal_sizes
@@ -215,6 +218,10 @@ def list_smaller_runs(run: Run) -> Iterator[OtherRun]:
         )
         if (found := next(filter(None, map(at_literals, smaller)), None)) is not None:
             yield OtherRun(found, about)
+
+
+def _count_elements(run: Run) -> int:
+    return sum(math.prod(tensor.shape) for tensor in run.problem.arguments)
 
 
 def _list_numbers(module: tvm.IRModule) -> tuple[set[int], set[int]]:
@@ -534,14 +541,14 @@ def _judge_step(
     is_slow = run.recipe.arch and device.name == "simulator" and not cpu.find_obstacle(step.module)
     first = Judgement(Status.NOT_JUDGED, reason=obstacle or "")
     if device.name == cpu.name or not (is_slow or obstacle):
-        first = judge_numbers(run.problem, step.module, device, where=where, seed=seed)
+        first, judged_run = _judge_in_time(run, step.name, step.module, device, where, seed)
         if first.device or device.name == cpu.name:
-            return first, _name_place(first.device, run)
+            return first, _name_place(first.device, judged_run)
     for other in fallbacks():
         module = next((each.module for each in other.steps if each.name == step.name), None)
         if module is None or cpu.find_obstacle(module) is not None:
             continue
-        found = judge_numbers(other.problem, module, cpu, where=where, seed=seed)
+        found, other = _judge_in_time(other, step.name, module, cpu, where, seed)
         is_same = run.problem.options == other.problem.options and run.config == other.config
         note = "" if is_same else ", the recipe's example"
         if first.findings:  # TVM does not lower it for the device
@@ -551,6 +558,27 @@ def _judge_step(
     if not first.reason:
         first = replace(first, reason=str(cpu.find_obstacle(step.module)))
     return first, NO_DEVICE
+
+
+def _judge_in_time(
+    run: Run, name: str, module: tvm.IRModule, device: Device, where: str, seed: int
+) -> tuple[Judgement, Run]:
+    """What is said of the step `name` of a run, and the run that it is said of: one at smaller
+    sizes, where the numbers in a program's text are too large for the device.
+    """
+    is_slow = not isinstance(device, SAMPLERS) and device.estimate(module) > SLOW
+    own = Judgement(Status.NOT_JUDGED)
+    if not is_slow:
+        own = judge_numbers(run.problem, module, device, where=where, seed=seed)
+    for smaller in list_smaller_runs(run) if own.status is Status.NOT_JUDGED else ():
+        scaled, problem = smaller.run, smaller.run.problem
+        each = next(step.module for step in scaled.steps if step.name == name)
+        judged = judge_numbers(problem, each, device, where=where, seed=seed)
+        if judged.status is not Status.NOT_JUDGED:
+            return replace(judged, part="smaller sizes"), scaled
+    if is_slow:
+        own = judge_numbers(run.problem, module, device, where=where, seed=seed)
+    return own, run
 
 
 def _shrink(run: Run, example: Run) -> Run:

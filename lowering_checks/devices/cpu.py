@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tvm
-from tvm.ir import Call
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import PrimFunc
 
 from tirstep.transforms.passes.serial import make_threads_serial
@@ -32,8 +32,10 @@ from ..reference.conditions import EXCHANGES, get_call_name, name_exchange
 from ..reference.index_ranges import find_exchange
 from .guard_zones import run_in_guard_zones
 
-SECONDS_EACH = 1e-9
-"""Of an innermost statement, from 3e-10 in the cache to 3e-9 where each loads another line."""
+SECONDS_EACH, SECONDS_EACH_CONVERTED = 1e-9, 2e-8
+"""Of an innermost statement, from 3e-10 in the cache to 3e-9 where each loads another line; and of
+one that loads types of which LLVM computes by calls of a function for each number."""
+CONVERTED = ("float16", "bfloat16")
 LONG = 2**20
 """Iterations from which LLVM's optimizer is worth its time. Of a golden example it takes 20 to 70
 ms, more than half of the compilation, and saves some 2 ns an iteration."""
@@ -75,8 +77,12 @@ class CpuDevice(Device):
 
     def estimate(self, module: tvm.IRModule) -> float:
         """By its loops; 0 where an extent depends on data."""
-        runs = sum(count_iterations(it.body, open_extent=0) for _, it in module.functions_items())
-        return runs * SECONDS_EACH
+        seconds = 0.0
+        for _, function in module.functions_items():
+            loaded = {str(load.source.dtype) for load in find_all(function.body, TensorLoad)}
+            each = SECONDS_EACH if loaded.isdisjoint(CONVERTED) else SECONDS_EACH_CONVERTED
+            seconds += count_iterations(function.body, open_extent=0) * each
+        return seconds
 
     def make_serial(self, module: tvm.IRModule) -> tvm.IRModule:
         """The module with serial threads; raises `DeviceError` for what a CPU cannot run."""

@@ -70,9 +70,8 @@ def narrow(body: Any, masks: Mapping[Any, Any], shares: Mapping[Any, float]) -> 
             continue
         begin.append(mark)
         run, overhead = (count_iterations(mark, open_extent=1, shares=it) for it in (known, none))
-        for buffer in {load.source for load in find_all(stage, TensorLoad)} & {*own}:
-            size = int(buffer.shape[0])
-            known[own[buffer]] = min(known[own[buffer]] + max(run - overhead, 1) / size, 1.0)
+        for mask in {store.buffer for store in find_all(mark, BufferStore)}:
+            known[mask] = min(known[mask] + max(run - overhead, 1) / int(mask.shape[0]), 1.0)
     whole = SeqStmt([*begin, *narrowed])
     return whole, count_iterations(whole, open_extent=1, shares=known)
 

@@ -243,9 +243,16 @@ class Tracker(Emitter):
         rounded = self.times(gamma, value.magnitude) + n * number(facts.underflow)
         rounded = value.error + self.times(gamma, value.error) + rounded
         error = let(choose(self.is_kept(value), value.error, rounded))
-        return self._term(value, error)
+        return self._term(value, error, value.magnitude)
 
-    def _term(self, value: Tracked, error: Any) -> Tracked:
+    def _term(self, value: Tracked, error: Any, largest: Any = 0.0) -> Tracked:
+        """The value with an error, without a bound where it, or a partial sum as `largest`, leaves
+        its type: it may be infinite then, NaN in the end, or a number if a wider type is at hand.
+        """
+        size = self.let(self.absolute(value.value) + error)
+        reach, most = self.larger(lift(largest), size), dtype_facts(value.dtype).largest
+        leaves = tirx.And(reach > number(most), reach < number(INFINITE))
+        error = self.let(choose(leaves, INFINITE, error))
         magnitude = self.let(self.absolute(value.value) + error)
         unit = self.let(choose(error > number(0), 0.0, value.unit))
         return replace(value, magnitude=magnitude, additions=0.0, error=error, unit=unit)

@@ -68,3 +68,41 @@ def byte_sums(x: T.Buffer((8, 16), "int8"), y: T.Buffer((8,), "int32")):
         y[i] = 0
         for k in range(16):
             y[i] = y[i] + T.Cast("int32", x[i, k]) * T.Cast("int32", x[i, k])
+
+
+# right: what is infinite on the way is as the compiler has it
+@T.prim_func(s_tir=True)
+def scaled_products(
+    A: T.Buffer((64,), "float16"), B: T.Buffer((64,), "float16"), C: T.Buffer((64,), "float16")
+):
+    for i in range(64):
+        C[i] = A[i] * B[i] * T.float16(0.01)
+
+
+# right: the same of a root
+@T.prim_func(s_tir=True)
+def lengths(A: T.Buffer((64,), "float16"), C: T.Buffer((64,), "float16")):
+    for i in range(64):
+        C[i] = T.sqrt(A[i] * A[i] + T.float16(1))
+
+
+# right: partial sums leave half precision where the sum does not
+@T.prim_func(s_tir=True)
+def half_products(
+    A: T.Buffer((8, 32), "float16"), B: T.Buffer((32, 8), "float16"), C: T.Buffer((8, 8), "float16")
+):
+    for i, j in T.grid(8, 8):
+        C[i, j] = T.float16(0)
+        for k in range(32):
+            C[i, j] = C[i, j] + A[i, k] * B[k, j]
+
+
+# right: squares of exponentials leave single precision where their logarithm does not
+@T.prim_func(s_tir=True)
+def doubled_log_sums(A: T.Buffer((8, 64), "float32"), C: T.Buffer((8,), "float32")):
+    total = T.alloc_buffer((8,))
+    for i in range(8):
+        total[i] = T.float32(0)
+        for k in range(64):
+            total[i] = total[i] + T.exp(A[i, k]) * T.exp(A[i, k])
+        C[i] = T.log(total[i])
