@@ -61,7 +61,7 @@ FIRST, NUMBERS = 2, 3
 the largest first, there are some."""
 LARGE = 2**20
 """Elements, or statements, of a run at sizes that were not asked for."""
-SLOW = 20.0
+SLOW = 4.0
 """Seconds that a run may take at a program's own sizes where smaller ones show it too."""
 SHORT = 7
 """The largest of the extents that mostly are less than a tile."""
@@ -191,13 +191,15 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
                 yield _tell(try_run(run, shape=shape), "near its numbers")
 
 
-def list_smaller_runs(run: Run) -> Iterator[OtherRun]:
-    """A program of real size at smaller literals; nothing of any other one."""
+def list_smaller_runs(run: Run, *, most: float = WHOLE_WORK / 4) -> Iterator[OtherRun]:
+    """A program of real size at smaller literals; nothing of one that has up to `most` elements,
+    and runs as many statements.
+    """
     if not isinstance(run.problem, ModuleProblem):
         return
     kernel = run.problem.kernel
     work = count_iterations(kernel.function.body, open_extent=1)
-    if not kernel.literal_sizes or max(work, _count_elements(run)) <= WHOLE_WORK / 4:
+    if not kernel.literal_sizes or max(work, _count_elements(run)) <= most:
         return
 
     def at_literals(numbers: Mapping[str, int]) -> Run | None:
@@ -566,16 +568,18 @@ def _judge_in_time(
     """What is said of the step `name` of a run, and the run that it is said of: one at smaller
     sizes, where the numbers in a program's text are too large for the device.
     """
-    is_slow = not isinstance(device, SAMPLERS) and device.estimate(module) > SLOW
-    own = Judgement(Status.NOT_JUDGED)
+    seconds = 0.0 if isinstance(device, SAMPLERS) else device.estimate(module)
+    is_slow = seconds > SLOW
+    own = Judgement(Status.NOT_JUDGED, reason=f"a run takes {device.name} about {seconds:,.0f} s")
     if not is_slow:
         own = judge_numbers(run.problem, module, device, where=where, seed=seed)
-    for smaller in list_smaller_runs(run) if own.status is Status.NOT_JUDGED else ():
+    for smaller in list_smaller_runs(run, most=0) if own.status is Status.NOT_JUDGED else ():
         scaled, problem = smaller.run, smaller.run.problem
         each = next(step.module for step in scaled.steps if step.name == name)
         judged = judge_numbers(problem, each, device, where=where, seed=seed)
         if judged.status is not Status.NOT_JUDGED:
-            return replace(judged, part="smaller sizes"), scaled
+            reason = f"not at its own sizes: {own.reason}"
+            return replace(judged, part="smaller sizes", reason=reason), scaled
     if is_slow:
         own = judge_numbers(run.problem, module, device, where=where, seed=seed)
     return own, run

@@ -12,7 +12,7 @@ from tirstep.lowering_checks.judgement import Status
 from tirstep.programs.picking import pick_programs
 
 FOLDER = Path(__file__).parent / "real_sizes"
-RIGHT, CLEAN, WRONG, UNJUDGED = Status.RIGHT, Status.CLEAN, Status.WRONG, Status.NOT_JUDGED
+RIGHT, CLEAN, WRONG = Status.RIGHT, Status.CLEAN, Status.WRONG
 VERDICTS = {
     "rows.py:softmax": RIGHT,
     "rows.py:row_sums": CLEAN,
@@ -32,7 +32,8 @@ VERDICTS = {
     "products.py:tiled_wrongly": WRONG,
     "products.py:two_launches": RIGHT,
     "products.py:largest": RIGHT,
-    "products.py:gathered": UNJUDGED,
+    "products.py:gathered": RIGHT,
+    "products.py:padded": RIGHT,
 }
 
 
@@ -48,3 +49,13 @@ def test_a_part_is_said_to_be_one() -> None:
     (recipe,) = pick_programs(f"{FOLDER}/products.py:tiled_wrongly")
     *_, last = judge_run(run_golden(recipe), get_device("simulator"), timed=False)
     assert last.part == "8 of 4,096 thread blocks"
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", ["products.py:gathered", "products.py:padded"])
+def test_what_is_judged_in_place_of_the_whole_is_told(name: str) -> None:
+    """A table of 131 million elements at smaller sizes, and elements through a border of zeros."""
+    (recipe,) = pick_programs(f"{FOLDER}/{name}")
+    *_, last = judge_run(run_golden(recipe), get_device("simulator"), timed=False)
+    wanted = "smaller sizes" if name.endswith("gathered") else "of 100,352 elements"
+    assert last.part.endswith(wanted)

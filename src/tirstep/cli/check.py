@@ -142,7 +142,7 @@ def command(
     for rung in rungs:
         wrong = rung.run if rung.numbers is Status.WRONG else None
         wrong = next((it.run for it in rung.others if it.findings), wrong)
-        lacking = next((it.run for it in rung.verdicts if it.reason), None)
+        lacking = next((it.run for it in rung.verdicts if it.reason and not it.part), None)
         if wrong is not None:
             asked = request if wrong is rung.run else _make_request_of(wrong, request)
             screen.line(("find the first bad step:  ", "dim"), spell_command("why", wrong, asked))

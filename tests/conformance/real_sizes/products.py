@@ -144,3 +144,31 @@ def gathered(
             T.reads(at[vi], table[at[vi], vj])
             T.writes(out[vi, vj])
             out[vi, vj] = table[at[vi], vj]
+
+
+@T.prim_func(s_tir=True)
+def padded(
+    A: T.Buffer((64, 56, 56), "float32"),
+    W: T.Buffer((128, 64, 3, 3), "float32"),
+    bias: T.Buffer((128,), "float32"),
+    B: T.Buffer((128, 28, 28), "float32"),
+):
+    """right: a convolution of stride 2 over a border of zeros, as a model has it"""
+    P = T.sblock_alloc_buffer((64, 58, 58))
+    C = T.sblock_alloc_buffer((128, 28, 28))
+    for c, i, j in T.grid(64, 58, 58):
+        with T.sblock("P"):
+            vc, vi, vj = T.axis.remap("SSS", [c, i, j])
+            P[vc, vi, vj] = T.if_then_else(
+                vi >= 1 and vi < 57 and vj >= 1 and vj < 57, A[vc, vi - 1, vj - 1], T.float32(0)
+            )
+    for f, i, j, c, y, x in T.grid(128, 28, 28, 64, 3, 3):
+        with T.sblock("C"):
+            vf, vi, vj, vc, vy, vx = T.axis.remap("SSSRRR", [f, i, j, c, y, x])
+            with T.init():
+                C[vf, vi, vj] = T.float32(0)
+            C[vf, vi, vj] += P[vc, vi * 2 + vy, vj * 2 + vx] * W[vf, vc, vy, vx]
+    for f, i, j in T.grid(128, 28, 28):
+        with T.sblock("B"):
+            vf, vi, vj = T.axis.remap("SSS", [f, i, j])
+            B[vf, vi, vj] = C[vf, vi, vj] + bias[vf]
