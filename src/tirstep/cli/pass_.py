@@ -221,6 +221,8 @@ def command(
                 why = f"of {count(len(changed), 'module')} that it changes none could be judged"
             text = f"nothing was tested: {why}; try it on others, or on more (--corpus N)"
             screen.line((text, "yellow"), wrap=True)
+        elif corpus is not None:
+            screen.line((f"tested on {tested} of {count(len(tried), 'module')}", "dim"))
         keys["tested"] = tested
         found = None
         if raised[-1]:  # on every module, perhaps: no small program tells more
