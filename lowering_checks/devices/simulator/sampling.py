@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tvm.ir import Call
-from tvm.tirx import BufferStore
+from tvm.tirx import EQ, GE, GT, LE, LT, NE, Bind, BufferStore, For
 
-from tirstep.transforms.tir import constant, find_all, find_axes
+from tirstep.transforms.fusion.factors import UnknownOperationError, evaluate
+from tirstep.transforms.tir import constant, find_all, find_axes, is_used, substitute
 from tirstep.tvm_compat import get_op_name
 
 from ...compile.compiling import count_iterations
@@ -25,21 +27,22 @@ from .run_state import LANES, count_places
 SECONDS_EACH, SECONDS_PER_LANE = 4e-5, 2e-8
 """Of a statement, a multiplication and addition of what is loaded, say: for any threads, and for
 each of those that run at once, up to `LANES`."""
+COMPARISONS = (LT, LE, GT, GE, EQ, NE)
 
 
 @dataclass
 class BlockSample:
     """Chooses about `most` thread blocks of each launch, and counts them.
 
-    These are the corners of the grid, where guards have their edges, the neighbors of the first and
-    the last, and others that are drawn; of clusters whole ones.
+    These are the first and the last with their neighbors, those at which a guard begins or ends to
+    hold, the corners of the grid, and others that are drawn; of clusters whole ones.
     """
 
     most: int
     ran: int = 0
     total: int = 0
 
-    def __call__(self, extents: Mapping[str, int]) -> Array | None:
+    def __call__(self, extents: Mapping[str, int], launch: Any) -> Array | None:
         """The numbers of the chosen blocks of a launch, in their order; None for all of them."""
         blocks, cluster = count_places(extents, BLOCK_AXES), extents.get(CLUSTER_AXIS, 1)
         self.total += blocks
@@ -53,7 +56,9 @@ class BlockSample:
             for corner in itertools.product(*({0, side - 1} for side in sides))
         }
         drawn = np.random.default_rng(blocks).permutation(blocks)
-        wanted = dict.fromkeys([0, blocks - 1, 1, blocks - 2, *sorted(corners), *map(int, drawn)])
+        edges = itertools.islice(_find_edges(launch, extents, blocks), self.most // 2)
+        ends = [0, blocks - 1, *edges, 1, blocks - 2, *sorted(corners)]
+        wanted = dict.fromkeys([*ends, *map(int, drawn)])
         heads = dict.fromkeys(number // cluster for number in wanted)
         chosen = sorted(itertools.islice(heads, max(self.most // cluster, 1)))
         found = np.add.outer(np.array(chosen) * cluster, np.arange(cluster)).reshape(-1)
@@ -62,6 +67,40 @@ class BlockSample:
 
     def __str__(self) -> str:
         return f"{self.ran:,} of {self.total:,} thread blocks"
+
+
+def _find_edges(launch: Any, extents: Mapping[str, int], blocks: int) -> Iterator[int]:
+    """Thread blocks on both sides of where a comparison begins or ends to hold, of the first or of
+    the last threads and iterations; each once.
+    """
+
+    def refuse(load: Any, _where: Any) -> Any:
+        raise UnknownOperationError(str(load))
+
+    numbers, values = np.arange(blocks), [dict[int, Any](), dict[int, Any]()]
+    x, y = (extents.get(name, 1) for name in BLOCK_AXES[:2])
+    steps = dict(zip(BLOCK_AXES, (1, x, x * y), strict=True))
+    for axis in (launch, *find_axes(launch.body)):
+        name = str(axis.node.thread_tag)
+        side = extents.get(name, 1)
+        for last, known in enumerate(values):
+            place = numbers // steps[name] % side if name in steps else last * (side - 1)
+            known[axis.node.var.__chandle__()] = place
+    for loop in find_all(launch.body, For):
+        for last, known in enumerate(values):
+            known[loop.loop_var.__chandle__()] = last * ((constant(loop.extent) or 1) - 1)
+    bound = {each.var: each.value for each in find_all(launch.body, Bind)}
+    seen = set[int]()
+    for node in (it for kind in COMPARISONS for it in find_all(launch.body, kind)):
+        for _ in bound if any(is_used(it, node) for it in bound) else ():
+            node = substitute(node, bound)
+        for known in values:
+            with suppress(UnknownOperationError):
+                holds = np.broadcast_to(evaluate(node, known, refuse) != 0, numbers.shape)
+                changes = np.flatnonzero(holds[1:] != holds[:-1])
+                for edge in (*changes[:1], *changes[-1:]):
+                    yield from (it for it in (int(edge), int(edge) + 1) if it not in seen)
+                    seen |= {int(edge), int(edge) + 1}
 
 
 def estimate_seconds(body: Any, most_blocks: int | None = None) -> float:

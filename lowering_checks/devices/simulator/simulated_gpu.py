@@ -108,7 +108,7 @@ class SimulatedGpu:
 
     With `first_only`, no more than the first thread block of a launch runs, for its counts alone,
     and of a loop only what counts otherwise than before (`periodic_loops`).
-    `choose` says which thread blocks of a launch run, by its extents; None for all of them.
+    `choose` says which thread blocks of a launch run, by its extents and body; None for all.
     `kernels` are those that were translated before, by their bodies. `origins` maps views of merged
     shared memory to the buffers that they were before. Threads that are `in_order` wait for one
     another after every store; while buffers are not compact, their sizes are no finding.
@@ -124,7 +124,7 @@ class SimulatedGpu:
         kernels: dict[Any, TranslatedKernel] | None = None,
         in_order: bool = False,
         is_compact: bool = True,
-        choose: Callable[[Mapping[str, int]], Array | None] | None = None,
+        choose: Callable[[Mapping[str, int], Any], Array | None] | None = None,
     ) -> None:
         self.choose, self.stored = choose, dict[int, Array]()
         self.ran = set[int]()  # the hashes of the stores
@@ -203,7 +203,7 @@ class SimulatedGpu:
             shadow.begin_launch()
         self._counted = {}
         outside, sectors = Memories(self.memories), counts.sectors  # what is there before
-        self.state.chosen = None if self.choose is None else self.choose(extents)
+        self.state.chosen = None if self.choose is None else self.choose(extents, body)
         for batch in split_grid(extents, first_only=self.first_only, chosen=self.state.chosen):
             self.state.begin_batch(batch, knows=kernel.knows or batch.cluster > 1)
             self._queues, self._numbered = {}, []

@@ -165,3 +165,22 @@ def neighbours_of_blocks(A: T.Buffer((1048576,), "float32"), B: T.Buffer((104857
             B[b * 256 + t] = A[b * 256 + t]
             if t == 255:
                 B[b * 256 + t + 1] = T.float32(0)
+
+
+@T.prim_func(s_tir=True)
+def a_race_behind_a_guard(
+    A: T.Buffer((16384, 256), "float32"), B: T.Buffer((16384, 256), "float32")
+):
+    """wrong: the one thread block whose threads are all told to store to half of their places"""
+    for b in T.thread_binding(16384, thread="blockIdx.x"):
+        for t in T.thread_binding(256, thread="threadIdx.x"):
+            with T.sblock("CTA"):
+                vb, vt = T.axis.remap("SS", [b, t])
+                row = T.sblock_alloc_buffer((256,), "float32", scope="shared")
+                for step in range(256):
+                    row[vt] = A[vb, vt] + T.Cast("float32", step)
+                    T.tvm_storage_sync("shared")
+                    B[vb, vt] = row[255 - vt]
+                    T.tvm_storage_sync("shared")
+                if vb == 9001:
+                    B[vb, T.shift_right(vt, 1)] = row[vt]
