@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from tirstep.modules.inputs import Array
 from .device import Arrays, Device, Program, blank
 from .steps import CheckError, Finding
 
+INTEGERS = ("integers",)
+"""What rows of whole numbers are."""
 Bound = float | Array
 """An absolute error that is allowed, for all elements of an output or for each."""
 ULPS = 64
@@ -37,12 +39,11 @@ def check_numbers(
 
     First on integer-valued inputs, as large as every sum stays exact with: any legal schedule gives
     the same bits, and nothing is tolerated; but for kernels that are no sums of products, which get
-    small integers and a bound. Then on random floats, within the bound that follows from the length
-    of the sums and the types (`AnyProblem.error_interval`), and on the kernel's corner cases
-    (`Meaning.corners`), which sums of products have among their floats. Outputs are filled with
-    NaN; inputs must be the same after a run. What the device saw comes with it: stores beside a
-    tensor, and of the simulator what its threads did. Raises `DeviceError` where the device cannot
-    run the module.
+    small integers and a bound. Then on random floats with the kernel's corner cases among them
+    (`Meaning.corners`), within the bound that follows from the length of the sums and the types
+    (`AnyProblem.error_interval`). Outputs are filled with NaN; inputs must be the same after a run.
+    What the device saw comes with it: stores beside a tensor, and of the simulator what its threads
+    did. Raises `DeviceError` where the device cannot run the module.
     """
     return check_program(problem, device.compile(module), device.name, where=where, seed=seed)
 
@@ -77,7 +78,7 @@ class NumericCase:
     ----------
     expected : in float64; where `is_bitwise`, the bits of the outputs as numbers
     ends : the least and the largest values that are right as well
-    rows : the corner cases in the first input, which repeat from row to row
+    rows : the corner cases in the first input, "" where it is random, which repeat
     row_shape : how many rows there are, along each axis but the last, of that and of the outputs
     """
 
@@ -86,22 +87,20 @@ class NumericCase:
     ends: Sequence[tuple[Array, Array]]
     name: str
     is_bitwise: bool = False
-    rows: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ("",)
     row_shape: tuple[int, ...] = (1,)
 
     def name_at(self, place: tuple[int, ...]) -> str:
         """What the input is at an element of an output: of corner cases, that of its row."""
-        if not self.rows:
-            return self.name
         row = 0
         for index, extent in zip(place, self.row_shape, strict=False):
             row = row * extent + index
-        return f"{self.rows[row % len(self.rows)]}, {self.name}"
+        return f"{self.rows[row % len(self.rows)] or 'random floats'}, {self.name}"
 
 
 @dataclass(frozen=True)
 class NumericCases:
-    """The cases of a seed: whole numbers, one or more times, random floats, corner cases."""
+    """The cases of a seed: whole numbers, one or more times, then random floats, corner cases."""
 
     exact: tuple[NumericCase, ...]
     floats: tuple[NumericCase, ...]
@@ -114,51 +113,29 @@ class NumericCases:
 @functools.lru_cache(maxsize=2)
 def make_cases(problem: AnyProblem, seed: int, is_short: bool = False) -> NumericCases:
     """The cases of a seed; cached, since every step of a run needs them."""
-    make = _make_exact_case if problem.is_exact else _make_case
-    rounds = problem.integer_rounds(seed)[: 1 if is_short else None]
-    exact = tuple(
-        make(problem, inputs, _name_round("integers", seed, number))
-        for number, inputs in enumerate(rounds, 1)
-    )
-    is_bitwise = problem.kernel.meaning.is_bitwise
-    if is_short and not is_bitwise:
-        inputs, name = problem.float_inputs(seed), _name_round("random floats", seed, 1)
-        return NumericCases(exact, (_make_case(problem, inputs, name),))
-    make = _make_bit_case if is_bitwise else _make_case
-    row_shape = problem.inputs[0].shape[:-1] if problem.kernel.meaning.has_matrices else (1,)
-    corners = tuple(
-        replace(make(problem, inputs, f"seed {seed}"), rows=rows, row_shape=row_shape)
-        for rows, inputs in problem.corner_inputs(seed)
-    )
-    if is_bitwise:  # random floats show nothing that random bits do not
-        return NumericCases(exact, corners)
-    floats = tuple(
-        _make_case(problem, inputs, _name_round("random floats", seed, number))
-        for number, inputs in enumerate(problem.planted_inputs(seed), 1)
-    )
-    return NumericCases(exact, (*floats, *corners))
+    meaning = problem.kernel.meaning
+    row_shape = problem.inputs[0].shape[:-1] if meaning.has_matrices else (1,)
 
+    def make(rows: tuple[str, ...], inputs: Arrays, number: int) -> NumericCase:
+        name = f"seed {seed}" + (f", round {number}" if number > 1 else "")
+        is_exact = rows == INTEGERS and problem.is_exact
+        is_bitwise = meaning.is_bitwise and rows != INTEGERS
+        expected = problem.reference(_as_bits(inputs) if is_bitwise else inputs)
+        if is_exact:
+            pairs = zip(problem.outputs, expected, strict=True)
+            stored = [array.astype(dtype_facts(it.dtype).numpy) for it, array in pairs]
+            expected = _as_float64(stored)
+        is_interval = not is_exact and not is_bitwise
+        ends = problem.error_interval(inputs) if is_interval else [(it, it) for it in expected]
+        return NumericCase(inputs, expected, ends, name, is_bitwise, rows, row_shape)
 
-def _name_round(kind: str, seed: int, number: int) -> str:
-    return f"{kind}, seed {seed}" + (f", round {number}" if number > 1 else "")
-
-
-def _make_exact_case(problem: AnyProblem, inputs: Arrays, name: str) -> NumericCase:
-    stored = [
-        array.astype(dtype_facts(tensor.dtype).numpy)
-        for tensor, array in zip(problem.outputs, problem.reference(inputs), strict=True)
-    ]
-    expected = _as_float64(stored)
-    return NumericCase(inputs, expected, [(array, array) for array in expected], name)
-
-
-def _make_case(problem: AnyProblem, inputs: Arrays, name: str) -> NumericCase:
-    return NumericCase(inputs, problem.reference(inputs), problem.error_interval(inputs), name)
-
-
-def _make_bit_case(problem: AnyProblem, inputs: Arrays, name: str) -> NumericCase:
-    expected = problem.reference(_as_bits(inputs))
-    return NumericCase(inputs, expected, [(bits, bits) for bits in expected], name, is_bitwise=True)
+    count = 1 if is_short else None
+    rounds = enumerate(problem.integer_rounds(seed)[:count], 1)
+    exact = tuple(make(INTEGERS, inputs, number) for number, inputs in rounds)
+    is_plain = is_short and not meaning.is_bitwise
+    drawn = [(("",), problem.float_inputs(seed))] if is_plain else problem.planted_inputs(seed)
+    floats = (make(*each, number) for number, each in enumerate(drawn, 1))
+    return NumericCases(exact, tuple(floats))
 
 
 def check_case(

@@ -112,12 +112,11 @@ def _attention_error(
 
 
 def _mark_keys(q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> list[Any]:
-    """Keys whose first components tell them apart, for the corner cases of queries (corners.py):
-    1 of all keys, of their first half, of the last, of the first.
+    """Keys that begin with a 1, and after it with marks of the last and of the first, for the
+    corner cases of queries (corners.py).
     """
-    keys, marked = np.arange(k.shape[2]), k.copy()
-    marks = (keys >= 0, keys < len(keys) // 2, keys == len(keys) - 1, keys == 0)
-    for component, mark in enumerate(marks[: k.shape[3]]):
+    marked, keys = k.copy(), np.arange(k.shape[2])
+    for component, mark in enumerate((keys >= 0, keys == len(keys) - 1, keys == 0)[: k.shape[3]]):
         marked[..., component] = mark.astype(k.dtype)
     return [q, marked, v, *rest]
 
@@ -148,24 +147,10 @@ def _refuse_masks(queries: int, keys: int, causal: bool, window: Any, **given: A
     return _refuse_options(**given)
 
 
-QUERIES = corners.pick(
-    "zeros",
-    "low scores",
-    "spread scores",
-    "one key",
-    "last key",
-    "first key",
-    "front vanishes",
-    "back vanishes",
-    "no key",
-)
-"""Corner cases of a query, whose keys `_mark_keys` made."""
-
-
 @kernel(
     reference=_attention_of,
     error=_attention_error,
-    corners=QUERIES,
+    corners=corners.QUERIES,
     beside=_mark_keys,
     has_matrices=True,
     flops=lambda batch, heads, queries, keys, dim, *, causal, window, **_: (
@@ -338,7 +323,7 @@ def _cut(of: Callable[..., Any]) -> Callable[..., Any]:
 @kernel(
     reference=_cut(_attention_of),
     error=_cut(_attention_error),
-    corners=QUERIES,
+    corners=corners.QUERIES,
     beside=_mark_keys,
     ranges=lambda keys, *, full, **_: {3: (keys if full else 1, keys)},
     may_be_large=True,

@@ -23,7 +23,7 @@ def _swiglu_of(x: Any, gate: Any, up: Any, **_: Any) -> Any:
 
 @kernel(
     reference=_swiglu_of,
-    corners=corners.pick("nothing", "few terms", "one term"),
+    corners=("zeros", "few terms"),
     flops=lambda m, n, k, **_: 4 * m * n * k + 4 * m * n,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=FLOATS_IN_FLOAT32,
@@ -94,7 +94,7 @@ def _rms_norm_matmul_of(x: Any, gain: Any, w: Any, *, dtype: str = "float32", **
 
 @kernel(
     reference=_rms_norm_matmul_of,
-    corners=corners.pick("zeros", "small", "large", "sparse", "high offset", "subnormal"),
+    corners=corners.NORMALIZED,
     flops=lambda m, n, k, **_: 2 * m * n * k + 4 * m * k,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=FLOATS_IN_FLOAT32,

@@ -268,7 +268,7 @@ def _find_largest(n: int, h: int, w: int, ci: int, co: int, kh: int, kw: int, **
     choices={"stride": range(1, 17), "padding": range(65), "dilation": range(1, 17)},
     refuse=_refuse_no_window,
     # An infinity in each row of pixels would make most results no numbers.
-    corners=corners.pick("thinning", "infinite pixel", "nothing"),
+    corners=corners.SUMMED_ALONG,
 )
 def conv2d(
     n: int,

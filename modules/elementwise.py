@@ -8,7 +8,6 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import corners
 from tirstep.modules.dtypes import ANY_TYPE, FLOATS_IN_FLOAT32, IN_OWN_TYPE, SUMS_OF_FEW
 from tirstep.modules.kernel import cast_between, kernel, zero_of
 
@@ -18,7 +17,7 @@ from tirstep.modules.kernel import cast_between, kernel, zero_of
     flops=lambda n, **_: n,
     elements=lambda n, **_: n,
     accumulators=SUMS_OF_FEW,
-    corners=corners.pick("edges"),
+    corners=("edges",),
 )
 def vector_add(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     """C = A + B for vectors A, B, C of n elements: block "C", loop i.
@@ -50,7 +49,7 @@ def vector_add(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     flops=lambda n, **_: n,
     elements=lambda n, **_: n,
     accumulators=IN_OWN_TYPE,
-    corners=corners.pick("edges"),
+    corners=("edges",),
     has_signed_zeros=True,
 )
 def relu(n: int, *, dtype: str = "float32") -> tvm.IRModule:
@@ -90,7 +89,7 @@ def apply_gelu(x: Any) -> Any:
 
 @kernel(
     reference=compute_gelu,
-    corners=corners.pick("along the curve"),
+    corners=("along the curve",),
     flops=lambda n, **_: 8 * n,
     elements=lambda n, **_: n,
     accumulators=FLOATS_IN_FLOAT32,

@@ -44,7 +44,6 @@ from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_walk
 
 from tirstep.modules import corners
-from tirstep.modules.corners import Corner
 from tirstep.modules.dtypes import dtype_facts, get_storage
 from tirstep.modules.error_bounds import bound_computing, bound_storing, round_end
 from tirstep.modules.inputs import Array, InputMaker, Measured, arrange
@@ -78,8 +77,8 @@ class Meaning:
     # how far off each element of the output may be before it is stored. For kernels of which their
     # reference does not tell.
     error: Callable[..., Array | tuple[Array, ...]] | None = None
-    # Inputs worth having besides random ones, what is told most first (corners.py).
-    corners: Sequence[Corner] = ()
+    # Inputs worth having besides random ones, by name, what is told most first (corners.py).
+    corners: Sequence[str] = ()
     # Of all inputs, by place: what they are beside corner cases, which are of the first.
     beside: Callable[..., Sequence[Array]] = lambda *inputs, **_: inputs
     # Of integer inputs that are no numbers to sum, such as lengths: by place, the least and the
@@ -324,8 +323,10 @@ class AnyProblem(ABC):
         """Random floats; for an integer type integers that overflow nothing."""
 
     @abstractmethod
-    def planted_inputs(self, seed: int) -> list[list[Array]]:
-        """`float_inputs`, with corner cases in them."""
+    def planted_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
+        """`float_inputs` with corner cases in them, and what the rows of the first input are: ""
+        random ones.
+        """
 
     @abstractmethod
     def reference(self, inputs: Sequence[Array]) -> list[Array]:
@@ -334,10 +335,6 @@ class AnyProblem(ABC):
     @abstractmethod
     def compute(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
         """Each output in float64, and how far off its elements may be before they are stored."""
-
-    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
-        """Inputs of corner cases, each with what the rows of its first input are; mostly none."""
-        return []
 
     def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
         """How far from `reference` each element of an output may be, in absolute numbers."""
@@ -629,27 +626,19 @@ class Problem(AnyProblem):
         right = self.reference(inputs)
         return list(zip(right, bound_computing(self, inputs), strict=True))
 
-    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
-        """Inputs of the kernel's corner cases, each with what the rows of its first input are: as
-        many names as there are kinds, which repeat from row to row. See corners.py.
-
-        None for sums of products, which have theirs in `planted_inputs`.
+    def planted_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
+        """`float_inputs` with the kernel's corner cases in them, as one input, or as several where
+        its rows are too few for all, and what the rows of the first input are (corners.py). Of a
+        kernel without corner cases that takes maxima or compares, the same in rising and in falling
+        order, too; of one that only moves elements, random bits.
         """
         if self.kernel.meaning.is_bitwise:
             return [(("random bits",), corners.draw_bits(self, seed))]
-        return [] if self.is_exact else corners.draw_corners(self, seed)
-
-    def planted_inputs(self, seed: int) -> list[list[Array]]:
-        """`float_inputs`, with corner cases in them where the kernel sums products: as one input,
-        or as several where its rows are too few for all. Of a kernel without corner cases that
-        takes maxima or compares, the same in rising and in falling order, too.
-        """
-        drawn = self.float_inputs(seed)
-        planted = corners.plant_corners(self, drawn, seed) if self.is_exact else [drawn]
+        planted = corners.draw_corners(self, seed)
         if self.kernel.meaning.corners or not chooses_by_data(self.module["main"].body):
             return planted
         free = [place for place in range(len(self.inputs)) if place not in self.ranges]
-        return [*planted, *arrange(drawn, free)]
+        return [*planted, *((("",), it) for it in arrange(self.float_inputs(seed), free))]
 
 
 def chooses_by_data(body: Any) -> bool:

@@ -301,7 +301,8 @@ def _plan_cases(bad: FirstBad) -> Iterator[Case]:
         own = [at for at, each in enumerate(problem.arguments) if each in problem.outputs]
         in_out = frozenset(problem.in_out)
         blanks = [np.zeros(each.shape) for each in problem.outputs]
-        inputs = (*problem.integer_rounds(bad.seed), *problem.planted_inputs(bad.seed))
+        planted = (inputs for _, inputs in problem.planted_inputs(bad.seed))
+        inputs = (*problem.integer_rounds(bad.seed), *planted)
         rounds = [tuple(problem.make_arguments(each, blanks)) for each in inputs]
     for arguments in rounds:
         tensors, drawn = list[Tensor](), list[tuple[int, int] | None]()

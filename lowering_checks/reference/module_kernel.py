@@ -437,10 +437,10 @@ class ModuleProblem(AnyProblem):
         """Random floats in [-1, 1), positive where the program needs that."""
         return self._judged([self._maker.draw_random(seed)])[0]
 
-    def planted_inputs(self, seed: int) -> list[list[Array]]:
+    def planted_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
         """`float_inputs`, and the same with special values among them (`ProgramInputs.plant`)."""
         drawn = self.float_inputs(seed)
-        return [drawn, *self._maker.plant(drawn, seed)]
+        return [(("",), inputs) for inputs in (drawn, *self._maker.plant(drawn, seed))]
 
     def _judged(self, rounds: list[list[Array]]) -> list[list[Array]]:
         """The inputs; raises `UnjudgedError` where nothing can be said of what they come to, and

@@ -173,7 +173,7 @@ def test_what_attention_must_be_is_the_same_on_the_gpu(
 ):
     problem = kernel.problem(*sizes, **options)
     assert machine.has_reference(problem)
-    for inputs in [problem.float_inputs(3), *(inputs for _, inputs in problem.corner_inputs(3))]:
+    for _, inputs in problem.planted_inputs(3):
         reference = Reference(problem, inputs)
         (here,) = machine.expect(reference)
         with np.errstate(invalid="ignore"):

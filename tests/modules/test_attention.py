@@ -59,23 +59,20 @@ def test_one_key_takes_all_and_nothing_is_tolerated(run, dtype: str, group: int)
 
 def test_lengths_are_whole_numbers_of_keys() -> None:
     problem = decode_attention.problem(64, 2, 7, 4)
-    drawn = [problem.integer_inputs(0), problem.float_inputs(1), problem.corner_inputs(2)[0][1]]
+    drawn = [problem.integer_inputs(0), problem.float_inputs(1), problem.planted_inputs(2)[-1][1]]
     for *_, lengths in drawn:
         assert lengths.dtype == np.int32
         assert set(lengths.tolist()) == set(range(1, 8))
 
 
-def test_every_row_of_queries_is_a_corner_case_and_keys_have_marks() -> None:
-    (names, (q, k, _)), *others = attention.problem(1, 2, 5, 6, 4).corner_inputs(0)
-    assert not others
-    assert len(names) == 9
-    assert not q[0, 0, names.index("zeros")].any()
-    assert k[0, 0].astype(int).T[:4].tolist() == [
-        [1] * 6,
-        [1, 1, 1, 0, 0, 0],
-        [0, 0, 0, 0, 0, 1],
-        [1, 0, 0, 0, 0, 0],
-    ]
+def test_keys_have_marks_beside_corner_cases_of_queries() -> None:
+    problem = attention.problem(1, 2, 5, 6, 4)
+    (_, plain), (names, (q, k, _)) = problem.planted_inputs(0)
+    assert len(names) == 10
+    assert q.reshape(10, 4)[names.index("no key"), 0] == -np.inf
+    marks = [[1] * 6, [0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 0]]
+    assert k[0, 0].astype(int).T[:3].tolist() == marks
+    assert np.array_equal(plain[1], problem.float_inputs(0)[1])
 
 
 @pytest.mark.parametrize("window", [None, 3])
@@ -133,7 +130,7 @@ def test_exponents_may_be_fused_where_the_kernel_allows_it(dtype: str, sizes: tu
     exact = attention.problem(*sizes, **kinds)
     fused = replace(RIGHT_FUSED, stored=lambda power: power.astype(dtype).astype("float32"))
     drawn = [allowed.float_inputs(seed) for seed in range(3)]
-    drawn += [inputs for _, inputs in allowed.corner_inputs(1)] + [allowed.integer_inputs(2)]
+    drawn += [inputs for _, inputs in allowed.planted_inputs(1)] + [allowed.integer_inputs(2)]
     drawn.append(plant_places(allowed, 0)[0])
     refused = 0
     for inputs in drawn:

@@ -47,7 +47,7 @@ def measure(problem: Problem) -> tuple[float, float]:
         errors = np.abs(got.astype(np.float64)[finite] - right[finite])
         return float(np.max(errors / bound[finite], initial=0.0))
 
-    corners = [] if problem.is_exact else [inputs for _, inputs in problem.corner_inputs(0)]
+    corners = [] if problem.is_exact else [inputs for _, inputs in problem.planted_inputs(0)]
     return find_ratio(problem.float_inputs(0)), max(map(find_ratio, corners), default=0.0)
 
 

@@ -10,7 +10,6 @@ from tirstep.modules import (
     depthwise_conv2d,
     gelu,
     get_kernel,
-    kernels,
     layer_norm,
     matmul,
     matmul_bias_relu,
@@ -92,13 +91,6 @@ def test_whole_numbers_are_as_various_as_fits() -> None:
     assert vector_add.problem(1).integer_inputs(0)[0] != 0
 
 
-def test_kernels_that_sum_have_inputs_of_nothing_but_zeros() -> None:
-    """Whatever is added to a sum shows there, however small."""
-    for name, kernel in kernels().items():
-        drawn = {corner.name for corner in kernel.meaning.corners}
-        assert "nothing" in drawn or not drawn & {"few terms", "thinning"}, name
-
-
 def test_thinning_leaves_something_of_every_input() -> None:
     problem = matmul_bias_relu.problem(1, 1, 20000, dtype="float16", acc="float16")
     for seed in range(8):
@@ -146,7 +138,7 @@ def test_one_round_is_enough_where_ones_fit() -> None:
 
 
 def test_an_interval_is_the_bound_rounded_to_the_output(problem: Problem) -> None:
-    for inputs in (problem.float_inputs(4), *problem.planted_inputs(4)):
+    for inputs in (problem.float_inputs(4), *(it for _, it in problem.planted_inputs(4))):
         assert_interval(problem, inputs)
 
 
@@ -156,7 +148,7 @@ def assert_interval(problem: Problem, inputs: list[np.ndarray]) -> None:
     ((low, high),) = problem.error_interval(inputs)
     facts = dtype_facts(problem.outputs[0].dtype)
     stored = exact.astype(facts.numpy).astype(np.float64)
-    assert ((low <= stored) & (stored <= high)).all()
+    assert ((low <= stored) & (stored <= high) | np.isnan(exact)).all()
     finite = np.isfinite(exact) & np.isfinite(bound) & np.isfinite(high)
     slack = facts.unit_roundoff * (np.abs(exact) + bound)
     assert (high[finite] - exact[finite] <= (bound + slack)[finite]).all()
@@ -185,12 +177,12 @@ def test_what_only_moves_or_chooses_is_exact() -> None:
 
 def test_bits_come_back_as_they_are() -> None:
     problem = transpose.problem(16, 33, dtype="float16")
-    ((_, (drawn,)),) = problem.corner_inputs(0)
+    ((_, (drawn,)),) = problem.planted_inputs(0)
     values = drawn.astype(np.float64)
     assert np.isnan(values).any()
     assert (np.signbit(values) & (values == 0)).any()
     assert len(np.unique(drawn.view(np.uint16))) > 300
-    assert np.array_equal(drawn, problem.corner_inputs(0)[0][1][0], equal_nan=True)
+    assert np.array_equal(drawn, problem.planted_inputs(0)[0][1][0], equal_nan=True)
 
 
 def test_sums_that_are_exact_are_known() -> None:

@@ -117,43 +117,53 @@ def _most(scores: Any) -> Any:
 
 
 PLAIN = (
-    ("the maximum is not subtracted", _unfused(lambda s: f32(0)), "spread scores"),
+    ("the maximum is not subtracted", _unfused(lambda s: f32(0)), "one key"),
     ("the maximum begins at 0", _unfused(lambda s: np.maximum(_most(s), 0)), "low scores"),
     ("the maximum misses the last key", _unfused(lambda s: _most(s[..., :-1])), "last key"),
     ("the maximum misses the first key", _unfused(lambda s: _most(s[..., 1:])), "first key"),
-    ("the maximum is not carried", _but(carried=False, repair=_keep), "back vanishes"),
-    ("sums are not repaired", _but(repair=_keep), "front vanishes"),
+    ("the maximum is not carried", _but(carried=False, repair=_keep), "one key"),
+    ("sums are not repaired", _but(repair=_keep), "random floats"),
     ("the repair is inverted", _but(repair=lambda old, new: np.exp(new - old)), "integers"),
     (
         "the repair comes twice",
         _but(repair=lambda old, new: np.exp(2 * (old - new))),
-        "front vanishes",
+        "random floats",
     ),
-    ("the row sum is not repaired", _but(of_total=_keep), "front vanishes"),
+    ("the row sum is not repaired", _but(of_total=_keep), "random floats"),
     ("a tile of keys is read one early", _but(first=lambda tile: tile - 1), "one key"),
-    ("the last key is left out", _but(last=1), "zeros"),
+    ("the last key is left out", _but(last=1), "last key"),
     ("no scale", _but(scale=lambda dim: 1.0), "integers"),
     ("the scale is 1 / dim", _but(scale=lambda dim: 1 / dim), "integers"),
     ("a row of nothing but -inf is 0", lambda q, k, v: np.nan_to_num(RIGHT(q, k, v)), "no key"),
     ("the first key is left out", _but(visible=lambda q, k: k > 0), "first key"),
 )
 OF_OPTIONS: tuple[tuple[str, Any, str, Mapping[str, object]], ...] = (
-    ("a bound off by one: a key too many", _but(visible=lambda q, k: k <= q + 1), "zeros", CAUSAL),
+    (
+        "a bound off by one: a key too many",
+        _but(visible=lambda q, k: k <= q + 1),
+        "random floats",
+        CAUSAL,
+    ),
     (
         "a bound off by one: no own key",
         _but(visible=lambda q, k: (k < q) | (k == 0)),
-        "zeros",
+        "one key",
         CAUSAL,
     ),
     (
         "the first query sees the first key alone",
         _but(visible=lambda q, k: k <= q - q.min()),
-        "zeros",
+        "one key",
         CAUSAL,
     ),
-    ("a window too wide", _but(visible=lambda q, k: (k <= q) & (k >= q - 3)), "zeros", WINDOW),
-    ("no window", RIGHT_CAUSAL, "zeros", WINDOW),
-    ("the maximum begins at -inf", replace(RIGHT_WINDOW, start=-np.inf), "zeros", WINDOW),
+    (
+        "a window too wide",
+        _but(visible=lambda q, k: (k <= q) & (k >= q - 3)),
+        "random floats",
+        WINDOW,
+    ),
+    ("no window", RIGHT_CAUSAL, "first key", WINDOW),
+    ("the maximum begins at -inf", replace(RIGHT_WINDOW, start=-np.inf), "random floats", WINDOW),
     (
         "heads share keys with their neighbours' group",
         _but(group=2, head=lambda h, g: h % g // 2),
@@ -172,13 +182,17 @@ _FUSED = (
     *((text, of, seen_by) for text, of, seen_by in PLAIN if isinstance(of, Attend)),
 )
 _DECODED = (
-    ("all keys count, whatever the length", lambda q, k, v, n: RIGHT(q, k, v), "zeros"),
+    ("all keys count, whatever the length", lambda q, k, v, n: RIGHT(q, k, v), "one key"),
     (
         "a key beyond the length counts",
         lambda q, k, v, n: RIGHT(q, k, v, np.minimum(n + 1, k.shape[2])),
-        "zeros",
+        "random floats",
     ),
-    ("the last key is left out", lambda q, k, v, n: RIGHT(q, k, v, np.maximum(n - 1, 1)), "zeros"),
+    (
+        "the last key is left out",
+        lambda q, k, v, n: RIGHT(q, k, v, np.maximum(n - 1, 1)),
+        "last key",
+    ),
     (
         "a row of nothing but -inf is 0",
         lambda q, k, v, n: np.nan_to_num(RIGHT(q, k, v, n)),

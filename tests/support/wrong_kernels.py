@@ -177,21 +177,22 @@ def _argmax(a: Any, least: float = -np.inf) -> Any:
 # By kernel, its parameters and sizes: what is wrong, the input that must see it, and the result.
 TABLE = """
 softmax(a): ROWS
-the maximum is not subtracted | high | _softmax(lambda a: f32(0))(a)
-the mean is subtracted, not the maximum | high | _softmax(mean)(a)
-the maximum begins at 0 | low | _softmax(lambda a: np.maximum(0, a.max(1, keepdims=True)))(a)
-the maximum begins at -65504 | low |
+the maximum is not subtracted | of all magnitudes | _softmax(lambda a: f32(0))(a)
+the mean is subtracted, not the maximum | few | _softmax(mean)(a)
+the maximum begins at 0 | one is largest |
+    _softmax(lambda a: np.maximum(0, a.max(1, keepdims=True)))(a)
+the maximum begins at -65504 | one is largest |
     _softmax(lambda a: np.maximum(f32(-65504), a.max(1, keepdims=True)))(a)
 the maximum begins at -1e30 | one is largest |
     _softmax(lambda a: np.maximum(f32(-1e30), a.max(1, keepdims=True)))(a)
-the row is padded with zeros | zeros | _softmax(summed=lambda p: total(p) + 1)(a)
-the largest magnitude is subtracted | low | _softmax(lambda a: np.abs(a).max(1, keepdims=True))(a)
+the row is padded with zeros | few | _softmax(summed=lambda p: total(p) + 1)(a)
+the largest magnitude is subtracted | few | _softmax(lambda a: np.abs(a).max(1, keepdims=True))(a)
 the sum lacks its last term | few | _softmax(summed=lambda p: total(p[:, :-1]))(a)
 the sum lacks its first term | few | _softmax(summed=lambda p: total(p[:, 1:]))(a)
 the sum in float16 | few |
     _softmax(summed=lambda p: p.sum(axis=1, keepdims=True, dtype=np.float16))(a)
 the powers in bfloat16 | few | _softmax(summed=lambda p: total(_in_bfloat16(p)))(a)
-the sum lacks the middle term | zeros |
+the sum lacks the middle term | masked in front |
     _softmax(summed=lambda p: total(np.delete(p, p.shape[1] // 2, 1)))(a)
 the maximum misses the last column | last is largest |
     _softmax(lambda a: a[:, :-1].max(1, keepdims=True))(a)
@@ -201,7 +202,7 @@ online, the maximum begins at -inf | masked in front | _online(-np.inf)(a) | ROW
 a row all masked is 0 | masked | np.nan_to_num(_softmax()(a))
 the powers are clipped at exp(-20) | few |
     _softmax()(np.maximum(a, a.max(1, keepdims=True) - 20)) | ROWS[:2]
-differences in float16 | low | _softmax()(_narrow(a))
+differences in float16 | few | _softmax()(_narrow(a))
 a mask of -10000 for -inf | masked | _softmax()(np.maximum(a, f32(-10000.0)))
 
 rms_norm(a, g): ROWS
@@ -209,36 +210,39 @@ no epsilon | zeros | _rms(epsilon=0)(a, g)
 epsilon is 1e-6 | small | _rms(epsilon=1e-6)(a, g)
 epsilon is added to the root | small | a / (np.sqrt(mean(a * a)) + f32(1e-5)) * g
 the larger of mean square and epsilon | small | a / np.sqrt(np.maximum(mean(a * a), f32(1e-5))) * g
-squares in float16 | large | _rms(lambda a: mean(_narrow(_narrow(a) * _narrow(a))))(a, g)
+squares in float16 | large |
+    _rms(lambda a: mean(_narrow(_narrow(a) * _narrow(a))))(a, g)
 the mean over n - 1 | integers | _rms(lambda a: total(a * a) / f32(a.shape[1] - 1))(a, g)
-the sum lacks its last term | sparse | _rms(lambda a: total(a[:, :-1] ** 2) / f32(a.shape[1]))(a, g)
-the mean is subtracted from the squares | high offset |
+the sum lacks its last term | sparse |
+    _rms(lambda a: total(a[:, :-1] ** 2) / f32(a.shape[1]))(a, g)
+the mean is subtracted from the squares | offset |
     _rms(lambda a: mean(a * a) - mean(a) ** 2)(a, g)
-scaled by a reciprocal of the largest | subnormal |
+scaled by a reciprocal of the largest | small |
     _rms(epsilon=0)(a * (1 / np.abs(a).max(1, keepdims=True)), g)
 the mean of magnitudes | sparse | _rms(lambda a: mean(np.abs(a)) ** 2)(a, g)
 squares of A in bfloat16 | sparse | _rms(lambda a: mean(_in_bfloat16(a) ** 2))(a, g)
-squares in bfloat16 | sparse | _rms(lambda a: mean(_in_bfloat16(a * a)))(a, g)
+squares in bfloat16 | offset | _rms(lambda a: mean(_in_bfloat16(a * a)))(a, g)
 
 layer_norm(a, g, s): ROWS
 E[x^2] - E[x]^2 | offset | _layer(lambda a: mean(a * a) - mean(a) ** 2)(a, g, s) | LONG[:1]
 E[x^2] - E[x]^2 without NaNs | offset |
     _layer(lambda a: np.maximum(mean(a * a) - mean(a) ** 2, 0))(a, g, s) | LONG
-E[x^2] - E[x]^2 in whole numbers | equal | _layer(lambda a: mean(a * a) - mean(a) ** 2)(a, g, s)
+E[x^2] - E[x]^2 in whole numbers | offset | _layer(lambda a: mean(a * a) - mean(a) ** 2)(a, g, s)
 the variance over n - 1 | balanced |
     _layer(lambda a: total((a - mean(a)) ** 2) / f32(a.shape[1] - 1))(a, g, s)
 no epsilon | zeros | _layer(epsilon=0)(a, g, s)
 epsilon is 1e-12 | small | _layer(epsilon=1e-12)(a, g, s)
-squares in float16 | large | _layer(lambda a: mean(_narrow((a - mean(a)) ** 2)))(a, g, s)
+squares in float16 | large |
+    _layer(lambda a: mean(_narrow((a - mean(a)) ** 2)))(a, g, s)
 the variance lacks its last term | sparse |
     _layer(lambda a: total((a - mean(a))[:, :-1] ** 2) / f32(a.shape[1]))(a, g, s)
 the variance of A in bfloat16 | balanced |
     _layer(lambda a: mean((_in_bfloat16(a) - mean(a)) ** 2))(a, g, s) | LONG
-the mean lacks its last term | sparse |
+the mean lacks its last term | offset |
     _layer(average=lambda a: total(a[:, :-1]) / f32(a.shape[1]))(a, g, s)
 the deviation is the mean magnitude | sparse |
     _layer(lambda a: mean(np.abs(a - mean(a))) ** 2)(a, g, s)
-scaled by a reciprocal of the largest | subnormal |
+scaled by a reciprocal of the largest | small |
     _layer()(a * (1 / np.abs(a).max(1, keepdims=True)), g, s)
 
 gelu(x): FLAT
@@ -279,12 +283,12 @@ conv1d(a, w): SIGNAL
 a mask by a product with 0 | random floats | _masked_by_product(a, w)
 the signal's ends are read beyond them | integers | _clamped(a, w)
 the filter is not turned round | integers | np.convolve(a, w[::-1])
-the sum begins at 1e-30 | nothing | np.convolve(a, w) + f32(1e-30)
+the sum begins at 1e-30 | zeros | np.convolve(a, w) + f32(1e-30)
 the filter in bfloat16 | thinning | np.convolve(a, _in_bfloat16(w)) | (*SIGNAL, (4096, 4096))
 
 window_sum(a): ((97,), (13,))
 A in bfloat16 | thinning | sliding_window_view(_in_bfloat16(a), 3)[:a.size - 3].sum(1)
-the sum begins at 1e-30 | nothing | sliding_window_view(a, 3)[:a.size - 3].sum(1) + f32(1e-30)
+the sum begins at 1e-30 | zeros | sliding_window_view(a, 3)[:a.size - 3].sum(1) + f32(1e-30)
 a running sum | random floats | _running(a)
 the last window lacks an element | integers |
     np.append(sliding_window_view(a[:-1], 3).sum(1)[:-1], a[-4:-2].sum())
@@ -292,7 +296,7 @@ the last window lacks an element | integers |
 depthwise_conv2d(x, f): IMAGE
 the rim repeats the image | integers | _depthwise(x, f, "edge")
 F in bfloat16 | thinning | _depthwise(x, _in_bfloat16(f), "constant") | (*IMAGE, (1, 1, 40, 40, 31))
-the sum begins at 1e-30 | nothing | _depthwise(x, f, "constant") + f32(1e-30)
+the sum begins at 1e-30 | zeros | _depthwise(x, f, "constant") + f32(1e-30)
 the rim is the other side | integers | _depthwise(x, f, "wrap")
 the filter is turned round | integers | _depthwise(x, f[..., ::-1, ::-1], "constant")
 
@@ -321,7 +325,7 @@ rows are kept apart by zeros | random floats | np.eye(len(a), dtype=f32) @ (a @ 
 matmul_bias_relu(a, b, c): PRODUCT
 the bias comes after the maximum | integers | np.maximum(a @ b, 0) + c
 no maximum | integers | a @ b + c
-the bias in bfloat16 | nothing | np.maximum(a @ b + _in_bfloat16(c), 0) | (*PRODUCT, (6, 5, 4096))
+the bias in bfloat16 | zeros | np.maximum(a @ b + _in_bfloat16(c), 0) | (*PRODUCT, (6, 5, 4096))
 a mask by a product with 0 | random floats | (a @ b + c) * (a @ b + c > 0)
 
 batched_matmul(a, b): BATCHES
@@ -332,49 +336,50 @@ nothing below 1e-6 | of small magnitudes | np.where(np.abs(a @ b) < 1e-6, 0, a @
 
 matmul_bias_gelu(a, b, c): PRODUCT
 the bias comes after gelu | integers | _gelu(a @ b) + c
-no bias | nothing | _gelu(a @ b)
+no bias | random floats | _gelu(a @ b)
 no gelu | integers | a @ b + c
 B in bfloat16 | few terms | _gelu(a @ _in_bfloat16(b) + c)
 the sum in float16 | few terms | _gelu(_narrow(a @ b) + c) | LONG_PRODUCT
-0.0447 for 0.044715 | one term | _gelu(a @ b + c, 0.0447) | LONG_PRODUCT
+0.0447 for 0.044715 | zeros | _gelu(a @ b + c, 0.0447) | LONG_PRODUCT
 the square of an intermediate result overflows | of all magnitudes |
     _gelu(np.sqrt((a @ b + c) ** 2) * np.sign(a @ b + c)) | LONG_PRODUCT
 
 conv2d(x, f): WINDOWS
 a filter is turned round | integers | _conv2d(x, f[:, ::-1, ::-1])
-the sum begins at 1e-30 | nothing | _conv2d(x, f) + f32(1e-30)
+the sum begins at 1e-30 | zeros | _conv2d(x, f) + f32(1e-30)
 F in bfloat16 | thinning | _conv2d(x, _in_bfloat16(f))
-the largest numbers for infinities | infinite pixel | _conv2d(np.nan_to_num(x), f)
+the largest numbers for infinities | infinite first | _conv2d(np.nan_to_num(x), f)
 
 mlp_swiglu(x, g, u): PRODUCT
 the gate is not gated | integers | x @ g * (x @ u)
 gate and up change places | integers | _silu(x @ u) * (x @ g)
 the last step is left out | integers | _silu(x[:, :-1] @ g[:-1]) * (x @ u)
-a constant is added | nothing | _silu(x @ g) * (x @ u) + f32(1e-09)
+a constant is added | zeros | _silu(x @ g) * (x @ u) + f32(1e-09)
 the sums in float16 | few terms | _silu(_narrow(x @ g)) * _narrow(x @ u) | LONG_PRODUCT
-by tanh, which cancels | one term |
+by tanh, which cancels | random floats |
     x @ g * f32(0.5) * (1 + np.tanh(x @ g / 2)) * (x @ u) | LONG_PRODUCT
 
 rms_norm_matmul(x, g, w): PRODUCT
 no epsilon | zeros | _normed(x, g, 0) @ w
 epsilon is 1e-6 | small | _normed(x, g, 1e-6) @ w
 no gain | integers | _normed(x, np.ones_like(g)) @ w
-squares in float16 | large | _normed(x, g, square=lambda x: mean(_narrow(_narrow(x) ** 2))) @ w
-the sum of squares lacks its last term | sparse |
+squares in float16 | large |
+    _normed(x, g, square=lambda x: mean(_narrow(_narrow(x) ** 2))) @ w
+the sum of squares lacks its last term | offset |
     _normed(x, g, square=lambda x: total(x[:, :-1] ** 2) / f32(x.shape[1])) @ w
 the sum of squares is not finished: each term has that of those before | integers |
     x / np.sqrt(np.add.accumulate(x * x, axis=1) / f32(x.shape[1]) + f32(1e-5)) * g @ w
-the mean is subtracted from the squares | high offset |
+the mean is subtracted from the squares | offset |
     _normed(x, g, square=lambda x: mean(x * x) - mean(x) ** 2) @ w
-scaled by a reciprocal of the largest | subnormal |
+scaled by a reciprocal of the largest | small |
     _normed(x * (1 / np.abs(x).max(1, keepdims=True)), g, 0) @ w
 
 row_argmax(a): ROWS
-the maximum begins at 0 | low | _argmax(a, 0)
+the maximum begins at 0 | masked | _argmax(a, 0)
 the maximum begins at the least number | masked | _argmax(a, -3.4028234e+38)
 the maximum of the row is above -1e30 | one is largest | _argmax(a, -1e30)
 the last column is left out | last is largest | _argmax(a[:, :-1])
-the first column is left out | first is largest |
+the first column is left out | zeros |
     (a[:, 1:].max(axis=1), a[:, 1:].argmax(axis=1) + 1)
 0.0 is larger than -0.0 | zeros | (a.max(axis=1), (a + np.copysign(f32(1e-30), a)).argmax(axis=1))
 an index of -1 where the mask begins | masked in front |
