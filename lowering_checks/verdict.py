@@ -197,21 +197,26 @@ def list_smaller_runs(run: Run, *, most: float = WHOLE_WORK / 4) -> Iterator[Oth
     """
     if not isinstance(run.problem, ModuleProblem):
         return
-    kernel = run.problem.kernel
+    kernel, shapes = run.problem.kernel, [tensor.shape for tensor in run.problem.arguments]
+    sizes = kernel.literal_sizes
+
+    def count_elements(numbers: Mapping[str, int]) -> int:
+        return sum(math.prod(numbers.get(f"n{it}", it) for it in shape) for shape in shapes)
+
     work = count_iterations(kernel.function.body, open_extent=1)
-    if not kernel.literal_sizes or max(work, _count_elements(run)) <= most:
+    if not sizes or max(work, count_elements(sizes)) <= most:
         return
 
     def at_literals(numbers: Mapping[str, int]) -> Run | None:
         """The run with other numbers in its text; None where it refuses them, or is large yet."""
+        if count_elements(numbers) > LARGE:
+            return None
         with contextlib.suppress(Exception):  # the user's schedule may raise anything
             recipe = replace(run.recipe, kernel=kernel.at_literals(numbers))
             other = run_recipe(recipe, {}, config=run.config)
-            work = cast(ModuleProblem, other.problem).work
-            return other if max(work, _count_elements(other)) <= LARGE else None
+            return other if cast(ModuleProblem, other.problem).work <= LARGE else None
         return None
 
-    sizes = kernel.literal_sizes
     for about, extra in (("at smaller sizes", 0), ("at smaller, odd sizes", 1)):
         halvings = range(1, (max(sizes.values()) - 1).bit_length())
         smaller = (
@@ -220,10 +225,6 @@ def list_smaller_runs(run: Run, *, most: float = WHOLE_WORK / 4) -> Iterator[Oth
         )
         if (found := next(filter(None, map(at_literals, smaller)), None)) is not None:
             yield OtherRun(found, about)
-
-
-def _count_elements(run: Run) -> int:
-    return sum(math.prod(tensor.shape) for tensor in run.problem.arguments)
 
 
 def _list_numbers(module: tvm.IRModule) -> tuple[set[int], set[int]]:
