@@ -39,8 +39,8 @@ DRAWN = {
     "extent of a parameter": r"for i\d+ in range\(T.max\(T.min\(n \+",
     "extent of data": r"for i\d+ in range\(T.max\(T.min\(T.Cast\('int32', [A-E]\d*\[",
     "guard of a load": r"if T.And\(i\d+ \+ \d+ < \d+, [A-E]\d*\[.*i\d+ \+ \d+\] ",
-    "branch that stores what it asks": r"if (R\d+\[1\]) (<|>=|!=) .*:\n +\1 = ",
-    "stores around a read": r"(R\d+\[0\]) = [^#]+? if .*\n +.*\n.*\1[^#]+? \1 = ",
+    "branch that stores what it asks": r"if (s\d+\[0\]|Y\d+\[.*?\]) [<>]=? .*:\n +\1 = ",
+    "stores around a read": r"(s\d+\[0\]) = [^#]+? if .*\n +t.* = \1\n[^#]+? \1 = ",
     "neighbours": r"for (i\d+) in range\((\d)\):\n +(L\d+)\[\1\] = .*\n"
     r" +for i\d+ in range\(\2\):\n .*\3\[",
     "recurrence": r"(?m)^ +([A-E]\d*\[.*\]|R\d+\[0\]) = .* - \1$",

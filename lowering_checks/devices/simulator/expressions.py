@@ -147,6 +147,7 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
     hazards = HAZARDS.get(kind, ()) if is_integer(dtype) and not constant(second) else ()
     if wraps is None and not hazards:
         return lambda gpu, mask: operate(left(gpu, mask), right(gpu, mask))
+    is_short = wraps is not None and is_narrow(dtype)
     limits = None if wraps is None else (int(np.iinfo(wraps).min), int(np.iinfo(wraps).max))
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
@@ -164,6 +165,8 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
             is_array = isinstance(other, np.ndarray)
             other = np.where(other == 0, 1, other) if is_array else other or 1
         result = operate(one, other)
+        if is_short and gpu.state.running is None:  # LLVM's, which promotes nothing
+            return as_stored(result, dtype)
         if wraps is None or limits is None or result.__class__ is not int:
             return result
         return result if limits[0] <= result <= limits[1] else wrap(result, wraps)
