@@ -197,8 +197,6 @@ s[0] = $v; for i in w { if s[0] $cmp $K { Y[i] = $v; s[0] <- s[0] - $v } else {
 for i in w { Y[i] = $v } for i in w { Y[i] <- Y[$k] - $v; Z[i] = Y[w - 1] }
 for i in w { Y[i] = $v } for i in w - 1 { x: T.let[T.D] = Y[i + 1]; Y[i + 1] <- $v - Y[i];
   Z[i] <- x - Y[i + 1] }
-for i in w { s[0] = $v; a[0] <- s[0] $op $v; Y[i] = s[0]; s[0] = $v; Z[i] <- a[0] - Y[i] }
-for i in w { s[i] = $v } for i in w - 1 { a[i + 1] <- s[i] $op $v } for i in w { Y[i] = s[i] }
 for i in w { s[0] = $v; x: T.let[T.D] = s[0]; if $c { s[0] <- $v - x } Y[i] <- x - s[0] }
 for i in w { s[0] = $v; t[0] <- s[0] - $v1; s[0] = $v; t[1] <- s[0] - $v1; Y[i] <- t[0] - t[1] }
 for i in w { s[0] = $v; t[0] = s[0]; s[0] <- $v - t[0]; t[0] <- s[0] - t[0]; Y[i] = t[0] }
@@ -608,8 +606,6 @@ class Writer:
                     count = 1 if set(places) == {"0"} else width * (4 if stem == "u" else 1)
                     shape = f'({count},), "{kind or dtype}", scope="local"'
                     self.say(f"{stem}{tag} = T.alloc_buffer({shape})")
-                    if stem == "s" and " a[" in text:  # another name of its memory
-                        self.say(f"a{tag} = T.decl_buffer({shape}, data=s{tag}.data)")
             with ExitStack() as stack:
                 blocks, known = list[ExitStack](), dict[str, str]()
 
