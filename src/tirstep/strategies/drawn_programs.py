@@ -606,6 +606,8 @@ class Writer:
                     count = 1 if set(places) == {"0"} else width * (4 if stem == "u" else 1)
                     shape = f'({count},), "{kind or dtype}", scope="local"'
                     self.say(f"{stem}{tag} = T.alloc_buffer({shape})")
+                    if stem == "t":  # TVM allocates twice what is touched in a branch first
+                        self.say(f"t{tag}[0] = T.{dtype}(0)")
             with ExitStack() as stack:
                 blocks, known = list[ExitStack](), dict[str, str]()
 
