@@ -44,7 +44,7 @@ from tirstep.transforms.schedule import TransformError
 from tirstep.transforms.tir import constant, find_all, find_axes, get_axis
 
 from .compile.compiling import count_iterations
-from .device import THREAD_AXES, DeviceError, blank
+from .device import THREAD_AXES, DeviceError, blank, is_scalar
 from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
@@ -195,16 +195,20 @@ def list_smaller_runs(run: Run, *, most: float = WHOLE_WORK / 4) -> Iterator[Oth
     """A program of real size at smaller literals; nothing of one that has up to `most` elements,
     and runs as many statements.
     """
-    if not isinstance(run.problem, ModuleProblem):
+    if not isinstance(run.problem, ModuleProblem) or not run.problem.kernel.literal_sizes:
         return
-    kernel, shapes = run.problem.kernel, [tensor.shape for tensor in run.problem.arguments]
-    sizes = kernel.literal_sizes
+    kernel, sizes = run.problem.kernel, run.problem.kernel.literal_sizes
+    shapes = [
+        [constant(extent) or 0 for extent in parameter.shape]
+        for parameter in kernel.function.params
+        if not is_scalar(parameter)
+    ]
 
     def count_elements(numbers: Mapping[str, int]) -> int:
         return sum(math.prod(numbers.get(f"n{it}", it) for it in shape) for shape in shapes)
 
     work = count_iterations(kernel.function.body, open_extent=1)
-    if not sizes or max(work, count_elements(sizes)) <= most:
+    if max(work, count_elements(sizes)) <= most:
         return
 
     def at_literals(numbers: Mapping[str, int]) -> Run | None:

@@ -131,6 +131,7 @@ def test_loops_without_blocks_are_no_kernel_of_a_gpu(command: Command):
     ("shape", "body", "sentence"),
     [
         ("(0,)", "B[i] = T.float32(1)", "A has the shape (0,), and so no elements"),
+        ("(0, 64)", "B[i] = T.float32(1)", "A has the shape (0, 64), and so no elements"),
         ("(4,)", "T.evaluate(A[i])", "it stores to none of its arguments"),
     ],
 )
