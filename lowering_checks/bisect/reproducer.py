@@ -246,6 +246,8 @@ def _make_script(bad: FirstBad) -> str:
         case = bounded if each is tried[0] else case
         if not is_tried or bad.finding.message.startswith("out of bounds"):
             break
+        if not np.isfinite(bounds).all():  # nothing is known of some elements
+            continue
         try:
             pairs = zip(bounded.run(serial), refer(bounded), bounds, strict=True)
         except (DeviceError, KernelError):
