@@ -20,21 +20,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import tvm
-from tvm.tirx import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Div,
-    FloorDiv,
-    FloorMod,
-    For,
-    Max,
-    Min,
-    Mod,
-)
+from tvm import tirx
+from tvm.tirx import Div, FloorDiv, FloorMod, For, Mod
 
 from tirstep.modules import KernelError
 from tirstep.modules.dtypes import dtype_facts
@@ -51,6 +38,7 @@ from .golden import GoldenStore
 from .judgement import SAMPLERS, WHOLE_WORK, Judgement, Status, judge_numbers
 from .ownership import check_ownership, list_left_open, list_overflows
 from .reference import ModuleProblem
+from .reference.conditions import COMPARISONS
 from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
 
 REFUSE, GUARD = "refuse", "guard"
@@ -205,7 +193,8 @@ def list_smaller_runs(run: Run, *, most: float = WHOLE_WORK / 4) -> Iterator[Oth
     ]
 
     def count_elements(numbers: Mapping[str, int]) -> int:
-        return sum(math.prod(numbers.get(f"n{it}", it) for it in shape) for shape in shapes)
+        extents = {sizes[name]: extent for name, extent in numbers.items()}
+        return sum(math.prod(extents.get(it, it) for it in shape) for shape in shapes)
 
     work = count_iterations(kernel.function.body, open_extent=1)
     if max(work, count_elements(sizes)) <= most:
@@ -237,8 +226,8 @@ def _list_numbers(module: tvm.IRModule) -> tuple[set[int], set[int]]:
     for _, function in module.functions_items():
         for kind in (FloorDiv, FloorMod, Div, Mod):
             moduli |= {constant(it.b) or 0 for it in find_all(function.body, kind)}
-        for kind in (LT, LE, GT, GE, EQ, NE, Min, Max):
-            for it in find_all(function.body, kind):
+        for kind in (*COMPARISONS, "Min", "Max"):
+            for it in find_all(function.body, getattr(tirx, kind)):
                 numbers |= {constant(it.a) or 0, constant(it.b) or 0}
         numbers |= {constant(loop.extent) or 0 for loop in find_all(function.body, For)}
         axes = {str(it.node.thread_tag): it.value for it in find_axes(function.body)}
@@ -484,9 +473,10 @@ def _judge_steps(
     small = run if _is_golden(run) else run_golden(run.recipe)
     goldens = _check_goldens(small, store)
     fallbacks = functools.cache(lambda: (_shrink(run, small), small, run))
+    smaller = functools.cache(lambda: [it.run for it in list_smaller_runs(run, most=0)])
     before: Step | None = None
     for step in run.steps:
-        judged, checked_on = _judge_step(run, fallbacks, step, device, seed)
+        judged, checked_on = _judge_step(run, fallbacks, smaller, step, device, seed)
         verdict = _make_verdict(run, step, judged, checked_on)
         timing = None
         has_time = timed and device.has_clock and verdict.status is Status.RIGHT
@@ -537,25 +527,29 @@ def _place(findings: Iterable[Finding], step: Step) -> Findings:
 
 
 def _judge_step(
-    run: Run, fallbacks: Callable[[], Sequence[Run]], step: Step, device: Device, seed: int
+    run: Run,
+    fallbacks: Callable[[], Sequence[Run]],
+    smaller: Callable[[], Sequence[Run]],
+    step: Step,
+    device: Device,
+    seed: int,
 ) -> tuple[Judgement, str]:
     """What is said of a step, and what of it was run where: on the device, or on the CPU what the
     device does not run, at the shape of the golden example, since it may be slow at the run's own.
     """
-    where, cpu = run.label(step), CpuDevice()
-    obstacle = device.find_obstacle(step.module)
+    cpu, obstacle = CpuDevice(), device.find_obstacle(step.module)
     # Without its instructions yet, each lane computes all of its warp's tile: minutes, simulated.
     is_slow = run.recipe.arch and device.name == "simulator" and not cpu.find_obstacle(step.module)
     first = Judgement(Status.NOT_JUDGED, reason=obstacle or "")
     if device.name == cpu.name or not (is_slow or obstacle):
-        first, judged_run = _judge_in_time(run, step.name, step.module, device, where, seed)
+        first, judged_run = _judge_in_time(run, smaller, step, step.module, device, seed)
         if first.device or device.name == cpu.name:
             return first, _name_place(first.device, judged_run)
     for other in fallbacks():
         module = next((each.module for each in other.steps if each.name == step.name), None)
         if module is None or cpu.find_obstacle(module) is not None:
             continue
-        found, other = _judge_in_time(other, step.name, module, cpu, where, seed)
+        found, other = _judge_in_time(other, smaller, step, module, cpu, seed)
         is_same = run.problem.options == other.problem.options and run.config == other.config
         note = "" if is_same else ", the recipe's example"
         if first.findings:  # TVM does not lower it for the device
@@ -568,20 +562,25 @@ def _judge_step(
 
 
 def _judge_in_time(
-    run: Run, name: str, module: tvm.IRModule, device: Device, where: str, seed: int
+    run: Run,
+    smaller: Callable[[], Sequence[Run]],
+    step: Step,
+    module: tvm.IRModule,
+    device: Device,
+    seed: int,
 ) -> tuple[Judgement, Run]:
-    """What is said of the step `name` of a run, and the run that it is said of: one at smaller
+    """What is said of a step's module in a run, and the run that it is said of: one at smaller
     sizes, where the numbers in a program's text are too large for the device.
     """
+    where = run.label(step)
     seconds = 0.0 if isinstance(device, SAMPLERS) else device.estimate(module)
     is_slow = seconds > SLOW
     own = Judgement(Status.NOT_JUDGED, reason=f"a run takes {device.name} about {seconds:,.0f} s")
     if not is_slow:
         own = judge_numbers(run.problem, module, device, where=where, seed=seed)
-    for smaller in list_smaller_runs(run, most=0) if own.status is Status.NOT_JUDGED else ():
-        scaled, problem = smaller.run, smaller.run.problem
-        each = next(step.module for step in scaled.steps if step.name == name)
-        judged = judge_numbers(problem, each, device, where=where, seed=seed)
+    for scaled in smaller() if own.status is Status.NOT_JUDGED else ():
+        each = next(it.module for it in scaled.steps if it.name == step.name)
+        judged = judge_numbers(scaled.problem, each, device, where=where, seed=seed)
         if judged.status is not Status.NOT_JUDGED:
             reason = f"not at its own sizes: {own.reason}"
             return replace(judged, part="smaller sizes", reason=reason), scaled

@@ -217,39 +217,9 @@ def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(command: Com
     assert told in " ".join(result.out.split())
 
 
-REAL_SIZE = """
-@I.ir_module
-class Gemm:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((1024, 2048), "float32"),
-        B: T.Buffer((2048, 512), "float32"),
-        C: T.Buffer((1024, 512), "float32"),
-    ):
-        for i, j, k in T.grid(1024, 512, 2048):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] += A[vi, vk] * B[vk, vj]
-
-def in_registers_of_others(sch):
-    block = sch.get_sblock("C")
-    i, j, k = sch.get_loops(block)
-    by, ty, i1 = sch.split(i, [None, 8, 4])
-    bx, tx, j1 = sch.split(j, [None, 16, 4])
-    k0, k1 = sch.split(k, [None, 32])
-    sch.reorder(by, bx, ty, tx, k0, k1, i1, j1)
-    for block_loop, thread_loop, axis in ((by, ty, "y"), (bx, tx, "x")):
-        sch.bind(block_loop, f"blockIdx.{axis}")
-        sch.bind(thread_loop, f"threadIdx.{axis}")
-    copy = sch.cache_read(block, 0, "local")
-    sch.compute_at(copy, k0)
-    fused = sch.fuse(*sch.get_loops(copy)[-2:])
-    _, y, x = sch.split(fused, [None, 8, 16])
-    sch.bind(y, "threadIdx.y")
-    sch.bind(x, "threadIdx.x")
-"""
+REAL_SIZE = (Path(__file__).parents[1] / "conformance/real_sizes/gemms.py").read_text()
+IN_REGISTERS = REAL_SIZE.replace('operand, "shared"', 'operand, "local"')
+"""The same with operands in registers of the threads that copy them."""
 BY_HAND = """
 @T.prim_func(s_tir=True)
 def rotated(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
@@ -270,8 +240,8 @@ def rotated(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
     ("program", "place", "found"),
     [
         (
-            "real.py:Gemm:in_registers_of_others",
-            "in_registers_of_others  32x64x16, seed 0: step 1",
+            "real.py:scheduled",
+            "scheduled  32x64x16, seed 0: step 1",
             "uninitialized read",
         ),
         ("by_hand.py", "rotated, seed 0: step 0 input", "race: store to row"),
@@ -301,6 +271,6 @@ def half(sch):
 FILES = {
     "refused.py": REFUSED_PROGRAM,
     "half.py": HALF_BOUND,
-    "real.py": REAL_SIZE,
+    "real.py": IN_REGISTERS,
     "by_hand.py": BY_HAND,
 }

@@ -64,6 +64,7 @@ class Interpreter(Device):
         self.is_compact = not in_order if is_compact is None else is_compact
         self.has_spread = False
         self.deadline: float | None = None
+        self._flat: tuple[Any, FlatFunction] | None = None
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
         """None: what cannot be run raises when it is compiled or run."""
@@ -114,6 +115,9 @@ class Interpreter(Device):
         return program
 
     def _flatten(self, function: Any) -> FlatFunction:
+        """A function as it runs, made once for an estimate and the compilation after it."""
+        if self._flat is not None and self._flat[0].same_as(function):
+            return self._flat[1]
         try:
             flat = flatten(function, in_order=self.in_order, at_once=self.at_once)
         except UnsupportedError as error:
@@ -124,6 +128,7 @@ class Interpreter(Device):
                 f"the module stores {stores} times, which is too much to interpret; "
                 "choose a smaller shape"
             )
+        self._flat = function, flat
         return flat
 
 

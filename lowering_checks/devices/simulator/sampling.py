@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tvm import tirx
 from tvm.ir import Call
-from tvm.tirx import EQ, GE, GT, LE, LT, NE, Bind, BufferStore, For
+from tvm.tirx import Bind, BufferStore, For
 
 from tirstep.transforms.fusion.factors import UnknownOperationError, evaluate
 from tirstep.transforms.tir import constant, find_all, find_axes, is_used, substitute
@@ -22,12 +23,12 @@ from tirstep.tvm_compat import get_op_name
 from ...compile.compiling import count_iterations
 from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array, NotRunError
 from .merged_memory import find_private, find_written_buffers
+from .operators import COMPARISONS
 from .run_state import LANES, count_places
 
 SECONDS_EACH, SECONDS_PER_LANE = 4e-5, 2e-8
 """Of a statement, a multiplication and addition of what is loaded, say: for any threads, and for
 each of those that run at once, up to `LANES`."""
-COMPARISONS = (LT, LE, GT, GE, EQ, NE)
 
 
 @dataclass
@@ -91,7 +92,7 @@ def _find_edges(launch: Any, extents: Mapping[str, int], blocks: int) -> Iterato
             known[loop.loop_var.__chandle__()] = last * ((constant(loop.extent) or 1) - 1)
     bound = {each.var: each.value for each in find_all(launch.body, Bind)}
     seen = set[int]()
-    for node in (it for kind in COMPARISONS for it in find_all(launch.body, kind)):
+    for node in (it for kind in COMPARISONS for it in find_all(launch.body, getattr(tirx, kind))):
         for _ in bound if any(is_used(it, node) for it in bound) else ():
             node = substitute(node, bound)
         for known in values:
