@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 
 def count_cores() -> int:
@@ -39,6 +40,12 @@ def run_alone(script: str, *arguments: str) -> str:
     return lines[-1] if done.returncode else ""
 
 
+def end_silently() -> None:
+    """Let this process print no stack of C++ where it crashes; call it once TVM is loaded."""
+    for number in CRASHES:
+        signal.signal(number, signal.SIG_DFL)
+
+
 class WorkerProcesses:
     """Processes that may crash or hang alone; they start when the first work comes.
 
@@ -49,7 +56,9 @@ class WorkerProcesses:
     begin : what each process does first, with its arguments
     """
 
-    def __init__(self, number: int, limit: float, begin: Callable[..., None], *given: str) -> None:
+    def __init__(
+        self, number: int, limit: float, begin: Callable[..., None], *given: object
+    ) -> None:
         self.number, self.limit, self._begin = number, limit, (begin, given)
         self._pool: Any = None
 

@@ -4,10 +4,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import bad_jobs
 import pytest
 
 from tirstep import files
 from tirstep.experiments import Corpus, ExperimentError
+from tirstep.experiments import corpus as trials
 from tirstep.experiments.corpus import TrialFile, TrialRecord, hunt
 
 HEAD = {"change": "mine", "seed": 0}
@@ -98,6 +100,18 @@ def test_a_trial_that_is_known_is_not_made_again(tmp_path: Path):
         found = hunt(corpus, numbers, TrialFile(tmp_path / "state", HEAD), attempt)
         assert [each.status for each in found] == ["right", "right"]
     assert tried == [f"program {number} of seed 0" for number in range(3)]
+
+
+def test_several_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch):
+    """One that TVM ends has its trial made here again."""
+    corpus = Corpus(0, ("program",))
+
+    def find(fewest: int) -> list[TrialRecord]:
+        monkeypatch.setattr(trials, "FEWEST", fewest)
+        monkeypatch.setattr(trials, "count_cores", lambda: 2)
+        return [*hunt(corpus, range(6), TrialFile(None, HEAD), bad_jobs.attempt_or_crash)]
+
+    assert find(1) == find(100)
 
 
 def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

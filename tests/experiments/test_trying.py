@@ -1,6 +1,8 @@
 """Where a module is run with a change of the pipeline: behind that change, and not for ever."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tvm
@@ -10,6 +12,7 @@ from tvm_ffi import structural_map
 from tirstep.cli.pass_ import list_subjects
 from tirstep.experiments import Edit, Experiment, trying
 from tirstep.experiments.editing import get_pass
+from tirstep.experiments.promises import attempt_change
 from tirstep.experiments.trying import UNJUDGED, DeviceVerdict, make_subject, try_change
 from tirstep.strategies.drawn_programs import parse_program
 
@@ -64,34 +67,89 @@ def main(C: T.Buffer((4,), "int32")):
         U = T.alloc_buffer((4,), "int32", scope="shared")
         C[tx] = 0
         for i in range(2):
-            U[tx] = i
+            U[tx] = i + tx
             C[tx] = C[tx] + U[0]
+"""
+CHOICE = """
+# from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+    T.func_attr({"tirstep.ends": ["A"]})
+    for i in range(64):
+        C[i] = T.Select(A[i] < T.float32(1.0), T.float32(3.0), T.float32(5.0))
 """
 
 
-def test_stores_that_tvm_leaves_unordered_are_no_fault_of_a_pass_in_front():
-    """StorageRewrite gives U the memory of S, and ThreadSync orders no store after a store."""
+def peel(loop: tirx.For) -> tirx.Stmt:
+    """A short loop's iterations, one after the other."""
+    if loop.kind != tirx.ForKind.SERIAL or loop.loop_var.name != "i":
+        return loop
 
-    def peel(loop):
-        if loop.kind != tirx.ForKind.SERIAL or loop.loop_var.name != "i":
-            return loop
-        copies = [
-            structural_map(
-                loop.body,
-                (tirx.Var, lambda it, at=at: loop.min + at if it.same_as(loop.loop_var) else it),
-            )
-            for at in (0, 1)
-        ]
-        return tirx.SeqStmt(copies)
+    def copy(at: int) -> tirx.Stmt:
+        def bind(it: tirx.Var) -> Any:
+            return tirx.const(at, "int32") if it.same_as(loop.loop_var) else it
 
-    def run(module):
+        return structural_map(loop.body, (tirx.Var, bind))
+
+    return tirx.SeqStmt([copy(0), copy(1)])
+
+
+def store_in_one_place(store: tirx.BufferStore) -> tirx.Stmt:
+    if store.buffer.scope() != "shared":
+        return store
+    return tirx.BufferStore(store.buffer, store.value, [tirx.const(0, "int32")])
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "change", "status"),
+    [
+        # StorageRewrite gives U the memory of S, and ThreadSync orders no store after a store.
+        (STORES, tirx.For, peel, "unjudged"),
+        (STORES, tirx.BufferStore, store_in_one_place, "wrong"),
+        # TVM makes `1 <= A[i]` of `not A[i] < 1`, which it is not for a NaN.
+        (
+            CHOICE,
+            tirx.Select,
+            lambda it: tirx.Select(tirx.Not(it.condition), it.false_value, it.true_value),
+            "unjudged",
+        ),
+        (
+            CHOICE,
+            tirx.Select,
+            lambda it: tirx.Select(it.condition, it.false_value, it.true_value),
+            "wrong",
+        ),
+    ],
+)
+def test_what_tvm_spoils_behind_a_pass_is_no_fault_of_it(
+    program: str, kind: type, change: Callable[[Any], Any], status: str
+):
+    def run(module: tvm.IRModule) -> tvm.IRModule:
         functions = {
-            name: structural_map(function, (tirx.For, peel))
+            name: structural_map(function, (kind, change))
             for name, function in module.functions_items()
         }
         return tirx.transform.ConvertSSA()(tvm.IRModule(functions, attrs=module.attrs))
 
-    with Experiment("peel", Edit("before", "tirx.VectorizeLoop", get_pass(run, "peel"))) as peels:
-        found = try_change(peels, make_subject("stores", parse_program(STORES)))
-    assert found.status == UNJUDGED
-    assert "ThreadSync leaves stores unordered" in found.reason
+    with Experiment("run", Edit("before", "tirx.VectorizeLoop", get_pass(run, "run"))) as it:
+        found = try_change(it, make_subject("a program", parse_program(program)))
+    assert found.status == status
+    assert found.reason.startswith("TVM's passes behind it") == (status == "unjudged")
+
+
+def test_a_change_of_the_host_s_part_is_judged_by_the_cpu():
+    """Nothing of it is interpreted."""
+
+    def swap(it: tirx.Select) -> tirx.Select:
+        return tirx.Select(it.condition, it.false_value, it.true_value)
+
+    def run(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+        return structural_map(function, (tirx.Select, swap))
+
+    swaps = tirx.transform.prim_func_pass(run, opt_level=0, name="swaps")
+    subject = make_subject("choice", parse_program(CHOICE.replace('["A"]', "[]")))
+    with Experiment("swaps", Edit("after", "tirx.LowerIntrin", swaps)) as experiment:
+        assert try_change(experiment, subject).status == UNJUDGED
+        found = attempt_change(experiment, subject)
+    assert found["status"] == "wrong"
+    assert found["reason"].startswith("cpu: C[")

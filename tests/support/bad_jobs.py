@@ -1,16 +1,19 @@
-"""Jobs for the compile pool that do as their config says; processes import them by name."""
+"""Jobs for other processes, which import them by name: some hang, crash or do not start."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
+import signal
 from collections.abc import Mapping
 
 from tirstep.bench.compile_pool import CompileJob
+from tirstep.experiments import Subject
 
 
 def misbehave(job: CompileJob, spelled: Mapping[str, object]) -> str:
-    """Hold Python's lock for hours, or be done; noisy, as TVM is."""
+    """As its config says: hold Python's lock for hours, or be done; noisy, as TVM is."""
     print("a log")
     os.write(2, b"another log")
     if "hold" in job.config:
@@ -20,3 +23,10 @@ def misbehave(job: CompileJob, spelled: Mapping[str, object]) -> str:
 
 def refuse_to_start() -> None:
     os._exit(3)
+
+
+def attempt_or_crash(subject: Subject) -> dict[str, str]:
+    """The text of a module; in a worker's process, that of trial 2 crashes."""
+    if "program 2 " in subject.label and multiprocessing.parent_process() is not None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return {"status": "right", "reason": str(subject.module)}

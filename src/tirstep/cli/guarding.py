@@ -19,6 +19,7 @@ import threading
 from collections.abc import Sequence
 
 from tirstep.printing import print_error
+from tirstep.processes import CRASHES, end_silently
 from tirstep.programs.naming import is_program
 
 PASS = "pass"
@@ -28,7 +29,6 @@ JUDGES = ("check", "diff", "report", "why")
 diff with --numbers alone."""
 SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
-CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _guard: socket.socket | None = None
 
 
@@ -101,8 +101,7 @@ def begin_guarded() -> None:
 def quiet_crashes() -> None:
     """In a process that is guarded, once TVM is loaded: no stack of C++ where it crashes."""
     if _guard is not None:
-        for number in CRASHES:
-            signal.signal(number, signal.SIG_DFL)
+        end_silently()
 
 
 def note_tried(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.experiments import Edit, Experiment, PromiseReport, Subject, Trial
-    from tirstep.experiments.corpus import TrialRecord
+    from tirstep.experiments.corpus import Attempt, TrialRecord
     from tirstep.experiments.shrinking import Counterexample
     from tirstep.lowering_checks.facts import Fact
     from tirstep.transforms.recipes import Recipe
@@ -121,7 +121,7 @@ def command(
 
     from tirstep.experiments import Corpus, PromiseReport, try_change
     from tirstep.experiments.corpus import TrialFile, hunt
-    from tirstep.experiments.promises import load_experiment
+    from tirstep.experiments.promises import attempt_change, load_experiment
     from tirstep.experiments.shrinking import find_counterexample, require_place
     from tirstep.experiments.trying import LEFT_OUT, RIGHT, UNJUDGED, choose_devices
     from tirstep.lowering_checks.devices import DEVICES
@@ -144,22 +144,7 @@ def command(
     screen, held, is_all, seed = Screen(quiet=json), PromiseReport(), True, request.seed
     place, anchor = next(iter(chosen.items()), ("", ""))
     with load_experiment(place, anchor, spec) as experiment:
-
-        def hold(trial: Trial) -> None:
-            """Hold a pass to its promises on a module that it changes and leaves right."""
-            if experiment.promises and experiment.edit is not None:
-                assert experiment.edit.made is not None, "what promises something is a pass"
-                held.changed += 1
-                held.hold(trial, experiment.edit.made, experiment.promises)
-
-        def attempt(subject: Subject) -> dict[str, object]:
-            note_tried(subject.label)
-            found = try_change(experiment, subject)
-            raised.append(found.raised)
-            changed = [experiment.name] * found.is_changed
-            return {**read_keys(found, "status reason what"), "changed": changed}
-
-        raised = [""]
+        raised = ""
         tried: list[Trial | TrialRecord]
         changed: list[Any]
         keys: dict[str, object]
@@ -171,13 +156,15 @@ def command(
                     screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
                     note_tried(it.label)
                     tries.append(look(experiment, it))
-                    raised.append(tries[-1].raised)
-                    if raised[-1]:
+                    raised = tries[-1].raised
+                    if raised:
                         break
             wrong = [each for each in tries if each.is_bad]
-            for trial in tries:
+            for trial in tries if experiment.promises else ():
                 if trial.is_changed and not trial.is_bad:
-                    hold(trial)
+                    assert experiment.edit is not None, "what promises something is a pass"
+                    held.changed += 1
+                    held.hold(trial, experiment.edit.made, experiment.promises)
             show_trials(screen, tries, experiment.title)
             show_promises(screen, held, experiment)
             for trial in tries if diff else wrong[:1]:
@@ -195,17 +182,17 @@ def command(
         else:
             drawn, numbers = Corpus(seed), range(first, first + corpus)
             head = {"change": experiment.title, "seed": seed, "text": experiment.digest}
+            head["promises"] = [*experiment.promises]
             records: list[TrialRecord] = []
+            attempt = partial(attempt_noted, partial(attempt_change, experiment))
             with screen.working():
                 for record in hunt(drawn, numbers, TrialFile(state, head), attempt):
                     records.append(record)
                     screen.doing(f"trial {record.trial}, {len(records)} of {len(numbers)}")
-                    if raised[-1]:
-                        break
-                for record in records if experiment.promises else ():
-                    if record.status == RIGHT:
-                        screen.doing(f"the promises on trial {record.trial}")
-                        hold(try_change(experiment, drawn.draw(record.trial)))
+            raised = records[-1].raised
+            if experiment.promises:
+                held.changed = sum(it.status == RIGHT for it in records)
+                held.broken += [(it.label, *it.broken) for it in records if it.broken]
             # Drawn programs first, which are small already.
             worst = sorted((it for it in records if it.is_bad), key=lambda it: it.kind != "program")
             show_records(screen, records, experiment.title, seed)
@@ -225,9 +212,9 @@ def command(
             screen.line((f"tested on {tested} of {count(len(tried), 'module')}", "dim"))
         keys["tested"] = tested
         found = None
-        if raised[-1]:  # on every module, perhaps: no small program tells more
+        if raised:  # on every module, perhaps: no small program tells more
             screen.line()
-            for line in raised[-1].splitlines():
+            for line in raised.splitlines():
                 screen.line(line)
         elif bad:
             name = (spec or anchor).rpartition(":")[2].rpartition(".")[2]
@@ -235,13 +222,22 @@ def command(
             with screen.working():
                 screen.doing("making it small")
                 note_tried("")  # many, for a minute and a half
-                found = find_counterexample(experiment, bad[:SHRUNK], path, seed=seed)
+                ran_on = devices if corpus is None else ("cpu",)
+                found = find_counterexample(
+                    experiment, bad[:SHRUNK], path, seed=seed, devices=ran_on
+                )
             show_counterexample(screen, found, bad[0].label)
         if json:
             print_json(experiment, held, found, tried, **keys)
     if bad or held.broken:
         return 1
     return 2 if not is_all else 0 if tested else 3
+
+
+def attempt_noted(attempt: Attempt, subject: Subject) -> Mapping[str, Any]:
+    """Attempt a module whose name the process that guards this one knows."""
+    note_tried(subject.label)
+    return attempt(subject)
 
 
 def list_subjects(
@@ -370,15 +366,11 @@ def audit_passes(trials: Sequence[int], seed: int, state: Path | None, *, as_jso
 
     from .screen import Screen, make_table
 
-    def attempt(subject: Subject) -> dict[str, object]:
-        note_tried(subject.label)
-        return dict(audit(subject))
-
     screen = Screen(quiet=as_json)
     records: list[TrialRecord] = []
     file = TrialFile(state, {"audit": True, "seed": seed})
     with screen.working():
-        for record in hunt(Corpus(seed), trials, file, attempt):
+        for record in hunt(Corpus(seed), trials, file, partial(attempt_noted, audit)):
             records.append(record)
             screen.doing(f"{len(records)} of {len(trials)} trials")
     rows, cells = tabulate(records, list_passes()), []

@@ -84,7 +84,7 @@ def audit(subject: Subject) -> Mapping[str, Any]:
                 # `SHARES_PLACES` where it is right without that, and else the merging behind it.
                 at, finding = SHARES_PLACES, each
                 with Experiment("apart", Edit("drop", SHARES_PLACES)) as experiment:
-                    with using_pipeline(experiment.name_pipeline(get_pipeline(subject.module))):
+                    with using_pipeline(experiment.name_pipelines(get_pipeline(subject.module))[1]):
                         at = NEXT_PASS if check(subject.module, SimulatorDevice()) else at
         except Exception as error:  # a module that a pass has spoiled may be anything
             return {**found, "status": UNJUDGED, "reason": explain_failure(error)}

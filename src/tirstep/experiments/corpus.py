@@ -10,13 +10,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pebble import ProcessExpired
 
 from tirstep.files import KeptRows
 from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
 from tirstep.modules import KernelError
+from tirstep.processes import WorkerProcesses, count_cores, end_silently
 from tirstep.strategies.drawn_programs import draw_program
 from tirstep.strategies.players import Player
 from tirstep.strategies.plays import Play, WrongError, count_steps
@@ -38,6 +42,8 @@ wgmma as single products has six millions of them, and takes ten minutes.
 """
 RECIPES_TRIED = 12
 """Until one has a step as short as that."""
+FEWEST = 32
+"""Trials for which it is worth it to start another process."""
 _run_golden = functools.lru_cache(maxsize=128)(lambda name: run_golden(RECIPES[name]))
 
 
@@ -128,6 +134,8 @@ class TrialRecord:
     what : the kind of wrong: ``"numbers"``, ``"race"``, ``"refused"``
     at : in an audit, the first pass after which it is wrong, or the one that refuses it
     changed : the passes that changed the module, in an audit all of TVM's
+    broken : a promise of the pass's, and how it is broken; empty where none is
+    raised : the traceback of an error of the pass's own
     """
 
     trial: int
@@ -138,6 +146,8 @@ class TrialRecord:
     what: str = ""
     at: str = ""
     changed: Sequence[str] = ()
+    broken: Sequence[str] = ()
+    raised: str = ""
 
     @property
     def is_bad(self) -> bool:
@@ -174,23 +184,58 @@ class TrialFile:
         self._rows.add(asdict(record))
 
 
-def hunt(
-    corpus: Corpus,
-    trials: Sequence[int],
-    file: TrialFile,
-    attempt: Callable[[Subject], Mapping[str, Any]],
-) -> Iterator[TrialRecord]:
-    """Draw the modules of some trials and attempt each; those of the file are not made again.
+Attempt = Callable[[Subject], Mapping[str, Any]]
+"""Gives the fields of a `TrialRecord` from the status on. It can be pickled."""
 
-    `attempt` gives the fields of a `TrialRecord` from the status on.
+
+def hunt(
+    corpus: Corpus, trials: Sequence[int], file: TrialFile, attempt: Attempt
+) -> Iterator[TrialRecord]:
+    """Draw the modules of some trials and attempt each, on all cores; those of the file are not
+    made again.
+
+    It ends behind a trial in which the pass's own code raises an error, which is not kept.
     """
-    for trial in trials:
-        if trial not in file.records:
-            label, kind = "", corpus.get_kind(trial)
-            try:
-                subject = corpus.draw(trial)
-                label, found = subject.label, attempt(subject)
-            except UndrawnError as error:
-                found = {"status": UNDRAWN, "reason": str(error)}
-            file.add(TrialRecord(trial, kind, label, **found))
-        yield file.records[trial]
+    missing = [trial for trial in trials if trial not in file.records]
+    cores = min(count_cores(), len(missing) // FEWEST)
+    make = partial(make_record, corpus, attempt)
+    pool = WorkerProcesses(cores, 0, _begin_worker, make)
+    try:
+        made = {trial: pool.submit(_make_in_worker, trial) for trial in missing if cores > 1}
+        for trial in trials:
+            if trial not in file.records:
+                try:
+                    record = made[trial].result() if made else make(trial)
+                except ProcessExpired:  # here it ends this process, and who guards that says so
+                    record = make(trial)
+                if record.raised:
+                    yield record
+                    return
+                file.add(record)
+            yield file.records[trial]
+    finally:
+        pool.close()
+
+
+def make_record(corpus: Corpus, attempt: Attempt, trial: int) -> TrialRecord:
+    """Draw the module of a trial and attempt it."""
+    label, kind = "", corpus.get_kind(trial)
+    try:
+        subject = corpus.draw(trial)
+        label, found = subject.label, attempt(subject)
+    except UndrawnError as error:
+        found = {"status": UNDRAWN, "reason": str(error)}
+    return TrialRecord(trial, kind, label, **found)
+
+
+_worker: list[Callable[[int], TrialRecord]] = []
+
+
+def _begin_worker(make: Callable[[int], TrialRecord]) -> None:
+    """Keep what this process makes of each trial. A crash of TVM's ends it without a word."""
+    end_silently()
+    _worker.append(make)
+
+
+def _make_in_worker(trial: int) -> TrialRecord:
+    return _worker[0](trial)

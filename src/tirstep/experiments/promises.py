@@ -5,6 +5,7 @@ whose file is run as an import would run it.
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 import hashlib
 import sys
@@ -33,6 +34,8 @@ from .editing import Edit, ExperimentError, get_pass, list_places, make_whole
 from .shrinking import shrink_trial
 from .trying import (
     LEFT_OUT,
+    RIGHT,
+    UNJUDGED,
     WRONG,
     Experiment,
     Subject,
@@ -45,8 +48,6 @@ from .trying import (
 )
 
 NUMBERS = "changes no numbers"
-SECONDS = 30.0
-"""Of making a program small."""
 _Made = TypeVar("_Made")
 
 
@@ -221,7 +222,7 @@ def assert_keeps_promises(
             for label, promise, how in report.broken:
                 shown = str(subject.module.script())
                 if trial.status == WRONG and shrinks:
-                    small = shrink_trial(experiment, trial, seed=seed, seconds=SECONDS)
+                    small = shrink_trial(experiment, trial, seed=seed)
                     shown = shown if small is None else small.text
                 raise AssertionError(
                     f"{experiment.title} breaks the promise '{promise}' on {label}, seed {seed}: "
@@ -282,10 +283,35 @@ def load_experiment(place: str, anchor: str, spec: str) -> Experiment:
     return Experiment(name, edit, promises=promises, named=named, digest=digest)
 
 
-def show_counterexample(program: str, place: str, anchor: str, spec: str, *, seed: int = 0) -> int:
+def _reopen(*named: str) -> Experiment:
+    return load_experiment(*named).__enter__()  # until this process ends
+
+
+# In another process an experiment is loaded by its name, since passes cannot be pickled.
+copyreg.pickle(Experiment, lambda experiment: (_reopen, experiment.named))
+
+
+def attempt_change(experiment: Experiment, subject: Subject) -> dict[str, Any]:
+    """Try a change on a module of the corpus, and hold it to its promises where it stays right; the
+    fields of a `TrialRecord`.
+    """
+    trial, report = try_change(experiment, subject), PromiseReport()
+    if trial.status == UNJUDGED:  # behind the host's part, say, where nothing is interpreted
+        trial = try_change(experiment, subject, devices=("cpu",))
+    if trial.status == RIGHT and experiment.edit is not None and experiment.edit.made is not None:
+        report.hold(trial, experiment.edit.made, experiment.promises)
+    fields = {name: getattr(trial, name) for name in ("status", "reason", "what", "raised")}
+    changed = [experiment.name] * trial.is_changed
+    return {**fields, "changed": changed, "broken": report.broken[0][1:] if report.broken else ()}
+
+
+def show_counterexample(
+    program: str, place: str, anchor: str, spec: str, *, seed: int = 0, devices: Sequence[str] = ()
+) -> int:
     """Try a change on a program and print what it does; 1 if that is wrong. A script calls it."""
     with load_experiment(place, anchor, spec) as experiment:
-        trial = try_change(experiment, make_subject("the program", parse_program(program), seed))
+        subject = make_subject("the program", parse_program(program), seed)
+        trial = try_change(experiment, subject, devices=devices)
     if trial.diff is not None:
         print(trial.diff)
     if trial.is_bad:

@@ -12,7 +12,7 @@ import ast
 import copy
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -224,7 +224,7 @@ REDUCTIONS: tuple[Reduction, ...] = (
 """The largest steps come first."""
 
 
-SECONDS = 60.0
+SECONDS = 30.0
 """Of the processor's time."""
 
 
@@ -247,10 +247,15 @@ class Shrunk:
 
 
 def shrink_trial(
-    experiment: Experiment, trial: Trial, *, seed: int = 0, seconds: float = SECONDS
+    experiment: Experiment,
+    trial: Trial,
+    *,
+    seed: int = 0,
+    seconds: float = SECONDS,
+    devices: Sequence[str] = (),
 ) -> Shrunk | None:
     """The smallest program found that a change makes wrong as it does the module of a trial, its
-    reference being itself.
+    reference being itself. `devices` run it besides the interpreter.
 
     None where that shows it only against its kernel's own reference.
     """
@@ -262,7 +267,7 @@ def shrink_trial(
                 made = make_subject("the shrunk program", parse_program(candidate), seed)
             assert isinstance(made.oracle, ModuleOracle)
             _ = made.oracle.arguments, made.oracle.expected
-            found = try_change(experiment, made)
+            found = try_change(experiment, made, devices=devices)
         except Exception:
             return None
         return found if (found.status, found.what) == (trial.status, trial.what) else None
@@ -319,7 +324,7 @@ import sys
 from tirstep.experiments import show_counterexample
 
 {program}
-sys.exit(show_counterexample(PROGRAM, {place!r}, {anchor!r}, {spec!r}, seed={seed}))
+sys.exit(show_counterexample(PROGRAM, {place!r}, {anchor!r}, {spec!r}, {options}))
 '''
 
 
@@ -348,16 +353,18 @@ def find_counterexample(
     *,
     seed: int = 0,
     seconds: float = SECONDS,
+    devices: Sequence[str] = (),
 ) -> Counterexample | None:
     """Shrink the first of some modules that shows it by itself, and write and run its script.
 
-    None where none can be shrunk. Raises `ExperimentError` where a file is in the way.
+    `devices` run them besides the interpreter. None where none can be shrunk. Raises
+    `ExperimentError` where a file is in the way.
     """
     for subject in subjects:
-        trial = try_change(experiment, subject)
-        if not trial.is_bad:  # it takes another device to see it
-            continue
-        shrunk = shrink_trial(experiment, trial, seed=seed, seconds=seconds)
+        trial = try_change(experiment, subject, devices=devices)
+        shown_by = [it.device for it in trial.verdicts if it.after][:1]
+        needed = [name for name in devices if name in shown_by]
+        shrunk = shrink_trial(experiment, trial, seed=seed, seconds=seconds, devices=needed)
         if shrunk is not None:
             require_place(path)
             named = []
@@ -376,7 +383,7 @@ def find_counterexample(
                 place=experiment.named[0],
                 anchor=named[0],
                 spec=named[1],
-                seed=seed,
+                options=f"seed={seed}" + f", devices={needed}" * bool(needed),
             )
             write_file(path, script)
             shown = run_reproducer(path, seconds=RUN_SECONDS)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import re
 import time
 import zlib
@@ -49,6 +50,7 @@ from .editing import DEFAULT, MARK, Edit, Pipeline, edit_pipeline, list_places, 
 HOST = "llvm"
 UNORDERED = re.compile(r"race: store to \w+\[.*? and store by ")
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
+NONE_BEHIND = "no state of the module behind the change can be interpreted"
 AT_ENDS = {
     "float32": "nan nan inf -inf 0 -0.0 0.1 0.5 -0.5 1 -1.5 2 2.5 2049 -4099 65504 70000 -70000",
     "int32": "-2147483648 -2147483647 2147483647 2147483646 46341 -65536 65535 32768 -32769 255 "
@@ -236,7 +238,7 @@ class Experiment:
     named: tuple[str, str, str] = ("", "", "")
     digest: str = ""
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
-    _known: dict[str, str] = field(default_factory=dict, init=False)
+    _known: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
 
     @property
     def title(self) -> str:
@@ -255,8 +257,9 @@ class Experiment:
         self._known.clear()
         self._stack.__exit__(*error)
 
-    def name_pipeline(self, base: str = DEFAULT) -> str:
-        """The changed pipeline in place of one, registered with TVM while this lasts.
+    def name_pipelines(self, base: str = DEFAULT) -> tuple[str, str]:
+        """A pipeline and the changed one, both registered with TVM while this lasts: each pass that
+        they share is a pass of its own in both.
 
         An edit at a pass of tirstep's own changes nothing in another pipeline.
         """
@@ -265,7 +268,9 @@ class Experiment:
             return edit_pipeline(base, self.edit.apply) if self.edit else self.whole()
 
         if base not in self._known:
-            self._known[base] = self._stack.enter_context(register(make))
+            plain = register(lambda: edit_pipeline(base, lambda passes: passes))
+            both = self._stack.enter_context(plain), self._stack.enter_context(register(make))
+            self._known[base] = both
         return self._known[base]
 
 
@@ -305,7 +310,7 @@ class LoweredDevice(Device):
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             """Those stages that cannot be run are taken off the list."""
-            reason = "no state of the module behind the change can be interpreted"
+            reason = NONE_BEHIND
             end = time.monotonic() + SECONDS
             while chosen:
                 stage = chosen[-1]
@@ -398,10 +403,9 @@ def try_change(
     compiled for `architectures`. A module that is not right without the change, or that TVM
     refuses, is left out. It raises nothing for what the change does: that is in the trial.
     """
-    base = get_pipeline(subject.module)
-    pipelines = base, experiment.name_pipeline(base)
+    pipelines = experiment.name_pipelines(get_pipeline(subject.module))
     target, is_gpu = subject.target, not subject.target.startswith(HOST)
-    without = lower_through_passes(subject.module, target, pipeline=base)
+    without = lower_through_passes(subject.module, target, pipeline=pipelines[0])
     if without.failed is not None:
         return Trial(subject, LEFT_OUT, f"TVM refuses it without the change: {without.failed}")
     raised.clear()
@@ -413,10 +417,9 @@ def try_change(
     names = [str(variable.name_hint) for variable in subject.module.get_global_vars()]
     if not refusal and (lost := [name for name in names if name not in known]):
         refusal = f"the module has no function '{lost[0]}' behind it"
+    ends = [(get_end(it), it.passes[-1].module) for it in (without, found)]  # and the host's part
     has_same_source = without.language != "cuda" or without.source == found.source
-    is_other = not (
-        found.failed is None and has_same_source and is_same(get_end(without), get_end(found))
-    )
+    is_other = not (found.failed is None and has_same_source and all(map(is_same, *ends)))
     ours = find_marked(found)
     diffs = [each.diff() for each in ours if each.changed]
     if not ours and is_other and found.failed is None and found.passes:
@@ -441,8 +444,10 @@ def try_change(
     # The last pass that both have and that changes something, in front of the first that one alone
     # has or that makes another module; and that one, with the change.
     given = first = 0
-    for one, other in zip(without.passes, found.passes, strict=False):
-        first = other.number
+    for one, other in itertools.zip_longest(without.passes, found.passes):
+        first = other.number if other is not None else first
+        if one is None or other is None:
+            break
         is_apart = one.name != other.name or one.changed != other.changed
         if is_apart or not is_same(one.module, other.module):
             break
@@ -454,26 +459,31 @@ def try_change(
     if isinstance(subject.oracle, ModuleOracle) and is_gpu:
         left_out = ("cpu",)  # its threads are no loops
     pairs += [(get_device(name), get_device(name)) for name in devices if name not in left_out]
-    verdicts = [_judge(subject, pair, pipelines) for pair in pairs]
+    verdicts: list[DeviceVerdict] = []
+    for pair in pairs:
+        verdicts.append(_judge(subject, pair, pipelines))
+        if any(each.check != "numbers" for each in verdicts[-1].after or ()):
+            break  # it may store anywhere: no device of this machine runs it
     judged = [each for each in verdicts if each.before == ()]
     if bad := next((each for each in judged if each.after), None):
         assert bad.after
         status, what = WRONG, get_kind(bad.after[0], subject.module)
         reason = f"{bad.device}: {bad.after[0].message}"
-        # TVM's ThreadSync orders no store after another thread's: where StorageRewrite gave two
-        # buffers one memory, it takes luck. What stands in front of it is not to blame for that.
+        # What TVM's passes behind the change spoil is no fault of it, as a state in front of them
+        # shows that is right. ThreadSync orders no store after another thread's, and `not a < b`
+        # becomes `b <= a`, which it is not where one is NaN.
         orders = [each.number for each in found.passes if each.name == ORDERS_THREADS]
         are_stores = all(UNORDERED.search(each.message) for each in bad.after)
-        if are_stores and orders and first < orders[-1] and what == "race":
-            status, reason = UNJUDGED, f"s_tir.ThreadSync leaves stores unordered: {reason}"
-        # TVM takes `not a < b` for `b <= a`, which it is not where one is NaN.
         is_drawn = isinstance(subject.oracle, ModuleOracle)  # a problem's blank outputs are NaN
         has_nan = is_drawn and any(np.any(each != each) for each in subject.oracle.arguments)
-        if what == "numbers" and ours and has_nan:
+        behind = None
+        if what == "race" and are_stores and orders and first < orders[0]:
+            behind = LoweredDevice(target, found, first, orders[0] - 1)
+        elif what == "numbers" and has_nan and ours:
             own = ours[-1].number  # what it runs is logged as the next one
             behind = LoweredDevice(target, found, own, own + 1)
-            if _check(subject, behind)[0] == ():
-                status, reason = UNJUDGED, f"TVM's passes behind it change the answer: {reason}"
+        if behind is not None and _check(subject, behind)[0] == ():
+            status, reason = UNJUDGED, f"TVM's passes behind it change the answer: {reason}"
     elif any(each.after == () for each in judged):
         status, reason, what = RIGHT, "", ""
     elif judged:
@@ -482,6 +492,8 @@ def try_change(
         status, reason, what = LEFT_OUT, verdicts[0].note, ""
         if wrong := verdicts[0].before:
             reason = f"wrong without the change: {wrong[0].message}"
+        elif reason == NONE_BEHIND:
+            status = UNJUDGED
     trial = replace(trial, verdicts=tuple(verdicts), status=status, reason=reason, what=what)
     if trial.status == LEFT_OUT or not with_facts or not is_gpu:
         return trial
