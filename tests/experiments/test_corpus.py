@@ -39,8 +39,11 @@ DRAWN = {
     "extent of a parameter": r"for i\d+ in range\(T.max\(T.min\(n \+",
     "extent of data": r"for i\d+ in range\(T.max\(T.min\(T.Cast\('int32', [A-E]\d*\[",
     "guard of a load": r"if T.And\(i\d+ \+ \d+ < \d+, [A-E]\d*\[.*i\d+ \+ \d+\] ",
-    "branch that stores what it asks": r"if (s\d+\[0\]|Y\d+\[.*?\]) [<>]=? .*:\n +\1 = ",
-    "stores around a read": r"(s\d+\[0\]) = [^#]+? if .*\n +t.* = \1\n[^#]+? \1 = ",
+    "branch that stores what it asks": r"if (\w+\[[^]]*\]) [<>]=? .*:\n(?: +.*\n)? +\1 = ",
+    "stores around a read": r"(\w+\[[^]]*\]) = .*\n(?: +.*\n)? +.* = \1\n(?: +.*\n)? +\1 = ",
+    "store in a branch between reads": r" = .*(\w+\[[^]]*\]).*\n +if .*:\n(?: +.*\n)? +\1 = ",
+    "an extent below 0": r"for i\d+ in range\(i\d+ - \d\):",
+    "numbers at the ends": r"if T.Cast\(\"int32\", U\w+\[|if [FIU]\w+\[.*\] [<>]=? [GJV]\w+\[.*\]:",
     "neighbours": r"for (i\d+) in range\((\d)\):\n +(L\d+)\[\1\] = .*\n"
     r" +for i\d+ in range\(\2\):\n .*\3\[",
     "recurrence": r"(?m)^ +([A-E]\d*\[.*\]|R\d+\[0\]) = .* - \1$",

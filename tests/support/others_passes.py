@@ -118,9 +118,9 @@ def unroll_even(loop):
     return again(loop, 0, tirx.floordiv(loop.extent, 2), SeqStmt(pair), half)
 
 
-@right(For, FRAGMENT)
+@wrong(For, FRAGMENT)
 def unroll_pairs(loop):
-    """Two iterations in one, and what is left after them."""
+    """Two iterations in one, and what is left after them: one, of an extent of -1."""
     if not is_serial(loop):
         return loop
     last = put(loop.body, loop.loop_var, loop.min + loop.extent - 1)

@@ -192,7 +192,9 @@ def command(
             raised = records[-1].raised
             if experiment.promises:
                 held.changed = sum(it.status == RIGHT for it in records)
-                held.broken += [(it.label, *it.broken) for it in records if it.broken]
+                held.broken += [
+                    (it.label, it.broken[0], it.broken[1]) for it in records if it.broken
+                ]
             # Drawn programs first, which are small already.
             worst = sorted((it for it in records if it.is_bad), key=lambda it: it.kind != "program")
             show_records(screen, records, experiment.title, seed)

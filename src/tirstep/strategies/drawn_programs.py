@@ -12,15 +12,13 @@ guards a load of the other, branches that store what their conditions load, stor
 overwrite, neighbouring loops over one buffer at other indices, recurrences, fractions that are cut
 off, products beyond 32 bits, and quotients of negative numbers.
 
-Loops and kernels have some idioms of real kernels as well, of `IDIOMS`: each row of an output is
-one loop's iteration or one thread's. Their inputs named in the attribute `ENDS` are at the ends of
-their types, NaN among them; an idiom does with these what has one answer alone.
+Loops and kernels have rows of outputs as well, of `drawn_rows`. Their inputs named in the attribute
+`ENDS` are at the ends of their types, NaN among them.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +26,8 @@ from typing import Any, Protocol
 
 import tvm
 from tvm.script import from_source
+
+from .drawn_rows import CAP, RowWriter
 
 LIMITS = {
     "bool": 1,
@@ -45,178 +45,11 @@ NUMBERS = [dtype for dtype in LIMITS if dtype != "bool"]
 TYPES = ["float32", "float32", *NUMBERS]
 INPUT = 4
 """The largest number of an input."""
-CAP = 60
-"""The largest number in a buffer of a program's own: what is stored there is cut off at it."""
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17)
 THREADS = (2, 4, 5, 8, 16, 32)
 LOOPS, KERNEL, BLOCKS = FORMS = ("loops", "kernel", "blocks")
 ENDS = "tirstep.ends"
 """The attribute of a function that names parameters whose numbers are at the ends of their types.
-"""
-ROW_TYPES = ("float32", "int32", "float32", "int64", "float64", "float16", "int16")
-PARAMETERS = {
-    **dict.fromkeys("XYZ", ""),
-    **dict.fromkeys("FGP", "float32"),
-    **dict.fromkeys("IJMO", "int32"),
-    "R": "int64",
-    "U": "uint8",
-    "V": "uint8",
-    "S": "int8",
-}
-"""Types of an idiom's parameters, "" of those of the drawn type: `OPRYZ` are outputs."""
-AT_ENDS = "FGIJUVS"
-LOCALS = {"s": "", "t": "", "u": "", "b": "bool", "q": "int32", "f": "float32", "e": "uint32"}
-WORDS: dict[str, Sequence[Any]] = {
-    "k": (1, 2, 3),
-    "shift": ("", " + 1", " + 2", " + 3"),
-    "d": (3, 5, 7, 10, 24),
-    "end": (-1, 0, 1, 2, 5),
-    "cmp": ("<", "<=", ">", ">="),
-    "op": "+-",
-    "narrow": ("int8", "uint8", "int16", "uint16"),
-    "div": ("floordiv", "floormod", "truncdiv", "truncmod"),
-    "round": ("nearbyint", "floor", "ceil", "trunc"),
-    "choose": ("Select", "if_then_else"),
-    "both": ("And", "Or"),
-    "i8": ("U", "V", "U", "V", "S"),
-}
-"""What an idiom's ``$word`` may be; with a number behind it, it is the same in each place."""
-IDIOMS = """
-s[0] = $v; for i in w { Y[i] <- $v + s[0]; s[0] <- $v - Y[i] }
-s[0] = $v; for i in w { s[0] <- $v - s[0]; Y[i] = s[0]; t[0] = $v; Z[i] <- t[0] $op $v }
-s[0] = $v; for i in w { t[0] <- s[0] $op X[i]; s[0] = X[i]; Y[i] = t[0] }
-for i in w { s[i] = $K } for i in w - 3 { s[i$shift] = $v } for i in w { Y[i] <- s[i] - s[$i] }
-for i in w { Y[i] = $K } for i in w - $k { Y[i] = $v }
-for i in w { Y[i] = $v } for i in w { if i >= $k1 { Y[i] = X[i - $k1] } }
-for i in w { Y[i] = $v } for i in w { if T.And(i >= $k1, i < w - 1) {
-  Y[i] <- X[i - $k1] - X[i + 1] } }
-for i in w { O[i] = $k } for i in w { if M[i] != 0 { O[i] = T.$div(M[$i], M[i]) } }
-for i in w { Y[i] = $v; if Y[i] $cmp1 $K1 { Y[i] <- $v - Y[i] } if Y[i] $cmp1 $K1 {
-  Y[i] <- $v - Y[i] } }
-s[0] = $v; for i in w { if s[0] $cmp1 $K1 { s[0] <- $v - s[0] } if s[0] $cmp1 $K1 { s[0] = $v }
-  Y[i] = s[0] }
-for i in w { Y[i] = $v } for i in w { for j in i - $k { Y[i] = X[j] } }
-for i in w { s[0] = $v; for j in T.min(M[i], 3) { s[0] = X[j] } Y[i] = s[0] }
-for i in w { s[i] = $K } for i in w - $k { s[i] = X[i] } for i in w { Y[i] <- s[i] $op s[$i] }
-for i in w { Y[i] = $K } for i in w { for j in w { Y[i] <- Y[i] $op $v } }
-for i in w { Y[i] = $K } for i in w - 3 { Y[i$shift] = $v } for i in w - 4 {
-  Y[i$shift] <- X[i] - $v }
-for i in w { s[0] = $K; for j in w { if T.$both(i $cmp $k1, j $cmp $k2) { if i $cmp $k1 {
-  s[0] <- s[0] - $v } } else { if i $cmp $k1 { s[0] <- $v - s[0] } else { if j $cmp $k2 {
-  s[0] <- s[0] + $v } } } } Y[i] = s[0] }
-for i in w { s[i] = $K } for i in w { if $c { s[i] <- $v - s[$i] } } for i in w { Y[i] = s[i] }
-for i in w { Y[i] = $v; if i $cmp $k { Y[i] = $v } else { if i $cmp $k { Y[i] = $v } } }
-for i in w { if i < $k { Y[i] = $v } else { if i >= w - 1 { Y[i] = $K } else {
-  Y[i] <- X[i - 1] - X[i + 1] } } }
-for i in w { if T.Or(i == 0, i > w - 2) { Y[i] = $v } else { if i $cmp $k { Y[i] <- X[i - 1] $op $v
-  } else { Y[i] <- X[i + 1] $op $v } } }
-for i in w { if T.$both(X[i] $cmp $K, T.Not(X[$i] $cmp $K)) { Y[i] = $v } else { Y[i] = $v } }
-for i in w { Y[i] <- T.if_then_else(i >= $k1, X[i - $k1], $K) $op X[i] }
-for i in w { Y[i] <- T.if_then_else(T.And(i >= $k1, i < w - 1), X[i - $k1] $op X[i + 1], $v) }
-q[0] = T.int32(-2147483648); q[1] = -1; for i in w { if q[0] < M[i] + $k { q[0] = M[i]; q[1] = i }
-  } O[0] = q[0]; O[1] = q[1]
-q[0] = T.int32(2147483647); for i in w { if q[0] > M[i] - $k { q[0] = M[i] $op $k }; O[i] = q[0] }
-q[0] = I[0]; q[1] = 0; for i in w { if I[i] $cmp q[0] { q[0] = I[i]; q[1] = i }; O[i] = q[1] }
-f[0] = T.float32("-inf"); q[0] = -1; for i in w { if F[i] $cmp f[0] { f[0] = F[i]; q[0] = i };
-  O[i] = q[0]; P[i] = f[0] }
-for i in w { P[i] = T.$choose(F[i] $cmp T.float32($end1), T.float32($end1), F[i]) }
-for i in w { P[i] = T.$choose(F[i] $cmp T.float32($end1), F[i], T.float32($end1)) }
-for i in w { P[i] = T.$choose(F[i] $cmp G[i], F[i], G[i]) }
-for i in w { P[i] = T.$choose(F[i] $cmp G[i], G[i], F[i]) }
-for i in w { if F[i] $cmp G[i] { P[i] = F[i] } else { P[i] = G[i]; O[i] = i } }
-for i in w { O[i] = T.if_then_else(F[i] $cmp G[$i], 0, $k) }
-for i in w { O[i] = T.if_then_else(T.$both(F[i] $cmp G[i], F[i] $cmp T.float32($end)), $k, 0) }
-for i in w { P[i] = T.if_then_else(F[i] == F[i], F[i] * T.float32($k), T.float32($end)) }
-for i in w { P[i] = T.if_then_else(F[i] != G[i], F[i] $op G[i], T.float32($end)) }
-for i in w { O[i] = T.reinterpret("int32", T.$choose(F[i] $cmp T.float32(0), F[i], G[i])) }
-for i in w { O[i] = T.reinterpret("int32", T.Cast("float32", M[i]) * T.float32(-0.5)) }
-for i in w { P[i] = T.Cast("float32", T.Cast("float16", F[i])) }
-for i in w { P[i] = F[i] - T.Cast("float32", T.Cast("float16", F[i])) }
-for i in w { P[i] = T.$round(T.Cast("float32", M[i]) * T.float32(0.5)) }
-for i in w { P[i] = T.floor(T.Cast("float32", M[i]) / T.float32($d1) * T.float32($d1)) }
-for i in w { P[i] = T.sqrt(T.Cast("float32", M[i]) * T.Cast("float32", M[i])) - T.fabs(F[i]) }
-f[0] = T.float32(16777216); f[1] = T.float32(0); for i in w { f[2] = T.Cast("float32", M[i]) - f[1];
-  f[3] = f[0] + f[2]; f[1] = (f[3] - f[0]) - f[2]; f[0] = f[3]; P[i] = f[1] } P[0] = f[0]
-for i in w { P[i] = T.Cast("float32", T.Cast("int32", T.Cast("float32", M[i]) * T.float32(0.5))) }
-for i in w { O[i] = T.Cast("int32", T.Cast("$narrow", T.max(T.min(M[i] * 63, 127), 0))) }
-for i in w { O[i] = T.Cast("int32", T.Cast("$narrow", I[i])); O[$i] = T.Cast("int32", $i8[i]) }
-q[0] = 0; for i in w { q[0] = q[0] + T.Cast("int32", $i8[i]) * T.Cast("int32", $i8[$i]);
-  O[i] = q[0] }
-for i in w { O[i] = T.Cast("int32", U[i]) * T.Cast("int32", V[i]) - T.Cast("int32", $i8[$i]) }
-for i in w { O[i] = T.bitwise_or(T.shift_left(T.Cast("int32", $i8[i]), 8), T.Cast("int32", U[i])) }
-for i in w { O[i] = T.shift_right(T.Cast("int32", U[i]) + T.Cast("int32", V[i]) + 1, 1) }
-for i in w { O[i] = T.Cast("int32", T.max($i8[i], T.Cast("$narrow", 1) $op T.Cast("$narrow", 0))) }
-for i in w { O[i] = T.$div(I[i], $d); R[i] = T.Cast("int64", T.$div(J[i], 2)) }
-for i in w { O[i] = T.shift_right(I[i], $k); R[i] = T.Cast("int64", T.bitwise_and(J[i], 255)) }
-for i in w { O[i] = T.Cast("int32", T.shift_right(T.Cast("uint32", I[i]), T.uint32($d))) }
-for i in w { O[i] = T.shift_right(I[i], T.bitwise_and(M[i], 7)); R[i] = T.popcount(
-  T.Cast("uint64", T.bitwise_xor(I[i], T.bitwise_not(J[$i])))) }
-for i in w { O[i] = T.bitwise_or(T.bitwise_and(I[i], J[i]), M[i]) }
-for i in w { R[i] = T.Cast("int64", I[i]) $op T.Cast("int64", J[$i]) $op T.int64(5000000000) }
-for i in w { O[i] = T.$div(T.$div(I[i], $d), $k); O[$i] = T.$div(M[i] * $k, $d1) * $d1 }
-for i in w { R[i] = T.shift_right(T.Cast("int64", I[i]) * T.Cast("int64", J[$i]), T.int64($d)) }
-for i in w { O[i] = T.$choose(I[i] $cmp J[i], I[i], J[i]); R[i] = T.Cast("int64", I[i] $cmp $end) }
-e[0] = T.Cast("uint32", M[0]); for i in w { e[0] = e[0] * T.uint32(1664525) + T.uint32(1013904223);
-  O[i] = T.Cast("int32", T.shift_right(e[0], T.uint32(9))) }
-for i in w { if M[i] != 0 { O[i] = T.$div(20, M[i]) } else { O[i] = $k } }
-for i in w { O[i] = T.if_then_else(M[i] > 0, T.$div(M[$i], M[i]), $end) }
-for i in w { O[i] = T.$div(M[i], $d) $op T.$div(M[$i] - 3, $k) }
-for i in w { Y[i] = $v } for i in w // 2 { s[0] = Y[i]; Y[i] = Y[w - 1 - i]; Y[w - 1 - i] = s[0] }
-for i in w { Y[i] = $v } for i in w - 1 { for j in w - 1 { if Y[j] $cmp Y[j + 1] {
-  s[0] = Y[j]; Y[j] = Y[j + 1]; Y[j + 1] = s[0] } } }
-for i in w { Y[i] = $v } for i in w - 1 { Y[i] <- Y[i + 1] $op $v }
-for i in w { Y[i] = $v } for i in w - 1 { Y[i + 1] <- Y[i] $op $v }
-for i in w { Y[i] = $v } for i in w { Y[w - 1 - i] <- Y[i] $op X[i] }
-Y[0] = $v; for k in 1, w { Y[k] <- Y[k - 1] $op X[k] }
-for i in w { Y[i] = $v } for i in w { Y[T.floormod(M[i], w)] <- Y[T.floormod(M[i], w)] $op $v }
-for i in w { Y[i] = $v } for i in w { Y[i // 2] = $v; Z[i] = Y[$i] }
-q[0] = 0; for i in w { Y[i] = $K } for i in w { if X[i] $cmp $K {
-  Y[q[0]] = X[i]; q[0] = q[0] + 1 } }
-q[0] = $k; for i in w { O[i] = q[0]; q[0] = q[0] + $d; if $c { q[0] = q[0] * 2 % 1000 } }
-for i in w { s[0] = $v; for j in i - $k { s[0] <- s[0] $op $v } Y[i] = s[0] }
-for i in w { s[0] = $v; for j in $k - i { s[0] <- $v - s[0] } Y[i] = s[0] }
-for i in w { s[0] = $v; for k in i + $k, w { s[0] <- X[k] - s[0] } Y[i] = s[0] }
-for i in w { s[0] = $v; for j in T.min(M[i], 3) { s[0] <- X[j] - s[0] } Y[i] = s[0] }
-s[0] = $v; for i in w { for j in M[i] - M[$i] { s[0] <- $K - s[0] } Y[i] = s[0] }
-q[0] = 0; q[1] = w; while q[0] < q[1] { q[2] = (q[0] + q[1]) // 2; if X[q[2]] $cmp $K {
-  q[0] = q[2] + 1 } else { q[1] = q[2] } } O[0] = q[0]
-for g in T.int64(w) { Y[g] <- X[g] $op $v; R[g] = g * T.int64(3000000000) }
-q[0] = 0; while T.And(q[0] < w, X[q[0]] $cmp $K) { q[0] = q[0] + 1 } O[0] = q[0]
-for k in 98300, 98300 + w { O[k - 98300] = k // $d * 3 + k % $d }
-for k in 32765, 32765 + w { O[k - 32765] = k // $d; Y[k // $d % w] = X[k % w] }
-for i in w { O[i] = (i * 30011 + $d) // $d; R[i] = T.Cast("int64", (i * 30011) % $d) }
-Z[0] = $v; for k in 1, w { Y[k] <- X[k] $op Z[k - 1]; Z[k] <- Y[k] $op X[k - 1] }
-for i in w { Y[i] = $v } for i in w { Z[i] <- Y[w - 1 - i] - $v }
-for i in w { Y[i] = $v; Z[i] = $v } for i in w { Z[i] <- Y[(i + $k) % w] $op Z[$i] }
-for i in w { Y[i] = $v } for k in 3 { for i in w - 2 { Z[i + 1] <- Y[i] - Y[i + 2] }
-  for i in w - 2 { Y[i + 1] = Z[i + 1] } }
-for i in 4 * w { u[i] = $K } for k in 1, 4 { for j in w - 1 { u[k * w + j] <-
-  u[(k - 1) * w + j + 1] $op $v } } for i in w { Y[i] <- u[3 * w + i] - u[w + i] }
-s[0] = $v; for i in w { if s[0] $cmp $K { Y[i] = $v; s[0] <- s[0] - $v } else {
-  s[0] <- s[0] + $v } }
-for i in w { Y[i] = $v } for i in w { Y[i] <- Y[$k] - $v; Z[i] = Y[w - 1] }
-for i in w { Y[i] = $v } for i in w - 1 { x: T.let[T.D] = Y[i + 1]; Y[i + 1] <- $v - Y[i];
-  Z[i] <- x - Y[i + 1] }
-for i in w { s[0] = $v; x: T.let[T.D] = s[0]; if $c { s[0] <- $v - x } Y[i] <- x - s[0] }
-for i in w { s[0] = $v; t[0] <- s[0] - $v1; s[0] = $v; t[1] <- s[0] - $v1; Y[i] <- t[0] - t[1] }
-for i in w { s[0] = $v; t[0] = s[0]; s[0] <- $v - t[0]; t[0] <- s[0] - t[0]; Y[i] = t[0] }
-for i in w { s[0] = $v; if $c { s[0] = $v } else { t[0] = $v; s[0] <- t[0] - s[0] } Y[i] = s[0] }
-for i in w { s[0] = $v; if $c { t[0] = s[0] } else { t[0] = $v } s[0] = $v; Y[i] <- t[0] - s[0] }
-s[0] = $v; for i in w { s[(i + 1) % 2] <- $v - s[i % 2]; Y[i] = s[i % 2] }
-for i in w { s[i % 3] = $v; Y[i] = $K; if i >= 2 { Y[i] <- s[i % 3] - s[(i + 1) % 3] } }
-for i in w { b[i] = X[i] $cmp $K } for i in w { Y[i] = $v; if T.$both(b[i], T.Not(b[$i])) {
-  Y[i] = $v } }
-q[0] = 0; for i in w { b[0] = $c; q[0] = q[0] + T.Cast("int32", b[0]); O[i] = q[0] }
-s[0] = $K; s[1] = D(0); for i in w { t[0] = T.max(s[0], X[i]); s[1] <- T.Select(s[0] == t[0], s[1],
-  D(0)) + T.Select(X[i] == t[0], D(1), D(0)); s[0] = t[0]; Y[i] = s[1] }
-for i in w { s[0] = $K; for j in w { for k in 2 { s[0] <- $v - s[0] } } Y[i] = s[0] }
-for j in w { Y[j] = $v } for i in w { for j in w { Y[j] <- Y[j] + $v * X[i] } }
-for i in w // 2 { Y[i * 2] = $v; Y[i * 2 + 1] <- $v - Y[i * 2] }
-"""
-"""Each is what one thread does to its row, of `w` elements. What ends with `}` is a loop over a
-range, or a branch; `<-` stores what is cut off at `CAP`. Parameters and registers are capital and
-small letters, `$v` is a drawn value, `$K` a constant, `$c` a condition, `$i` an index: each place
-has its own. The drawn type is `D`.
 """
 RANGE, UNROLL, VECTOR, PARALLEL = "range({})", "T.unroll({})", "T.vectorized({})", "T.parallel({})"
 
@@ -285,7 +118,7 @@ class Writer:
         terms its sum has, None of none, and where it runs
     thread, threads, grid : of a kernel: the number of a thread, and how many there are
     has_count : whether there is a parameter ``n``, of an integer that may be 0 or below
-    rows : the parameters of idioms
+    rows, at_ends : the parameters of rows, and those whose numbers are at the ends of their types
     """
 
     def __init__(self, choice: Choice, form: str) -> None:
@@ -302,6 +135,7 @@ class Writer:
         self.thread, self.threads, self.grid = Index("tx", 1), 1, 1
         self.has_count = False
         self.rows: list[Buffer] = []
+        self.at_ends: list[str] = []
 
     def write(self) -> str:
         """The whole text."""
@@ -324,13 +158,14 @@ class Writer:
                 self.compute(made)
             for output in outputs:
                 self.compute(output)
-            for _ in range(0 if self.form == BLOCKS else self.one((3, 4, 5, 6), "idioms")):
-                self.idiom()
+            for _ in range(0 if self.form == BLOCKS else self.one((3, 4, 5, 6), "rows of outputs")):
+                self.row()
         named = [*inputs, *outputs, *self.rows]
         parameters = [f'{it.name}: T.Buffer({it.shape}, "{it.dtype}")' for it in named]
         parameters += ["n: T.int32"] * self.has_count
-        if names := [f'"{it.name}"' for it in self.rows if it.name[0] in AT_ENDS]:
-            attributes.append(f'"{ENDS}": [{", ".join(names)}]')
+        if self.at_ends:
+            names = ", ".join(f'"{name}"' for name in self.at_ends)
+            attributes.append(f'"{ENDS}": [{names}]')
         if attributes:
             self.lines.insert(0, f"    T.func_attr({{{', '.join(attributes)}}})")
         decorator = "@T.prim_func(s_tir=True)" if self.form == BLOCKS else "@T.prim_func"
@@ -581,74 +416,21 @@ class Writer:
         self.say(f'{made.name} = T.alloc_buffer(({count},), "{dtype}", scope="{scope}")')
         return made
 
-    # Idioms.
-
-    def idiom(self) -> None:
-        """One of `IDIOMS` over the rows of its parameters, of a drawn type."""
-        text = self.one(re.split(r"\n(?! )", IDIOMS.strip()), "idiom")
-        dtype, width = self.one(ROW_TYPES, "type"), self.one((5, 7, 8, 12), "width")
-        tag = self.fresh("")
-        most = self.grid * self.threads
+    def row(self) -> None:
+        """The rows of some outputs: see `drawn_rows`."""
+        tag, most = self.fresh("r"), self.grid * self.threads
         rows = self.one((most, max(2, most - 1)) if self.form == KERNEL else (2, 3, 5), "rows")
-        for stem, kind in PARAMETERS.items():
-            if re.search(rf"\b{stem}\[", text) or (stem in "UVS" and "$i8" in text):
-                self.rows.append(Buffer(stem + tag, kind or dtype, (rows, width)))
-        kept = self.buffers
-        self.buffers = self.unshared()
-        outer = self.one((RANGE, RANGE, PARALLEL, UNROLL), "rows").format(rows)
-        index, line = Index(f"r{tag}", rows), f"for r{tag} in {outer}:"
+        kind = self.one((RANGE, RANGE, PARALLEL, UNROLL), "rows")
+        number, line = tag, f"for {tag} in {kind.format(rows)}:"
         if self.form == KERNEL:
-            index = Index(f"bx * {self.threads} + {self.thread.text}", rows)
-            line = f"if {index.text} < {rows}:"
-        with self.within(line, index):
-            for stem, kind in LOCALS.items():
-                if places := re.findall(rf"\b{stem}\[(.*?)\]", text):
-                    count = 1 if set(places) == {"0"} else width * (4 if stem == "u" else 1)
-                    shape = f'({count},), "{kind or dtype}", scope="local"'
-                    self.say(f"{stem}{tag} = T.alloc_buffer({shape})")
-                    if stem == "t":  # TVM allocates twice what is touched in a branch first
-                        self.say(f"t{tag}[0] = T.{dtype}(0)")
-            with ExitStack() as stack:
-                blocks, known = list[ExitStack](), dict[str, str]()
-
-                def draw(found: re.Match[str]) -> str:
-                    word, number = found[1], found[2]
-                    if word + number in known:
-                        return known[word + number]
-                    if word == "v":
-                        value = self.expression(dtype, self.one((0, 1, 1, 2), "depth"))
-                        made = self.capped(value, 9).text
-                    elif word == "K":
-                        made = self.constant(dtype).text
-                    elif word in "ci":
-                        made = self.condition(1) if word == "c" else self.index(width)
-                    else:
-                        made = str(self.one(WORDS[word], word))
-                    if number:
-                        known[word + number] = made
-                    return made
-
-                for part, sign in re.findall(r"([^{};]*)([{};]|$)", text.replace("\n ", "")):
-                    made = re.sub(r"\bD\b(?=\()|(?<=T\.)D\b", f"T.{dtype}", part.strip())
-                    made = made.replace("T.T.", "T.").replace("$i8", self.one(WORDS["i8"], "i8"))
-                    made = re.sub(r"\bw\b", str(width), made)
-                    made = re.sub(r"\b([A-Z])\[", rf"\g<1>{tag}[{index.text}, ", made)
-                    made = re.sub(r"\b([a-z])(?=\[)|\b(x)\b", rf"\g<1>\g<2>{tag}", made)
-                    made = re.sub(r"\$([a-zA-Z]+)(\d?)", draw, made)
-                    if "<-" in made:
-                        place, value = made.split("<-")
-                        ends = f"T.{dtype}({CAP})", f"T.{dtype}({-CAP})"
-                        made = f"{place}= T.max(T.min({value.strip()}, {ends[0]}), {ends[1]})"
-                    if sign == "{":
-                        made = re.sub(r"^for (\w) in (.*)$", r"for \1 in range(\2)", made)
-                        scope = [Index(made[4], width)] if made[:6] in ("for i ", "for j ") else []
-                        blocks.append(stack.enter_context(ExitStack()))
-                        blocks[-1].enter_context(self.within(f"{made}:", *scope))
-                    elif made:
-                        self.say(made)
-                    if sign == "}":
-                        blocks.pop().close()
-        self.buffers = kept
+            number = f"bx * {self.threads} + {self.thread.text}"
+            line = f"if {number} < {rows}:"
+        writer = RowWriter(self, number, tag)
+        with self.within(line):
+            self.one((writer.write_arrays, writer.write_numbers), "row")()
+        for name, dtype in writer.parameters.items():
+            self.rows.append(Buffer(name, dtype, (rows, writer.width)))
+        self.at_ends += sorted(writer.at_ends)
 
     # Kernels.
 
@@ -678,8 +460,8 @@ class Writer:
                 shared = [it for it in self.buffers if it.scope.startswith("shared")]
                 if shared and self.is_so(3, "refill"):  # a barrier stands between reads and this
                     self.write_shared(self.one(shared, "buffer"))
-            for _ in range(self.one((1, 2, 3), "idioms")):
-                self.idiom()
+            for _ in range(self.one((1, 2, 3), "rows of outputs")):
+                self.row()
 
     def write_shared(self, made: Buffer) -> None:
         """All elements of a buffer, each by one thread; a thread may have several or none."""
