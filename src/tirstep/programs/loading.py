@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 from tirstep.printing import printing_beside
 
@@ -166,7 +167,8 @@ def _read_script(text: str, tree: ast.Module, place: str) -> Loaded:
         first = min(it.lineno for it in node.decorator_list)
         part = "\n" * (first - 1) + "\n".join(rows[first - 1 : node.end_lineno])
         try:
-            values[node.name] = from_source(part)
+            with _sources_named(place):
+                values[node.name] = from_source(part)
         except Exception as error:  # TVM's own, and what Python raises of a wrong expression
             # TVM's diagnostic has a place of its own: ``--> <str>:13:17``.
             arrow = re.search(r"^\s*-->.*:(\d+):\d+\s*$", str(error), re.MULTILINE)
@@ -175,6 +177,20 @@ def _read_script(text: str, tree: ast.Module, place: str) -> Loaded:
             told = describe_error(error) + explain_spelling(place, text)
             raise ProgramError(f"{where}: TVM does not parse it: {told}") from None
     return Loaded(values, {node.name: node.lineno for node in nodes}, place)
+
+
+@contextlib.contextmanager
+def _sources_named(place: str) -> Iterator[None]:
+    """While this lasts, texts that TVM parses are of this place, and not of ``<str>``."""
+    from tvm.script.parser.core import entry
+
+    class Source(entry.Source):
+        def __init__(self, program: Any) -> None:
+            super().__init__(program)
+            self.source_name = place
+
+    with mock.patch.object(entry, "Source", Source):
+        yield
 
 
 @contextlib.contextmanager
