@@ -25,32 +25,37 @@ def command(
     from tirstep.files import write_file
     from tirstep.programs.modernizing import modernize_text
 
+    from .screen import Screen
+
     results = []
     for file in files:  # all are read before any is written
         try:
             with tokenize.open(file) as stream:
-                encoding, old = stream.encoding, file.read_bytes().decode(stream.encoding)
+                encoding = stream.encoding
+            old = file.read_bytes().decode(encoding)  # with its own line ends
             results.append((file, encoding, old, modernize_text(old)))
         except (SyntaxError, UnicodeDecodeError) as error:
-            line = getattr(error, "lineno", None)
-            where = f"{file}:{line}" if line else str(file)
-            raise UseError(f"{where}: Python does not read it ({error}); nothing written") from None
-    from .screen import Screen
-
+            raise UseError(
+                f"{file}: Python does not read it, and nothing is written: {error}"
+            ) from None
     screen = Screen()
-    marks = 0
     for file, encoding, old, new in results:
+        lines = old.splitlines(), new.text.splitlines()
         if write and new.text != old:
             write_file(file, new.text.encode(encoding))
         elif new.text != old:
-            lines = (it.splitlines() for it in (old, new.text))
-            screen.diff(list(difflib.unified_diff(*lines, str(file), str(file), lineterm="", n=1)))
+            screen.diff(list(difflib.unified_diff(*lines, str(file), str(file), "", "", 1, "")))
+        moves = difflib.SequenceMatcher(None, *lines, autojunk=False).get_opcodes() if write else []
         for mark in new.marks:
-            screen.line(f"{file}:{mark.line}: {mark.message}")
-        marks += len(new.marks)
+            # An import may be two lines now.
+            line = next(
+                (j + mark.line - i for _, i, end, j, _ in moves if mark.line <= end), mark.line
+            )
+            screen.line(f"{file}:{line}: {mark.message}")
     changed = sum(new.text != old for _, _, old, new in results)
-    done = "rewritten" if write else "would change; --write rewrites them"
+    left = sum(len(new.marks) for *_, new in results)
+    what = "rewritten" if write else "to rewrite, by --write"
     screen.line(
-        f"{count(len(files), 'file')}: {changed} {done}, {count(marks, 'place')} to look at"
+        f"{count(len(files), 'file')}: {changed} {what}; {count(left, 'place')} left to you"
     )
-    return int(marks > 0)
+    return int(left > 0)

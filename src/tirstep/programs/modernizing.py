@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import libcst as cst
-from libcst import helpers
 from libcst.metadata import (
     MetadataWrapper,
     ParentNodeProvider,
@@ -31,6 +30,7 @@ from libcst.metadata import (
 from tirstep.versions import SERIES
 
 OLD_SCRIPT, SCRIPT = "tvm.script.tir", "tvm.script.tirx"
+OLD_PLACES = ("tvm.tir.", f"{OLD_SCRIPT}.")
 PRINTED = {"T": OLD_SCRIPT, "I": "tvm.script.ir", "R": "tvm.script.relax"}
 """Names that a printed script uses without an import."""
 MOVED = {
@@ -88,6 +88,7 @@ ADVICE = {
     f"{OLD_SCRIPT}.store": "write BUFFER[INDEX] = VALUE",
     "tvm.auto_scheduler": "tune with tvm.s_tir.meta_schedule, or schedule by hand",
     "tvm.autotvm": "tune with tvm.s_tir.meta_schedule, or schedule by hand",
+    "tvm.contrib.graph_executor": "models run on a tvm.relax.VirtualMachine",
     "tvm.lower": "tvm.compile lowers by itself; tirstep lower shows every pass",
     "tvm.relay": "models are tvm.relax's now",
     "tvm.script.asscript": "write MODULE.script()",
@@ -98,11 +99,6 @@ ADVICE = {
     "tvm.tir.stmt_functor": "walk with tvm_ffi.structural_walk, change with tvm_ffi.structural_map",
 }
 """What to do about names that have no successor; one of a module is for all below it."""
-OLD_HINTS = re.compile(
-    r"tvm\.script import (?:.*\W)?tir\b|\bT\.block(?:_attr)?\(|\bT\.Buffer\[|[\"']tir\.\w+[\"']"
-    r"|tvm\.script\.tir\b|\btvm\.tir\b|\btvm import (?:.*\W)?tir\b"
-)
-"""In a file that has one of these, a `T.prim_func` means what `s_tir=True` says now."""
 DECLARES = {
     *("Buffer", "Ptr", "SizeVar", "alloc_buffer", "allocate", "allocate_const", "axis", "bind"),
     *("buffer_decl", "buffer_var", "comm_reducer", "decl_buffer", "env_thread", "handle"),
@@ -139,13 +135,31 @@ def modernize_text(text: str) -> Modernized:
 
     Raises `SyntaxError` where Python does not read the text, or what came out of it.
     """
-    ast.parse(text)
+    is_old = "\n# from tvm.script import tir as T" in f"\n{text}"  # of a printed script
+    respell = _Respell(is_old=is_old or any(map(_is_old, ast.walk(ast.parse(text)))))
     wrapper = MetadataWrapper(cst.parse_module(text))
-    respell = _Respell(is_old=OLD_HINTS.search(text) is not None)
     imports = _Imports(respell.uses)
     code = wrapper.visit(respell).visit(imports).code
     ast.parse(code)
     return Modernized(code, imports.moved | respell.renames, sorted(set(respell.marks)))
+
+
+def _is_old(node: ast.AST) -> bool:
+    """Whether a file is for an older TVM that has this; `T.prim_func` is `s_tir=True` there."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="T"), attr="block" | "block_attr"):
+            return True
+        case ast.Attribute(value=ast.Name(id="tvm"), attr="tir"):
+            return True
+        case ast.ImportFrom(module=str(module), names=names):
+            return any(f"{module}.{it.name}.".startswith(OLD_PLACES) for it in names)
+        case ast.Import(names=names):
+            return any(f"{it.name}.".startswith(OLD_PLACES) for it in names)
+        case ast.Subscript(value=ast.Attribute(attr="Buffer")):
+            return True
+        case ast.Constant(value=str(text)):
+            return re.fullmatch(r"tir\.\w+", text) is not None
+    return False
 
 
 @functools.cache
@@ -224,8 +238,8 @@ class _Respell(cst.CSTTransformer):
 
     def qualify(self, node: cst.CSTNode) -> str | None:
         """The qualified name of TVM's that an expression is, or None; TVMScript's as it was."""
-        dotted = helpers.get_full_name_for_node(node)
-        if dotted is None or not isinstance(node, cst.Name | cst.Attribute):
+        dotted = _spell(node)
+        if not dotted:
             return None
         for found in self.get_metadata(QualifiedNameProvider, node, ()):
             if found.source is QualifiedNameSource.IMPORT and _is_tvm(found.name):
@@ -263,7 +277,7 @@ class _Respell(cst.CSTTransformer):
 
     def _respell_name(self, node: Any, updated: Any, name: str) -> Any:
         """A dotted name in its new spelling, by the same import or by another one."""
-        dotted = str(helpers.get_full_name_for_node(node))
+        dotted = _spell(node)
         local, *below = dotted.split(".")
         root = name.removesuffix("".join(f".{it}" for it in below))
         new_root, new = _translate(root), _translate(name)
@@ -307,19 +321,15 @@ class _Respell(cst.CSTTransformer):
             updated = updated.with_changes(value=cst.Attribute(updated.value, cst.Name("mod")))
         return updated.with_changes(attr=cst.Name(new))
 
-    def _mark_gone_import(self, node: cst.CSTNode, name: str) -> None:
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
+        """What is imported and gone; its uses are not marked again."""
+        match self.get_metadata(ParentNodeProvider, node):
+            case cst.ImportFrom(relative=(), module=module) if module is not None:
+                name = f"{_spell(module)}.{node.evaluated_name}"
+            case _:
+                name = node.evaluated_name
         if _is_tvm(name) and _translate(name) is None:
             self.mark_gone(node, name, name)
-
-    def visit_Import(self, node: cst.Import) -> None:
-        for alias in node.names:
-            self._mark_gone_import(node, alias.evaluated_name)
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
-        module = "." if node.relative else helpers.get_full_name_for_node(node.module or "") or ""
-        names = [] if isinstance(node.names, cst.ImportStar) else node.names
-        for alias in names:
-            self._mark_gone_import(node, f"{module}.{alias.evaluated_name}")
 
     # Functions of TVMScript
 
@@ -548,7 +558,7 @@ class _Imports(cst.CSTTransformer):
 
     def _respell_from(self, statement: cst.ImportFrom) -> list[str]:
         """``from tvm import te, tir``: what one module had may be in several ones now."""
-        module = str(helpers.get_full_name_for_node(statement.module))
+        module = _spell(statement.module)
         found: dict[str, list[str]] = {}
         for alias in statement.names:
             old, name = f"{module}.{alias.evaluated_name}", alias.evaluated_alias
@@ -571,6 +581,16 @@ class _Imports(cst.CSTTransformer):
 
 def _is_tvm(name: str) -> bool:
     return name.partition(".")[0] == "tvm"
+
+
+def _spell(node: cst.CSTNode) -> str:
+    """A name, or names joined by dots; "" of other expressions, a call's attribute, say."""
+    match node:
+        case cst.Name(value=name):
+            return name
+        case cst.Attribute(value=owner, attr=cst.Name(value=name)):
+            return f"{before}.{name}" if (before := _spell(owner)) else ""
+    return ""
 
 
 def _get_last(name: str) -> str:

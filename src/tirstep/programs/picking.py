@@ -357,7 +357,8 @@ class Picker:
         for part in names if function is None else (function,):
             own = part if len(names) > 1 else ""
             kernel = ModuleKernel(found.value, _make_name(found.name, own), part)
-            is_alone = len(found.value.get_global_vars()) == 1
+            # A schedule may look up blocks of it by its name.
+            is_alone = [it.name_hint for it in found.value.get_global_vars()] == ["main"]
             name = f"{found.name}.{own}" if own else found.name
             yield kernel, name, part, None if is_alone else found.value
 
