@@ -1,6 +1,6 @@
-"""Programs as tutorials, issues and forum posts of 2021 to 2025 have them, in the TVM of their time."""
+"""Programs in the forms of tutorials, issues and forum posts of 2021 to 2025, for TVM of their time."""
 
-VECTOR_ADD = '''
+VECTOR_ADD = """
 import numpy as np
 import tvm
 from tvm.ir.module import IRModule
@@ -31,8 +31,8 @@ c = tvm.nd.array(np.zeros(96, dtype="float32"))
 built["main"](a, b, c)
 np.testing.assert_allclose(c.asnumpy(), a.asnumpy() + 1)
 print(built.time_evaluator(built.entry_name, tvm.cpu(), number=1)(a, b, c).mean)
-'''
-HANDLES = '''
+"""
+HANDLES = """
 import tvm
 from tvm import tir
 from tvm.script import tir as T
@@ -56,8 +56,8 @@ def tiled(sch: tir.Schedule):
     io, ii = sch.split(i, [None, 8])
     sch.reorder(io, j, k, ii)
     sch.decompose_reduction(sch.get_block("update"), j)
-'''
-COURSE = '''
+"""
+COURSE = """
 import tvm
 from tvm.script import tir as T
 
@@ -90,8 +90,8 @@ def transform(sch, jfactor=4):
     block_C = sch.get_block("C", "mm_relu")
     sch.reverse_compute_at(block_C, j0)
     sch.decompose_reduction(block_Y, k)
-'''
-TENSORS = '''
+"""
+TENSORS = """
 import tvm
 from tvm import te, tir
 
@@ -104,8 +104,8 @@ sch = tir.Schedule(mod, debug_mask="all")
 sch.compute_inline(sch.get_block("B"))
 assert isinstance(sch.mod["main"], tir.PrimFunc)
 inlined = sch.mod
-'''
-PRINTED = '''
+"""
+PRINTED = """
 # from tvm.script import ir as I
 # from tvm.script import tir as T
 
@@ -131,8 +131,8 @@ class Module:
                 T.reads(B_local[v0])
                 T.writes(B[v0])
                 B[v0] = B_local[v0]
-'''
-OPEN_SIZES = '''
+"""
+OPEN_SIZES = """
 from tvm.script import ir as I
 from tvm.script import tir as T
 
@@ -151,8 +151,8 @@ class Rows:
                 with T.init():
                     y[vi] = T.min_value("float32")
                 y[vi] = T.max(y[vi], x[vi, vk])
-'''
-GATHER = '''
+"""
+GATHER = """
 from tvm.script import tir as T
 
 
@@ -164,8 +164,8 @@ def gather(table: T.Buffer((32, 8), "float32"), at: T.Buffer((12,), "int32"), ou
             row = at[vi]
             column: T.int32 = (vj + 1) % 8
             out[vi, vj] = table[row, column]
-'''
-LOWERED = '''
+"""
+LOWERED = """
 import tvm
 from tvm.script import tir as T
 
@@ -180,8 +180,8 @@ def reverse(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
     staged[tx] = A[bx * 64 + tx]
     T.tvm_storage_sync("shared")
     B[bx * 64 + tx] = staged[63 - tx]
-'''
-TARGETS = '''
+"""
+TARGETS = """
 import tvm
 from tvm.script import ir as I, tir as T
 
@@ -201,8 +201,8 @@ with tvm.transform.PassContext(opt_level=3, config={"tir.disable_vectorize": Tru
     lib = tvm.build(Scale, target=target)
 text = lib.get_source()
 kernels = lib.imported_modules
-'''
-TYPED = '''
+"""
+TYPED = """
 from tvm.script import tir as T
 from tvm.tir import PrimFunc, Schedule
 from tvm.tir.schedule import BlockRV, LoopRV
@@ -227,7 +227,7 @@ def vectorized(sch: Schedule):
 
 
 assert isinstance(add_one, PrimFunc)
-'''
+"""
 SOURCE = """
 import tvm
 
@@ -243,7 +243,7 @@ class Module:
 ''')
 assert tvm.ir.structural_equal(mod, mod)
 """
-CONVOLUTION = '''
+CONVOLUTION = """
 from tvm.script import tir
 import tvm
 
@@ -262,8 +262,8 @@ def conv1d(x: tir.Buffer((4, 30), "float32"), w: tir.Buffer((6, 4, 3), "float32"
             with tir.init():
                 y[vo, vi] = tir.float32(0)
             y[vo, vi] = y[vo, vi] + padded[vc, vi + vk] * w[vo, vc, vk]
-'''
-DLIGHT = '''
+"""
+DLIGHT = """
 import tvm
 from tvm import dlight as dl
 from tvm.script import ir as I
@@ -282,8 +282,8 @@ class Twice:
 
 with tvm.target.Target("nvidia/geforce-rtx-3090"):
     scheduled = dl.ApplyDefaultSchedule(dl.gpu.Fallback())(Twice)
-'''
-TUNED = '''
+"""
+TUNED = """
 import tvm
 from tvm import meta_schedule as ms
 from tvm.script import tir as T
@@ -311,8 +311,8 @@ def across_threads(sch):
     _, inner = sch.split(k, [None, 8])
     factored = sch.rfactor(inner, 0)
     assert sch.get(factored) is not None
-'''
-INTRINSIC = '''
+"""
+INTRINSIC = """
 import tvm
 from tvm.script import tir as T
 from tvm.tir import TensorIntrin
@@ -362,8 +362,8 @@ k0, k1 = sch.split(sch.get_loops(block)[2], [None, 4])
 sch.decompose_reduction(block, k0)
 sch.tensorize(k1, "old_dot4")
 tensorized = sch.mod
-'''
-PASSES = '''
+"""
+PASSES = """
 import tvm
 from tvm.script import tir as T
 
@@ -384,8 +384,8 @@ mod = tvm.transform.Sequential([Renamed(), tvm.tir.transform.Simplify(), tvm.tir
     tvm.IRModule({"fill": fill})
 )
 one = tvm.arith.Analyzer().simplify(tvm.tir.IntImm("int32", 1))
-'''
-REGISTERED = '''
+"""
+REGISTERED = """
 import tvm
 import tvm.tir.tensor_intrin
 from tvm.contrib import nvcc, utils
@@ -403,8 +403,8 @@ def negate(A: T.Buffer((20,), "float32"), B: T.Buffer((20,), "float32")):
         with T.block("B"):
             vi = T.axis.spatial(20, i)
             B[vi] = -A[vi]
-'''
-DEVICES = '''
+"""
+DEVICES = """
 import numpy as np
 import tvm
 import tvm.tir as tir
@@ -429,8 +429,8 @@ def main():
 
 if __name__ == "__main__":
     main()
-'''
-SCHEDULED_TENSORS = '''
+"""
+SCHEDULED_TENSORS = """
 import tvm
 from tvm import te
 
@@ -442,8 +442,8 @@ outer, inner = s[B].split(B.op.axis[0], factor=64)
 s[B].bind(outer, te.thread_axis("blockIdx.x"))
 print(tvm.lower(s, [A, B], simple_mode=True))
 fadd = tvm.build(s, [A, B], "cuda", target_host="llvm", name="myadd")
-'''
-MODELS = '''
+"""
+MODELS = """
 import tvm
 from tvm import autotvm, relay
 from tvm.contrib import graph_executor
@@ -453,8 +453,8 @@ def compile_model(mod, params):
     with tvm.transform.PassContext(opt_level=3, config={"tir.usmp.enable": True}):
         lib = relay.build(mod, target=tvm.target.cuda(), params=params)
     return graph_executor.GraphModule(lib["default"](tvm.cpu()))
-'''
-BUILT_BY_HAND = '''
+"""
+BUILT_BY_HAND = """
 import tvm
 from tvm.script import tir as T
 
@@ -474,8 +474,8 @@ def early(a: T.handle, c: T.handle) -> None:
     for i in T.serial(2):
         C[i, 0:8] = A[i, 0:8]
     T.store(C.data, 0, T.float32(1), True)
-'''
-RIGHT = {
+"""
+COMPILED = {
     "vector_add": VECTOR_ADD,
     "handles": HANDLES,
     "course": COURSE,
@@ -496,3 +496,43 @@ RIGHT = {
     "devices": DEVICES,
 }
 """Those that compile as `tirstep modernize` writes them."""
+MARKED = {
+    "scheduled_tensors": (
+        SCHEDULED_TENSORS,
+        [
+            "8: TVM 0.27 has no te.create_schedule; make a PrimFunc of the tensors with "
+            "tvm.te.create_prim_func, and schedule it with tvm.s_tir.Schedule",
+            "11: TVM 0.27 has no tvm.lower; tvm.compile lowers by itself; tirstep lower shows every "
+            "pass",
+            "12: tvm.compile takes a module alone; make a PrimFunc of the tensors with "
+            "tvm.te.create_prim_func, and schedule it with tvm.s_tir.Schedule",
+            "12: tvm.compile takes no name; give an IRModule, with it",
+            '12: tvm.compile takes no target_host; give target=tvm.target.Target(TARGET, host="llvm")',
+        ],
+    ),
+    "models": (
+        MODELS,
+        [
+            "3: TVM 0.27 has no tvm.autotvm; tune with tvm.s_tir.meta_schedule, or schedule by hand",
+            "3: TVM 0.27 has no tvm.relay; models are tvm.relax's now",
+            "4: TVM 0.27 has no tvm.contrib.graph_executor; models run on a "
+            "tvm.relax.VirtualMachine",
+            "8: TVM 0.27 has no option or attribute tir.usmp.enable",
+            '9: TVM 0.27 has no tvm.target.cuda; write tvm.target.Target({"kind": "cuda", "arch": '
+            '"sm_80"})',
+        ],
+    ),
+    "built_by_hand": (
+        BUILT_BY_HAND,
+        [
+            "5: TVM 0.27 has no tvm.tir.ir_builder.create; write the loops as a @T.prim_func",
+            "9: TVM 0.27 has no tvm.tir.stmt_functor.post_order_visit; walk with "
+            "tvm_ffi.structural_walk, change with tvm_ffi.structural_map",
+            "9: where this is a variable's, it is .name now; a GlobalVar has .name_hint",
+            "16: write the axes in the block, as vi = T.axis.spatial(n, i)",
+            "19: write the elements one by one, in a loop of T.vectorized",
+            "20: TVM 0.27 has no T.store; write BUFFER[INDEX] = VALUE",
+        ],
+    ),
+}
+"""Those that need a decision, with the lines that are marked."""

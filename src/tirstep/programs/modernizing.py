@@ -12,8 +12,9 @@ import ast
 import functools
 import importlib
 import importlib.util
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ from libcst.metadata import (
 from tirstep.versions import SERIES
 
 OLD_SCRIPT, SCRIPT = "tvm.script.tir", "tvm.script.tirx"
-OLD_PLACES = ("tvm.tir.", f"{OLD_SCRIPT}.")
+OLD_PLACES = ("tvm.tir.", "tvm.script.tir.", "tvm.script.parser.tir.")
 PRINTED = {"T": OLD_SCRIPT, "I": "tvm.script.ir", "R": "tvm.script.relax"}
 """Names that a printed script uses without an import."""
 MOVED = {
@@ -65,6 +66,7 @@ MOVED = {
     "tvm.runtime.ndarray": "tvm.runtime",
     "tvm.runtime.ndarray.array": "tvm.runtime.tensor",
     "tvm.runtime.ndarray.NDArray": "tvm.runtime.Tensor",
+    "tvm.script.parser.tir": "tvm.script.parser.tirx",
     "tvm.target.create": "tvm.target.Target",
     "tvm.tir.PrimExpr": "tvm.ir.Expr",
     "tvm.tir.StringImm": "tvm.ir.StringImm",
@@ -135,8 +137,10 @@ def modernize_text(text: str) -> Modernized:
 
     Raises `SyntaxError` where Python does not read the text, or what came out of it.
     """
+    nodes = [*ast.walk(ast.parse(text))]
     is_old = "\n# from tvm.script import tir as T" in f"\n{text}"  # of a printed script
-    respell = _Respell(is_old=is_old or any(map(_is_old, ast.walk(ast.parse(text)))))
+    own = {it.name for it in nodes if isinstance(it, ast.FunctionDef)}
+    respell = _Respell(own, is_old=is_old or any(map(_is_old, nodes)))
     wrapper = MetadataWrapper(cst.parse_module(text))
     imports = _Imports(respell.uses)
     code = wrapper.visit(respell).visit(imports).code
@@ -211,19 +215,21 @@ class _Respell(cst.CSTTransformer):
 
     Attributes
     ----------
+    own : names of the file's own functions, which may be those of methods
     is_old : whether the file was written for an older TVM, whatever else is in it
     uses : by what is imported, as ``tvm.tir``, the modules that its uses have moved to
     """
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, ParentNodeProvider, PositionProvider)
 
-    def __init__(self, *, is_old: bool) -> None:
+    def __init__(self, own: Collection[str], *, is_old: bool) -> None:
         super().__init__()
-        self.is_old = is_old
+        self.own, self.is_old = own, is_old
         self.renames: dict[str, str] = {}
         self.marks: list[Mark] = []
         self.uses: dict[str, set[str]] = {}
         self._functions: list[bool] = []  # around a node: whether each is of TVMScript
+        self._has_blocks = False  # the function that is read
         self._built: set[str] = set()  # names of what tvm.build made
         self._allocated: set[str] = set()  # names of what T.allocate made
 
@@ -243,7 +249,7 @@ class _Respell(cst.CSTTransformer):
             return None
         for found in self.get_metadata(QualifiedNameProvider, node, ()):
             if found.source is QualifiedNameSource.IMPORT and _is_tvm(found.name):
-                return re.sub(rf"^{SCRIPT}\b", OLD_SCRIPT, found.name)
+                return re.sub(r"^tvm\.script\.(parser\.)?tirx?\b", OLD_SCRIPT, found.name)
         root, _, rest = dotted.partition(".")
         if root in PRINTED and not self.get_metadata(QualifiedNameProvider, node, ()):
             return f"{PRINTED[root]}.{rest}"
@@ -304,8 +310,6 @@ class _Respell(cst.CSTTransformer):
     def _respell_method(self, node: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         """``sch.get_block``: of an object whose type is not known, by its name."""
         owner, old = node.value, node.attr.value
-        if isinstance(owner, cst.Name) and owner.value in ("self", "cls"):
-            return updated
         if old == "name_hint" and self.is_old:
             self.mark(
                 node, "where this is a variable's, it is .name now; a GlobalVar has .name_hint"
@@ -313,6 +317,9 @@ class _Respell(cst.CSTTransformer):
         new = METHODS.get(old, old)
         is_built = isinstance(owner, cst.Name) and owner.value in self._built
         is_built |= isinstance(owner, cst.Call) and self.qualify(owner.func) == "tvm.build"
+        if new != old and old in self.own:
+            self.mark(node, f"this file has a {old}, too; TVM's is .{new} now")
+            return updated
         spelt = f".mod.{new}" if is_built and old in OF_MODULES else f".{new}"
         if spelt == f".{old}":
             return updated
@@ -336,14 +343,14 @@ class _Respell(cst.CSTTransformer):
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         decorators = [it.decorator for it in node.decorators]
         self._functions.append(any(self.is_script(it, "prim_func", "macro") for it in decorators))
+        self._has_blocks = False
 
     def leave_FunctionDef(
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
     ) -> cst.FunctionDef:
         """``@T.prim_func(s_tir=True)``, for a function of blocks, or of an older TVM."""
         self._functions.pop()
-        code = cst.Module([]).code_for_node(original_node.body)
-        if not self.is_old and not re.search(r"\bT\.(s?block|axis\.\w+)\(", code):
+        if not (self.is_old or self._has_blocks):
             return updated_node
         decorators = list(updated_node.decorators)
         for index, it in enumerate(original_node.decorators):
@@ -407,10 +414,11 @@ class _Respell(cst.CSTTransformer):
         return False
 
     def leave_WithItem(self, original_node: cst.WithItem, updated_node: cst.WithItem) -> Any:
-        if self.is_script(original_node.item, "block") and original_node.asname is not None:
-            self.mark(
-                original_node.item, "write the axes in the block, as vi = T.axis.spatial(n, i)"
-            )
+        is_block = self.is_script(original_node.item, "block", "sblock")
+        self._has_blocks |= is_block
+        if is_block and original_node.asname is not None:
+            advice = "write the axes in the block, as vi = T.axis.spatial(n, i)"
+            self.mark(original_node.item, advice)
         return updated_node
 
     # Calls, subscripts and strings
@@ -418,7 +426,7 @@ class _Respell(cst.CSTTransformer):
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Any:
         name = self.qualify(original_node.func) or ""
         keywords = {it.keyword.value for it in original_node.args if it.keyword is not None}
-        if name in ("tvm.build", "tvm.driver.build"):
+        if name in ("tvm.build", "tvm.driver.build", "tvm.compile"):
             second = original_node.args[1:2]
             if keywords & {"args", "inputs"} or any(
                 isinstance(it.value, cst.List) for it in second
@@ -523,60 +531,70 @@ class _Imports(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> Any:
-        before, lines = len(self.moved), list[str]()
-        for statement in original_node.body:
-            match statement:
-                case cst.Import():
-                    lines += self._respell_import(statement)
-                case cst.ImportFrom(relative=(), names=[*_]):
-                    lines += self._respell_from(statement)
-                case _:
-                    lines.append(cst.Module([]).code_for_node(statement))
-        if len(self.moved) == before and "import tvm_ffi" not in lines:
+        made = [it for statement in updated_node.body for it in self._respell(statement)]
+        if made == [*updated_node.body]:
             return updated_node
-        made = [cst.parse_statement(line) for line in lines]
-        made[0] = made[0].with_changes(leading_lines=updated_node.leading_lines)
-        made[-1] = made[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
-        return cst.FlattenSentinel(made)
+        lines = [cst.SimpleStatementLine([it]) for it in made]
+        lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
+        trailing = updated_node.trailing_whitespace
+        lines[-1] = lines[-1].with_changes(trailing_whitespace=trailing)
+        return cst.FlattenSentinel(lines)
 
-    def _respell_import(self, statement: cst.Import) -> list[str]:
-        """``import tvm.tir as tir``."""
-        lines = []
-        for alias in statement.names:
-            old, name = alias.evaluated_name, alias.evaluated_alias
+    def leave_SimpleStatementSuite(
+        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
+    ) -> cst.SimpleStatementSuite:
+        made = [it for statement in updated_node.body for it in self._respell(statement)]
+        return updated_node.with_changes(body=made)
+
+    def _respell(self, statement: cst.BaseSmallStatement) -> list[Any]:
+        """An import as one or several ones; anything else as it is.
+
+        Of ``from tvm import te, tir`` there may be more than one home now.
+        """
+        match statement:
+            case cst.Import(names=names):
+                prefix = ""
+            case cst.ImportFrom(module=module, relative=(), names=[*names]) if module is not None:
+                prefix = f"{_spell(module)}."
+            case _:
+                return [statement]
+        found: list[tuple[cst.ImportAlias, str, str | None]] = []
+        has_moved = False
+        for alias in names:
+            old, name = f"{prefix}{alias.evaluated_name}", alias.evaluated_alias
             home = (_translate(old) if _is_tvm(old) else None) or old
-            used = self.uses.get(old if name or old == "tvm" else "", set())
-            for new in sorted(used) or [home]:
-                if new != home:
-                    line = "from tvm import s_tir" if new == "tvm.s_tir" else f"import {new}"
-                else:
-                    own = _get_last(new) if name == _get_last(old) else name
-                    line = f"import {new} as {own}" if name else f"import {new}"
-                lines.append(line)
-                self._note(old, new)
-        return lines
-
-    def _respell_from(self, statement: cst.ImportFrom) -> list[str]:
-        """``from tvm import te, tir``: what one module had may be in several ones now."""
-        module = _spell(statement.module)
-        found: dict[str, list[str]] = {}
-        for alias in statement.names:
-            old, name = f"{module}.{alias.evaluated_name}", alias.evaluated_alias
-            home = (_translate(old) if _is_tvm(old) else None) or old
-            for new in sorted(self.uses.get(old, {home})):
-                self._note(old, new)
-                place, _, last = new.rpartition(".")
-                has_name = name is not None and name != alias.evaluated_name and new == home
-                names = found.setdefault(place, [])
-                names += {f"{last} as {name}" if has_name else last} - {*names}
-        return [
-            f"from {place} import {', '.join(names)}" if place else f"import {', '.join(names)}"
-            for place, names in found.items()
-        ]
-
-    def _note(self, old: str, new: str) -> None:
-        if new not in (old, "tvm_ffi"):
-            self.moved[old] = new
+            name = _get_last(home) if name == _get_last(old) else name
+            is_bound = bool(prefix or name or old == "tvm")  # else it binds tvm
+            used = self.uses.get(old) if is_bound else None
+            for new in sorted((used or {home}) | ({home} if old == "tvm" else set())):
+                found.append((alias, new, name if new == home else None))
+                has_moved |= new != old
+                if new not in (old, "tvm_ffi"):
+                    self.moved[old] = new
+        places = {new.rpartition(".")[0] for _, new, _ in found}
+        if not has_moved:
+            return [statement]
+        if prefix and len(places) == 1 and (place := places.pop()):
+            aliases = [
+                alias.with_changes(
+                    name=cst.Name(_get_last(new)),
+                    asname=cst.AsName(cst.Name(name)) if name else None,
+                )
+                for alias, new, name in found
+            ]
+            for index, (one, _) in enumerate(itertools.pairwise(aliases)):
+                if not isinstance(one.comma, cst.Comma) or found[index][0] is found[index + 1][0]:
+                    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+                    aliases[index] = one.with_changes(comma=comma)
+            return [statement.with_changes(module=cst.parse_expression(place), names=aliases)]
+        texts = []
+        for _, new, name in found:
+            place, _, last = new.rpartition(".")
+            own = f" as {name}" if name else ""
+            is_beside = not prefix and new == "tvm.s_tir"  # of import tvm.tir as tir
+            is_from = place and (prefix or is_beside)
+            texts.append(f"from {place} import {last}{own}" if is_from else f"import {new}{own}")
+        return [cst.parse_statement(it).body[0] for it in texts]
 
 
 def _is_tvm(name: str) -> bool:
