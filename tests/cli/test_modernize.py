@@ -157,8 +157,8 @@ def test_what_needs_a_decision_is_listed(folder: Path, command: Command, name: s
 
 @pytest.mark.parametrize(("old", "new"), SPELLINGS)
 def test_a_spelling(old: str, new: str):
-    head = "import tvm\nfrom tvm import tir\nfrom tvm.script import tir as T\nfrom tvm.target import Target\n"
-    done = modernize_text(head + old)
+    head = "import tvm\nfrom tvm import tir\nfrom tvm.script import tir as T\n"
+    done = modernize_text(f"{head}from tvm.target import Target\n{old}")
     assert done.text.splitlines()[-1] == new
     assert done.marks == []
 
