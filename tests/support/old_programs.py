@@ -142,7 +142,8 @@ class Rows:
     @T.prim_func
     def main(var_x: T.handle, var_y: T.handle):
         T.func_attr({"tir.noalias": T.bool(True)})
-        n, m = T.int64(is_size_var=True), T.int64()
+        n = T.int64(is_size_var=True)
+        m = T.int64()
         x = T.match_buffer(var_x, (n, m))
         y = T.match_buffer(var_y, (n,))
         for i, k in T.grid(n, m):
@@ -255,7 +256,8 @@ def conv1d(x: tir.Buffer((4, 30), "float32"), w: tir.Buffer((6, 4, 3), "float32"
     for c, i in tir.grid(4, 32):
         with tir.block("padded"):
             vc, vi = tir.axis.remap("SS", [c, i])
-            padded[vc, vi] = tir.if_then_else(1 <= vi and vi < 31, x[vc, vi - 1], tir.float32(0), dtype="float32")
+            before = vi - 1
+            padded[vc, vi] = tir.if_then_else(1 <= vi and vi < 31, x[vc, before], tir.float32(0), dtype="float32")
     for o, i, c, k in tir.grid(6, 30, 4, 3):
         with tir.block("y"):
             vo, vi, vc, vk = tir.axis.remap("SSRR", [o, i, c, k])
@@ -528,7 +530,7 @@ MARKED = {
             "5: TVM 0.27 has no tvm.tir.ir_builder.create; write the loops as a @T.prim_func",
             "9: TVM 0.27 has no tvm.tir.stmt_functor.post_order_visit; walk with "
             "tvm_ffi.structural_walk, change with tvm_ffi.structural_map",
-            "9: where this is a variable's, it is .name now; a GlobalVar has .name_hint",
+            "9: this is .name now where it is a variable's, and stays a GlobalVar's",
             "16: write the axes in the block, as vi = T.axis.spatial(n, i)",
             "19: write the elements one by one, in a loop of T.vectorized",
             "20: TVM 0.27 has no T.store; write BUFFER[INDEX] = VALUE",

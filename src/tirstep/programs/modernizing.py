@@ -81,6 +81,8 @@ FAMILIES = {
 METHODS = {"asnumpy": "numpy", "get_block": "get_sblock", "get_source": "inspect_source"}
 METHODS |= {"imported_modules": "imports"}
 """Of schedules, tensors and compiled modules."""
+SCHEDULES = ("sch", "schedule")
+"""What schedules are called in files that do not import TVM."""
 OF_MODULES = ("entry_name", "get_source", "imported_modules", "time_evaluator")
 """What `tvm.build` had on its result, and `tvm.compile` has on that one's `mod`."""
 ADVICE = {
@@ -139,8 +141,9 @@ def modernize_text(text: str) -> Modernized:
     """
     nodes = [*ast.walk(ast.parse(text))]
     is_old = "\n# from tvm.script import tir as T" in f"\n{text}"  # of a printed script
+    is_old |= any(map(_is_old, nodes))
     own = {it.name for it in nodes if isinstance(it, ast.FunctionDef)}
-    respell = _Respell(own, is_old=is_old or any(map(_is_old, nodes)))
+    respell = _Respell(own, has_tvm=is_old or "tvm" in text, is_old=is_old)
     wrapper = MetadataWrapper(cst.parse_module(text))
     imports = _Imports(respell.uses)
     code = wrapper.visit(respell).visit(imports).code
@@ -216,20 +219,21 @@ class _Respell(cst.CSTTransformer):
     Attributes
     ----------
     own : names of the file's own functions, which may be those of methods
+    has_tvm : whether the file has to do with TVM
     is_old : whether the file was written for an older TVM, whatever else is in it
     uses : by what is imported, as ``tvm.tir``, the modules that its uses have moved to
     """
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, ParentNodeProvider, PositionProvider)
 
-    def __init__(self, own: Collection[str], *, is_old: bool) -> None:
+    def __init__(self, own: Collection[str], *, has_tvm: bool, is_old: bool) -> None:
         super().__init__()
-        self.own, self.is_old = own, is_old
+        self.own, self.has_tvm, self.is_old = own, has_tvm, is_old
         self.renames: dict[str, str] = {}
         self.marks: list[Mark] = []
         self.uses: dict[str, set[str]] = {}
         self._functions: list[bool] = []  # around a node: whether each is of TVMScript
-        self._has_blocks = False  # the function that is read
+        self._has_blocks, self._alias = False, "T"  # of the function that is read
         self._built: set[str] = set()  # names of what tvm.build made
         self._allocated: set[str] = set()  # names of what T.allocate made
 
@@ -252,7 +256,7 @@ class _Respell(cst.CSTTransformer):
                 return re.sub(r"^tvm\.script\.(parser\.)?tirx?\b", OLD_SCRIPT, found.name)
         root, _, rest = dotted.partition(".")
         if root in PRINTED and not self.get_metadata(QualifiedNameProvider, node, ()):
-            return f"{PRINTED[root]}.{rest}"
+            return f"{PRINTED[root]}.{rest}".rstrip(".")
         return None
 
     def is_script(self, node: cst.CSTNode, *names: str) -> bool:
@@ -262,24 +266,23 @@ class _Respell(cst.CSTTransformer):
 
     # Names
 
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> Any:
-        name = self.qualify(original_node)
-        parent = self.get_metadata(ParentNodeProvider, original_node)
+    def leave_Attribute(self, node: cst.Attribute, updated: cst.Attribute) -> Any:
+        name = self.qualify(node)
+        parent = self.get_metadata(ParentNodeProvider, node)
         if name is None:
-            return self._respell_method(original_node, updated_node)
+            return self._respell_method(node, updated)
         if isinstance(parent, cst.Attribute) and self.qualify(parent) is not None:
-            return updated_node  # it is the longer name's turn
-        return self._respell_name(original_node, updated_node, name)
+            return updated  # it is the longer name's turn
+        return self._respell_name(node, updated, name)
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> Any:
-        match self.get_metadata(ParentNodeProvider, original_node):
+    def leave_Name(self, node: cst.Name, updated: cst.Name) -> Any:
+        match self.get_metadata(ParentNodeProvider, node):
             case cst.Attribute() | cst.ImportAlias() | cst.AsName() | cst.NameItem():
-                return updated_node
-            case cst.Arg(keyword=name) | cst.Param(name=name) if name is original_node:
-                return updated_node
-        name = self.qualify(original_node)
-        is_whole = name is None or name in (*PRINTED.values(), "tvm")
-        return updated_node if is_whole else self._respell_name(original_node, updated_node, name)
+                return updated
+            case cst.Arg(keyword=own) | cst.Param(name=own) if own is node:
+                return updated
+        name = self.qualify(node)
+        return updated if name is None else self._respell_name(node, updated, name)
 
     def _respell_name(self, node: Any, updated: Any, name: str) -> Any:
         """A dotted name in its new spelling, by the same import or by another one."""
@@ -310,15 +313,16 @@ class _Respell(cst.CSTTransformer):
     def _respell_method(self, node: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         """``sch.get_block``: of an object whose type is not known, by its name."""
         owner, old = node.value, node.attr.value
-        if old == "name_hint" and self.is_old:
-            self.mark(
-                node, "where this is a variable's, it is .name now; a GlobalVar has .name_hint"
-            )
         new = METHODS.get(old, old)
-        is_built = isinstance(owner, cst.Name) and owner.value in self._built
+        if old == "name_hint" and self.is_old:
+            self.mark(node, "this is .name now where it is a variable's, and stays a GlobalVar's")
+        if not (self.has_tvm or _spell(owner) in SCHEDULES):
+            return updated
+        is_built = _spell(owner) in self._built
         is_built |= isinstance(owner, cst.Call) and self.qualify(owner.func) == "tvm.build"
-        if new != old and old in self.own:
-            self.mark(node, f"this file has a {old}, too; TVM's is .{new} now")
+        is_part = isinstance(owner, cst.Subscript)  # of imported_modules
+        if new != old and (old in self.own or (old == "get_source" and not (is_built or is_part))):
+            self.mark(node, f"this is .{new} now where it is TVM's")
             return updated
         spelt = f".mod.{new}" if is_built and old in OF_MODULES else f".{new}"
         if spelt == f".{old}":
@@ -342,18 +346,23 @@ class _Respell(cst.CSTTransformer):
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         decorators = [it.decorator for it in node.decorators]
-        self._functions.append(any(self.is_script(it, "prim_func", "macro") for it in decorators))
+        found = [
+            _spell(it.func if isinstance(it, cst.Call) else it)
+            for it in decorators
+            if self.is_script(it, "prim_func", "macro")
+        ]
+        self._functions.append(bool(found))
         self._has_blocks = False
+        for name in found:  # T, or what else it is called
+            self._alias = {"tir": "tirx"}.get(name.partition(".")[0], name.partition(".")[0])
 
-    def leave_FunctionDef(
-        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
-    ) -> cst.FunctionDef:
+    def leave_FunctionDef(self, node: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
         """``@T.prim_func(s_tir=True)``, for a function of blocks, or of an older TVM."""
         self._functions.pop()
         if not (self.is_old or self._has_blocks):
-            return updated_node
-        decorators = list(updated_node.decorators)
-        for index, it in enumerate(original_node.decorators):
+            return updated
+        decorators = list(updated.decorators)
+        for index, it in enumerate(node.decorators):
             call = decorators[index].decorator
             if not self.is_script(it.decorator, "prim_func"):
                 continue
@@ -365,122 +374,116 @@ class _Respell(cst.CSTTransformer):
             call = call.with_changes(args=[*call.args, given])
             decorators[index] = decorators[index].with_changes(decorator=call)
             self.renames.setdefault("T.prim_func", "T.prim_func(s_tir=True)")
-        return updated_node.with_changes(decorators=decorators)
+        return updated.with_changes(decorators=decorators)
 
-    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> Any:
-        target, value = original_node.targets[0].target, original_node.value
+    def leave_Assign(self, node: cst.Assign, updated: Any) -> Any:
+        target, value = node.targets[0].target, node.value
         name = target.value if isinstance(target, cst.Name) else ""
         if name and isinstance(value, cst.Call) and self.qualify(value.func) == "tvm.build":
             self._built.add(name)
         if not (self.is_old and self._functions and self._functions[-1]):
-            return updated_node
+            return updated
         if self.is_script(value, "allocate"):
             self._allocated.add(name)
         if isinstance(value, cst.Call) and self.is_script(value, "Buffer"):
             self.renames.setdefault("T.Buffer", "T.decl_buffer")
-            function = updated_node.value.func.with_changes(attr=cst.Name("decl_buffer"))
-            return updated_node.with_changes(value=updated_node.value.with_changes(func=function))
+            function = cst.parse_expression(f"{self._alias}.decl_buffer")
+            return updated.with_changes(value=updated.value.with_changes(func=function))
         if isinstance(target, cst.Subscript) and _has_slice(target):
             self.mark(target, "write the elements one by one, in a loop of T.vectorized")
         if not name or not self._is_bound(value):
-            return updated_node
+            return updated
         self.renames.setdefault("NAME = VALUE", "NAME: T.let = VALUE")
-        let = cst.Annotation(cst.parse_expression("T.let"))
-        return cst.AnnAssign(updated_node.targets[0].target, let, updated_node.value)
+        let = cst.Annotation(cst.parse_expression(f"{self._alias}.let"))
+        return cst.AnnAssign(updated.targets[0].target, let, updated.value)
 
-    def leave_AnnAssign(self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign) -> Any:
+    def leave_AnnAssign(self, node: cst.AnnAssign, updated: cst.AnnAssign) -> Any:
         """``x: T.int32 = A[i]`` named a value; now it would be a variable."""
-        kind = original_node.annotation.annotation
+        kind = node.annotation.annotation
         is_typed = (self.qualify(kind) or "").startswith(f"{OLD_SCRIPT}.")
         inside = self.is_old and self._functions and self._functions[-1]
-        if not (inside and is_typed and original_node.value) or self.is_script(kind, "let"):
-            return updated_node
+        if not (inside and is_typed and node.value) or self.is_script(kind, "let"):
+            return updated
         self.renames.setdefault("NAME: T.int32 = VALUE", "NAME: T.let[T.int32] = VALUE")
-        index = cst.SubscriptElement(cst.Index(updated_node.annotation.annotation))
-        let = cst.Annotation(cst.Subscript(cst.parse_expression("T.let"), [index]))
-        return updated_node.with_changes(annotation=let)
+        index = cst.SubscriptElement(cst.Index(updated.annotation.annotation))
+        let = cst.Annotation(cst.Subscript(cst.parse_expression(f"{self._alias}.let"), [index]))
+        return updated.with_changes(annotation=let)
 
     def _is_bound(self, value: cst.BaseExpression) -> bool:
         """Whether a name for an expression is meant, and no buffer, axis or number of Python's."""
         match value:
             case cst.Call(func=function):
                 found = (self.qualify(function) or "").removeprefix(f"{OLD_SCRIPT}.")
-                is_known = bool(found) and found.partition(".")[0] not in DECLARES
-                return is_known and (bool(value.args) or "int" not in found)
+                has_value = any(it.keyword is None for it in value.args)  # not so T.int64()
+                return bool(found) and has_value and found.partition(".")[0] not in DECLARES
             case cst.Subscript(value=cst.Name()):
                 return not _has_slice(value)
             case cst.BinaryOperation() | cst.UnaryOperation() | cst.Comparison():
                 return True
         return False
 
-    def leave_WithItem(self, original_node: cst.WithItem, updated_node: cst.WithItem) -> Any:
-        is_block = self.is_script(original_node.item, "block", "sblock")
+    def leave_WithItem(self, node: cst.WithItem, updated: cst.WithItem) -> Any:
+        is_block = self.is_script(node.item, "block", "sblock")
         self._has_blocks |= is_block
-        if is_block and original_node.asname is not None:
-            advice = "write the axes in the block, as vi = T.axis.spatial(n, i)"
-            self.mark(original_node.item, advice)
-        return updated_node
+        if is_block and node.asname is not None:
+            self.mark(node.item, "write the axes in the block, as vi = T.axis.spatial(n, i)")
+        return updated
 
     # Calls, subscripts and strings
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> Any:
-        name = self.qualify(original_node.func) or ""
-        keywords = {it.keyword.value for it in original_node.args if it.keyword is not None}
+    def leave_Call(self, node: cst.Call, updated: cst.Call) -> Any:
+        name = self.qualify(node.func) or ""
+        keywords = {it.keyword.value for it in node.args if it.keyword is not None}
         if name in ("tvm.build", "tvm.driver.build", "tvm.compile"):
-            second = original_node.args[1:2]
-            if keywords & {"args", "inputs"} or any(
-                isinstance(it.value, cst.List) for it in second
+            if keywords & {"args", "inputs"} or isinstance(
+                node.args[1:2] and node.args[1].value, cst.List
             ):
                 advice = ADVICE["tvm.te.create_schedule"]
-                self.mark(original_node, f"tvm.compile takes a module alone; {advice}")
+                self.mark(node, f"tvm.compile takes a module alone; {advice}")
             if "target_host" in keywords:
                 advice = 'give target=tvm.target.Target(TARGET, host="llvm")'
-                self.mark(original_node, f"tvm.compile takes no target_host; {advice}")
+                self.mark(node, f"tvm.compile takes no target_host; {advice}")
             if "name" in keywords:
-                self.mark(original_node, "tvm.compile takes no name; give an IRModule, with it")
-        kept = list(updated_node.args)
+                self.mark(node, "tvm.compile takes no name; give an IRModule, with it")
+        kept = list(updated.args)
         if re.fullmatch(rf"{OLD_SCRIPT}\.u?int\d+", name) and "is_size_var" in keywords:
             self.renames.setdefault("is_size_var=True", "no argument")
             kept = [it for it in kept if not it.keyword or it.keyword.value != "is_size_var"]
         for index, arg in enumerate(kept):
-            if arg.keyword is None and self.is_script(original_node, "allocate") and index == 2:
+            if arg.keyword is None and self.is_script(node, "allocate") and index == 2:
                 kept[index] = arg.with_changes(keyword=cst.Name("scope"), equal=_TIGHT)
             match arg:
                 case cst.Arg(keyword=cst.Name("data"), value=cst.Name(value=given)) if (
                     given in self._allocated
                 ):
                     kept[index] = arg.with_changes(value=cst.Attribute(arg.value, cst.Name("data")))
-        return updated_node.with_changes(args=kept)
+        return updated.with_changes(args=kept)
 
-    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> Any:
-        if not self.is_script(original_node.value, "Buffer"):
-            return updated_node
+    def leave_Subscript(self, node: cst.Subscript, updated: Any) -> Any:
+        if not self.is_script(node.value, "Buffer"):
+            return updated
         self.renames.setdefault("T.Buffer[...]", "T.Buffer(...)")
-        args = [cst.Arg(it.slice.value, comma=it.comma) for it in updated_node.slice]
-        return cst.Call(updated_node.value, args)
+        args = [cst.Arg(it.slice.value, comma=it.comma) for it in updated.slice]
+        return cst.Call(updated.value, args)
 
-    def leave_DictElement(
-        self, original_node: cst.DictElement, updated_node: cst.DictElement
-    ) -> cst.DictElement:
+    def leave_DictElement(self, node: cst.DictElement, updated: cst.DictElement) -> cst.DictElement:
         """``"tir.noalias": T.bool(True)``, which TVM does not read as a Boolean now."""
-        key, value = original_node.key, original_node.value
+        key, value = node.key, node.value
         is_ours = isinstance(key, cst.SimpleString) and key.raw_value.startswith("tir")
         if not (is_ours and isinstance(value, cst.Call) and self.is_script(value, "bool")):
-            return updated_node
+            return updated
         self.renames.setdefault("T.bool(True)", "True")
-        return updated_node.with_changes(value=value.args[0].value)
+        return updated.with_changes(value=value.args[0].value)
 
-    def leave_SimpleString(
-        self, original_node: cst.SimpleString, updated_node: cst.SimpleString
-    ) -> Any:
-        text = original_node.raw_value
+    def leave_SimpleString(self, node: cst.SimpleString, updated: cst.SimpleString) -> Any:
+        text = node.raw_value
         if re.fullmatch(r"tir\.\w+(\.\w+)*", text):
             new = _translate_key(text)
             if new is None:
-                self.mark(original_node, f"TVM {SERIES} has no option or attribute {text}")
-                return updated_node
+                self.mark(node, f"TVM {SERIES} has no option or attribute {text}")
+                return updated
             self.renames.setdefault(text, new)
-            return updated_node.with_changes(value=original_node.value.replace(text, new))
+            return updated.with_changes(value=node.value.replace(text, new))
         if re.fullmatch(r"(cuda|llvm|c|metal|opencl|rocm|vulkan)(\s+--?[\w-]+=[\w.+,-]+)+", text):
             kind, *options = text.split()
             pairs = [tuple(it.lstrip("-").split("=")) for it in options]
@@ -488,23 +491,23 @@ class _Respell(cst.CSTTransformer):
             spelt = repr({"kind": kind, **values}).replace("'", '"')
             self.renames.setdefault(repr(text), spelt)
             return cst.parse_expression(spelt)
-        if "T.prim_func" in text and original_node.quote in _LONG and "\\" not in text:
+        if "T.prim_func" in text and node.quote in _LONG and "\\" not in text:
             try:
                 inner = modernize_text(text)
             except SyntaxError:  # a part of a program, or an indented one
-                return updated_node
-            first = self.get_metadata(PositionProvider, original_node).start.line - 1
+                return updated
+            first = self.get_metadata(PositionProvider, node).start.line - 1
             self.marks += [Mark(first + it.line, it.message) for it in inner.marks]
             self.renames = {**inner.renames, **self.renames}
-            return updated_node.with_changes(value=original_node.value.replace(text, inner.text))
-        return updated_node
+            return updated.with_changes(value=node.value.replace(text, inner.text))
+        return updated
 
-    def leave_Comment(self, original_node: cst.Comment, updated_node: cst.Comment) -> cst.Comment:
+    def leave_Comment(self, node: cst.Comment, updated: cst.Comment) -> cst.Comment:
         """The imports and the root block that a printed script has as comments."""
-        text = original_node.value.replace("script import tir as T", "script import tirx as T")
+        text = node.value.replace("script import tir as T", "script import tirx as T")
         if self.is_old:
             text = re.sub(r"# with T\.block\(", "# with T.sblock(", text)
-        return updated_node.with_changes(value=text)
+        return updated.with_changes(value=text)
 
 
 _LONG = ('"""', "'''")
@@ -529,22 +532,22 @@ class _Imports(cst.CSTTransformer):
         self.moved: dict[str, str] = {}
 
     def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+        self, node: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> Any:
-        made = [it for statement in updated_node.body for it in self._respell(statement)]
-        if made == [*updated_node.body]:
-            return updated_node
+        made = [it for statement in updated.body for it in self._respell(statement)]
+        if made == [*updated.body]:
+            return updated
         lines = [cst.SimpleStatementLine([it]) for it in made]
-        lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
-        trailing = updated_node.trailing_whitespace
+        lines[0] = lines[0].with_changes(leading_lines=updated.leading_lines)
+        trailing = updated.trailing_whitespace
         lines[-1] = lines[-1].with_changes(trailing_whitespace=trailing)
         return cst.FlattenSentinel(lines)
 
     def leave_SimpleStatementSuite(
-        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
+        self, node: cst.SimpleStatementSuite, updated: cst.SimpleStatementSuite
     ) -> cst.SimpleStatementSuite:
-        made = [it for statement in updated_node.body for it in self._respell(statement)]
-        return updated_node.with_changes(body=made)
+        made = [it for statement in updated.body for it in self._respell(statement)]
+        return updated.with_changes(body=made)
 
     def _respell(self, statement: cst.BaseSmallStatement) -> list[Any]:
         """An import as one or several ones; anything else as it is.
@@ -594,7 +597,10 @@ class _Imports(cst.CSTTransformer):
             is_beside = not prefix and new == "tvm.s_tir"  # of import tvm.tir as tir
             is_from = place and (prefix or is_beside)
             texts.append(f"from {place} import {last}{own}" if is_from else f"import {new}{own}")
-        return [cst.parse_statement(it).body[0] for it in texts]
+        return [
+            cst.ensure_type(cst.parse_statement(it), cst.SimpleStatementLine).body[0]
+            for it in texts
+        ]
 
 
 def _is_tvm(name: str) -> bool:

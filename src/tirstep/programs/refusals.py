@@ -9,7 +9,7 @@ import re
 import tokenize
 import traceback
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MOST_NAMES = 8
 
@@ -32,7 +32,7 @@ def find_ill_formed(error: BaseException) -> IllFormed | None:
         return None
     from tirstep.transforms.tir import find_location
 
-    names = {}
+    names: dict[str, Any] = {}
     for frame, _ in traceback.walk_tb(error.__traceback__):
         names = frame.f_locals if "check_ret" in frame.f_locals else names
     _, _, path = reason[1].partition("<root>")
@@ -83,7 +83,9 @@ def explain_spelling(file: str | Path, text: str | None = None) -> str:
         new = modernize_text(text)
     except (OSError, SyntaxError, UnicodeDecodeError):
         return ""
-    shown = "FILE, with this in it," if str(file) == "-" else show_path(file)
+    shown, run = show_path(file), "run"
+    if str(file) == "-":
+        shown, run = "FILE.py", "write it to FILE.py and run"
     if not new.renames:
         marks = [f"; line {mark.line}: {mark.message}" for mark in new.marks[:1]]
         return "".join(
@@ -92,7 +94,7 @@ def explain_spelling(file: str | Path, text: str | None = None) -> str:
     moved = [f"{old} -> {name}" for old, name in new.renames.items()]
     rest = len(moved) - MOST_NAMES
     told = ", ".join(moved[:MOST_NAMES] + ([f"{rest} more"] if rest > 0 else []))
-    return f"; it is spelt for an older TVM ({told}); run: tirstep modernize {shown} --write"
+    return f"; it is spelt for an older TVM ({told}); {run}: tirstep modernize {shown} --write"
 
 
 def find_own_file(error: BaseException) -> str | None:
