@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import itertools
 import re
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -103,6 +104,8 @@ ADVICE = {
     "tvm.tir.stmt_functor": "walk with tvm_ffi.structural_walk, change with tvm_ffi.structural_map",
 }
 """What to do about names that have no successor; one of a module is for all below it."""
+NOALIAS = ("tir.noalias", "tirx.noalias")
+"""The attribute that TVM reads as a Boolean of Python's alone."""
 DECLARES = {
     *("Buffer", "Ptr", "SizeVar", "alloc_buffer", "allocate", "allocate_const", "axis", "bind"),
     *("buffer_decl", "buffer_var", "comm_reducer", "decl_buffer", "env_thread", "handle"),
@@ -176,8 +179,13 @@ def _exists(name: str) -> bool:
     value: Any = importlib.import_module(first)
     for part in rest:
         if not hasattr(value, part):
-            inner = f"{getattr(value, '__name__', '')}.{part}"
-            return isinstance(value, ModuleType) and importlib.util.find_spec(inner) is not None
+            value = sys.modules.get(first, value)  # tvm.tirx.build is a function, too
+        first = f"{first}.{part}"
+        if not hasattr(value, part):
+            try:
+                return isinstance(value, ModuleType) and bool(importlib.util.find_spec(first))
+            except ImportError:  # of TVM's own finder
+                return False
         value = getattr(value, part)
     return True
 
@@ -198,9 +206,7 @@ def _translate(name: str) -> str | None:
             spellings = (rest, re.sub(r"\bBlock(?!Builder)", "SBlock", rest))
             found = (f"{place}.{each}" for each in spellings for place in places)
             return next(filter(_exists, found), None)
-    if name.startswith(f"{SCRIPT}.ptx_"):
-        name = name.replace(".ptx_", ".ptx_legacy.", 1)
-    return name if _exists(name) else None
+    return next(filter(_exists, (name, name.replace(".ptx_", ".ptx_legacy.", 1))), None)
 
 
 def _translate_key(key: str) -> str | None:
@@ -469,8 +475,8 @@ class _Respell(cst.CSTTransformer):
     def leave_DictElement(self, node: cst.DictElement, updated: cst.DictElement) -> cst.DictElement:
         """``"tir.noalias": T.bool(True)``, which TVM does not read as a Boolean now."""
         key, value = node.key, node.value
-        is_ours = isinstance(key, cst.SimpleString) and key.raw_value.startswith("tir")
-        if not (is_ours and isinstance(value, cst.Call) and self.is_script(value, "bool")):
+        is_it = isinstance(key, cst.SimpleString) and key.raw_value in NOALIAS
+        if not (is_it and isinstance(value, cst.Call) and self.is_script(value, "bool")):
             return updated
         self.renames.setdefault("T.bool(True)", "True")
         return updated.with_changes(value=value.args[0].value)
