@@ -23,6 +23,11 @@ SPELLINGS = [
     ("x = tvm.build(m, target=t).entry_name", "x = tvm.compile(m, target=t).mod.entry_name"),
     ("def f(tir): return tir.Schedule", "def f(tir): return tir.Schedule"),
     ("x = self.tir.Schedule, f(tir=1)", "x = self.tir.Schedule, f(tir=1)"),
+    ("x = tvm.relax.TensorStructInfo, y.struct_info", "x = tvm.relax.TensorType, y.ty"),
+    (
+        "x = tvm.relax.call_tir(f, y, out_sinfo=z)",
+        "x = tvm.relax.call_tir(f, y, out_ty=z)",
+    ),
     ("x = tvm.arith.Analyzer().simplify(y)", "x = tvm.sym.Analyzer().simplify(y)"),
     ("x = tvm.ir.structural_equal(a, b)", "x = tvm_ffi.structural_equal(a, b)"),
 ]

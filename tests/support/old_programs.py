@@ -477,6 +477,37 @@ def early(a: T.handle, c: T.handle) -> None:
         C[i, 0:8] = A[i, 0:8]
     T.store(C.data, 0, T.float32(1), True)
 """
+RELAX = """
+from tvm import relax
+from tvm.script import ir as I, relax as R, tir as T
+
+
+@I.ir_module
+class Net:
+    @T.prim_func
+    def row_max(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8,), "float32")):
+        T.func_attr({"op_pattern": 4, "tir.noalias": T.bool(True)})
+        for i0, i1 in T.grid(8, 16):
+            with T.block("B"):
+                v0, v1 = T.axis.remap("SR", [i0, i1])
+                T.reads([A[v0, v1]])
+                T.writes([B[v0]])
+                with T.init():
+                    B[v0] = T.float32("-inf")
+                B[v0] = T.max(B[v0], A[v0, v1])
+
+    @R.function
+    def main(x: R.Tensor((8, 16), "float32")) -> R.Tensor((8,), "float32"):
+        cls = Net
+        with R.dataflow():
+            y = R.call_tir(cls.row_max, (x,), out_sinfo=R.Tensor((8,), dtype="float32"))
+            R.output(y)
+        return y
+
+
+def build():
+    return relax.VirtualMachine(relax.vm.build(Net, "llvm"), relax.TensorStructInfo)
+"""
 COMPILED = {
     "vector_add": VECTOR_ADD,
     "handles": HANDLES,
@@ -496,6 +527,7 @@ COMPILED = {
     "passes": PASSES,
     "registered": REGISTERED,
     "devices": DEVICES,
+    "relax": RELAX,
 }
 """Those that compile as `tirstep modernize` writes them."""
 MARKED = {

@@ -63,6 +63,8 @@ MOVED = {
     "tvm._ffi.get_global_func": "tvm.get_global_func",
     "tvm._ffi.register_func": "tvm.register_global_func",
     "tvm._ffi.register_object": "tvm.register_object",
+    "tvm.relax.vm.build": "tvm.relax.build",
+    "tvm.relax.vm.VirtualMachine": "tvm.relax.VirtualMachine",
     "tvm.runtime.NDArray": "tvm.runtime.Tensor",
     "tvm.runtime.ndarray": "tvm.runtime",
     "tvm.runtime.ndarray.array": "tvm.runtime.tensor",
@@ -79,9 +81,11 @@ FAMILIES = {
     "tvm.contrib": ("tvm.contrib", "tvm.support"),
 }
 """What was divided: each name below is looked up in these, in turn."""
-METHODS = {"asnumpy": "numpy", "get_block": "get_sblock", "get_source": "inspect_source"}
-METHODS |= {"imported_modules": "imports"}
-"""Of schedules, tensors and compiled modules."""
+METHODS = {"asnumpy": "numpy", "astext": "script", "get_block": "get_sblock"}
+METHODS |= {"get_source": "inspect_source", "imported_modules": "imports", "struct_info": "ty"}
+"""Of schedules, tensors, compiled modules, and Relax's expressions."""
+KEYWORDS = {"out_sinfo": "out_ty", "sinfo_args": "ty_args"}
+"""Of Relax's calls."""
 SCHEDULES = ("sch", "schedule")
 """What schedules are called in files that do not import TVM."""
 OF_MODULES = ("entry_name", "get_source", "imported_modules", "time_evaluator")
@@ -206,7 +210,8 @@ def _translate(name: str) -> str | None:
             spellings = (rest, re.sub(r"\bBlock(?!Builder)", "SBlock", rest))
             found = (f"{place}.{each}" for each in spellings for place in places)
             return next(filter(_exists, found), None)
-    return next(filter(_exists, (name, name.replace(".ptx_", ".ptx_legacy.", 1))), None)
+    others = name.replace(".ptx_", ".ptx_legacy.", 1), name.replace("StructInfo", "Type")
+    return next(filter(_exists, (name, *others)), None)
 
 
 def _translate_key(key: str) -> str | None:
@@ -456,6 +461,10 @@ class _Respell(cst.CSTTransformer):
             self.renames.setdefault("is_size_var=True", "no argument")
             kept = [it for it in kept if not it.keyword or it.keyword.value != "is_size_var"]
         for index, arg in enumerate(kept):
+            if arg.keyword is not None and "relax." in name and arg.keyword.value in KEYWORDS:
+                spelt = KEYWORDS[arg.keyword.value]
+                self.renames.setdefault(f"{arg.keyword.value}=", f"{spelt}=")
+                kept[index] = arg.with_changes(keyword=cst.Name(spelt))
             if arg.keyword is None and self.is_script(node, "allocate") and index == 2:
                 kept[index] = arg.with_changes(keyword=cst.Name("scope"), equal=_TIGHT)
             match arg:
