@@ -21,7 +21,7 @@ TIRSTEP_DAY ?= $(shell date +%F)
 VENV_LOWEST ?= .venv-lowest
 # What depends on the packages' versions: the command line and kernels.
 LOWEST := $(addprefix tests/cli/test_,help.py list_and_steps.py output.py wrong_use.py streams.py \
-  check.py compare.py write_goldens.py ladder.py bench.py) tests/modules/test_scripts.py \
+  check.py compare.py modernize.py write_goldens.py ladder.py bench.py) tests/modules/test_scripts.py \
   tests/lowering_checks/test_notebook.py
 
 PY := $(VENV)/bin/python

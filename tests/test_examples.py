@@ -53,6 +53,17 @@ TUNED = (
     "tune for_cpu.py --shape 48x64x32 --target llvm --trials 3 --jobs 1 -o {out}/db",
     "db  replayed with TVM alone",
 )
+OLD = [
+    # In this order, in a copy: the last words printed.
+    ("old_program", "check mm_relu.py", "run: tirstep modernize mm_relu.py --write"),
+    (
+        "old_program",
+        "modernize mm_relu.py",
+        "1 file: 1 to rewrite, by --write; 0 places left to you",
+    ),
+    ("old_program", "modernize mm_relu.py --write", "1 file: 1 rewritten; 0 places left to you"),
+    ("old_program", "check mm_relu.py", "1 recipe, 2 modules: all good"),
+]
 
 
 @pytest.mark.share(5)
@@ -88,6 +99,21 @@ def test_a_project_without_tirstep_applies_what_was_tuned(
         check=False,
     )
     assert done.stdout == "tuned, right, and without tirstep: True\n", done.stderr
+
+
+def test_an_old_program_is_rewritten_and_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "mm_relu.py"
+    file.write_text((EXAMPLES / OLD[0][0] / file.name).read_text())
+    monkeypatch.chdir(tmp_path)
+    codes = []
+    for _, line, shown in OLD:
+        codes.append(main(line.split()))
+        assert "".join(capfd.readouterr()).endswith(f"{shown}\n")
+    assert codes == [2, 0, 0, 0]
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False)
+    assert "define" in done.stdout, done.stderr  # LLVM's source
 
 
 @pytest.mark.xdist_group("rpc")
@@ -135,7 +161,7 @@ def test_a_recipe_is_searched_over_a_cluster(
 def test_a_readme_has_a_title_and_commands_that_are_run(folder: str):
     lines = [line for line in (EXAMPLES / folder / "README.md").read_text().splitlines() if line]
     assert len(lines) == 3
-    ran = [(where, line.split()[:2]) for where, line, _ in [*RUN, TUNED, SEARCHED, REMOTE]]
+    ran = [(where, line.split()[:2]) for where, line, _ in [*RUN, *OLD, TUNED, SEARCHED, REMOTE]]
     commands = re.findall(r"`tirstep ([^`]+)`", "\n".join(lines))
     assert len(commands) >= (1 if folder == "remote" else 2)  # its server is TVM's
     for command in commands:

@@ -470,7 +470,7 @@ def _run(function: Callable[..., Result], bound: inspect.BoundArguments) -> Resu
         _running.reset(token)
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """TVM's own reason: the text behind 'Error message:', without the IR before it.
 
     The IR says which loop or block a mark like ``s_tir.SBlock#0`` in the reason stands for.

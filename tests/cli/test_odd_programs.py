@@ -218,3 +218,79 @@ def test_a_model_of_relax_beside_its_functions_is_no_obstacle() -> None:
     assert [recipe.name for recipe in pick_programs("net.py")] == ["Model"]
     with pytest.raises(ProgramError, match="'Net' has no PrimFunc"):
         pick_programs("net.py:Net")
+
+
+REFUSED = """
+from tvm.script import tirx as T
+
+
+@T.prim_func(s_tir=True)
+def sums(A: T.Buffer((32, 64), "float32"), y: T.Buffer((32,), "float32")):
+    for i, k in T.grid(32, 64):
+        with T.sblock("y"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                y[vi] = T.float32(0)
+            y[vi] = y[vi] + A[vi, vk]
+
+
+def inlined(sch):
+    sch.compute_inline(sch.get_sblock("y"))
+
+
+def fused(sch):
+    i, k = sch.get_loops(sch.get_sblock("y"))
+    sch.fuse(k, i)
+"""
+REFUSALS = (
+    "inlined: f.py:16: The block has init statement: block 'y'",
+    "fused: f.py:21: The loops can't be fused because the outer loop 'k' is not the parent of "
+    "the inner loop 'i'",
+)
+
+
+@pytest.mark.parametrize("name", ["check", "steps", "lower", "facts", "why"])
+def test_each_refused_schedule_has_its_line_with_the_names_of_blocks_and_loops(
+    command: Command, name: str
+):
+    Path("f.py").write_text(REFUSED)
+    result = command(name, "f.py")
+    assert result.code == 2
+    assert result.err.splitlines() == [f"tirstep: {each}" for each in REFUSALS]
+
+
+@pytest.mark.usefixtures("report_in_this_process")
+@pytest.mark.parametrize(("name", "verb"), [("ladder", ":"), ("report", " says:")])
+def test_one_sentence_has_all_refused_schedules(command: Command, name: str, verb: str):
+    Path("f.py").write_text(REFUSED)
+    result = command(name, "f.py")
+    told = "; ".join(each.replace(": f.py", f"{verb} f.py") for each in REFUSALS)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert result.err.endswith(f"{told}\n")
+
+
+PRINTED = """# from tvm.script import ir as I
+# from tvm.script import tirx as T
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+        shared = T.sblock_alloc_buffer((64,), scope="shared")
+        for tx in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("shared"):
+                v = T.axis.spatial(64, tx)
+                shared[v] = A[v]
+            with T.sblock("C"):
+                v = T.axis.spatial(64, tx)
+                C[v] = shared[64 - v]
+"""
+
+
+@pytest.mark.parametrize("name", ["check", "why"])
+def test_positions_in_a_printed_module_are_those_of_its_file(command: Command, name: str):
+    Path("printed.py").write_text(PRINTED)
+    result = command(name, "printed.py")
+    assert result.code == 1
+    assert "out of bounds: load of shared[64] by thread (0, 0, 0)" in result.out
+    assert "[printed.py:15]" in result.out

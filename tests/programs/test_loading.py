@@ -56,6 +56,73 @@ def test_every_part_of_a_script_is_there_at_its_line(folder: Path):
         load_place("wrong.py")
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("with open(__file__):\n    a = 1\n    b: int = 2\n", "ab"),
+        ("a, (b, *c) = 1, (2, 3)\n", "abc"),
+        ("if True:\n    a = b = 1\nelse:\n    c = 2\n", "ab"),
+        ("for a in (1, 2):\n    b = a\n", "ab"),
+        ("try:\n    a = 1 / 0\nexcept ZeroDivisionError:\n    b = 1\nfinally:\n    c = 2\n", "bc"),
+        ("with open(__file__) as a:\n    def b():\n        x = 1\n", "ab"),
+        ("if (a := 1):\n    class b:\n        x = 2\n", "ab"),
+        ("a = [x for x in (1, 2)]\nb = lambda x: x\n", "ab"),
+    ],
+)
+def test_what_statements_assign_is_of_the_file(folder: Path, text: str, names: str):
+    (folder / "assigns.py").write_text(f"import sys\n{text}")
+    sys.modules.pop("assigns", None)
+    loaded = load_place("assigns.py")
+    assert set(loaded.lines) & set(loaded.values) == set(names)
+
+
+ILL_FORMED = [
+    (
+        """@T.prim_func(s_tir=True)
+def gathers(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.sblock("C"):
+            v = T.axis.spatial(8, i)
+            p: T.int32 = A[v]
+            C[v] = A[p]
+""",
+        "4: TVM does not parse it: 'gathers' is not well-formed: buffer p is used without a prior "
+        "DeclBuffer or other declaration; write the block's T.reads and T.writes, or p: T.let = "
+        "VALUE",
+    ),
+    (
+        """@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def fine(A: T.Buffer((8,), "int32")):
+        A[0] = 1
+
+    @T.prim_func
+    def blocks(A: T.Buffer((8,), "int32")):
+        A[0] = 1
+        with T.sblock("A"):
+            A[1] = 2
+""",
+        "10: TVM does not parse it: 'blocks' is not well-formed: TIR verifier does not support "
+        "statement s_tir.SBlockRealize; blocks need @T.prim_func(s_tir=True) above def blocks",
+    ),
+]
+
+
+@pytest.mark.parametrize("is_run", [False, True])
+@pytest.mark.parametrize(("text", "told"), ILL_FORMED)
+def test_a_program_that_is_not_well_formed(folder: Path, text: str, told: str, is_run: bool):
+    name = f"ill_formed_{is_run}_{len(text)}.py"
+    head = "import sys;from tvm.script import ir as I, tirx as T;" if is_run else ""
+    line, _, told = told.partition(": TVM does not parse it")
+    text = f"{head}\n{text}" if is_run else text
+    (folder / name).write_text(text)
+    with pytest.raises(ProgramError) as error:
+        load_place(name)
+    verb = "it does not import" if is_run else "TVM does not parse it"
+    assert str(error.value).startswith(f"{name}:{int(line) + is_run}: {verb}{told}")
+
+
 def test_a_file_finds_its_neighbours_and_keeps_their_classes(folder: Path):
     (folder / "base_of_these.py").write_text("class Base:\n    pass\n")
     (folder / "first_of_these.py").write_text("from base_of_these import Base\n")

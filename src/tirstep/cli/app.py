@@ -17,6 +17,7 @@ from .wrong_use import UseError
 
 COMMANDS = (
     "new",
+    "modernize",
     "list",
     "steps",
     "diff",

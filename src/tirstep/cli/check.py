@@ -99,9 +99,11 @@ def command(
     findings = list(judge.folder_findings)
     with screen.working():
         rungs = judge.plan(picked or [*RECIPES.values()], screen.doing, example="golden")
-        # A recipe named by its user should run: what it refuses is wrong use.
-        if rungs[0].error is not None and all(rung.error is not None for rung in rungs):
-            raise rungs[0].error
+        # A recipe named by its user should run: what it refuses is wrong use. Of a file that has
+        # several, each has its line below.
+        is_program = all(rung.recipe.spelling for rung in rungs)
+        if all(rung.error is not None for rung in rungs) and not (is_program and rungs[1:]):
+            raise rungs[0].error  # type: ignore[misc]
         show_judge(screen, judge)
         show_findings(screen, findings)
         for rung in rungs:

@@ -66,8 +66,10 @@ def command(
         rungs = judge.plan(ladder, screen.doing, example=example)
         first = rungs[0].error
         if first is not None and all(rung.error is not None for rung in rungs):
-            if isinstance(first, KernelError) or rungs[0].is_broken:
+            if isinstance(first, KernelError):
                 raise first
+            if rungs[0].is_broken:
+                raise UseError("; ".join(f"{it.recipe.name}: {it.refusal}" for it in rungs))
             told = f"no recipe of {name} takes this; {rungs[0].recipe.name} says: {first}"
             raise UseError(told)
         shape, where = get_common_shape(rungs), SHAPES[shape_from]

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 from tirstep.printing import printing_beside
 
 from .naming import STDIN, ProgramError, Spelling, describe_error, show_path, watch_file
+from .refusals import explain_spelling, find_line, find_own_file
 
 KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's"
 
@@ -165,14 +167,30 @@ def _read_script(text: str, tree: ast.Module, place: str) -> Loaded:
         first = min(it.lineno for it in node.decorator_list)
         part = "\n" * (first - 1) + "\n".join(rows[first - 1 : node.end_lineno])
         try:
-            values[node.name] = from_source(part)
+            with _sources_named(place):
+                values[node.name] = from_source(part)
         except Exception as error:  # TVM's own, and what Python raises of a wrong expression
             # TVM's diagnostic has a place of its own: ``--> <str>:13:17``.
             arrow = re.search(r"^\s*-->.*:(\d+):\d+\s*$", str(error), re.MULTILINE)
-            where = f"{place}:{arrow[1]}" if arrow else place
-            told = describe_error(error)
+            line = find_line(error) or (arrow and arrow[1])
+            where = f"{place}:{line}" if line else place
+            told = describe_error(error) + explain_spelling(place, text)
             raise ProgramError(f"{where}: TVM does not parse it: {told}") from None
     return Loaded(values, {node.name: node.lineno for node in nodes}, place)
+
+
+@contextlib.contextmanager
+def _sources_named(place: str) -> Iterator[None]:
+    """While this lasts, texts that TVM parses are of this place, and not of ``<str>``."""
+    from tvm.script.parser.core import entry
+
+    class Source(entry.Source):
+        def __init__(self, program: Any) -> None:
+            super().__init__(program)
+            self.source_name = place
+
+    with mock.patch.object(entry, "Source", Source):
+        yield
 
 
 @contextlib.contextmanager
@@ -188,8 +206,10 @@ def _importing(place: str, path: Path) -> Iterator[None]:
             raise ProgramError(f"{where}: {error.msg}") from error
         walked = traceback.walk_tb(error.__traceback__)
         lines = [line for frame, line in walked if frame.f_code.co_filename == str(path)]
-        where = ":".join([place, *map(str, lines[-1:])])
-        raise ProgramError(f"{where}: it does not import: {describe_error(error)}") from error
+        line = find_line(error) or next(reversed(lines), None)
+        where = place if line is None else f"{place}:{line}"
+        told = describe_error(error) + explain_spelling(find_own_file(error) or path)
+        raise ProgramError(f"{where}: it does not import: {told}") from error
 
 
 def _run_file(path: Path, place: str) -> ModuleType:
@@ -258,7 +278,8 @@ def _import_module(name: str) -> Loaded:
             if code.is_file() and code != Path(__file__) and "importlib" not in code.parts:
                 where = f"{show_path(code)}:{line}"
         told = f"{where}: {name} does not import: {describe_error(error)}"
-        raise ProgramError(told) from error
+        own = find_own_file(error)
+        raise ProgramError(told + (explain_spelling(own) if own else "")) from error
     file = getattr(module, "__file__", None)
     if file is None:
         return Loaded(vars(module), {}, name, name)
@@ -268,14 +289,20 @@ def _import_module(name: str) -> Loaded:
 
 
 def _describe_module(module: ModuleType, tree: ast.Module | None, place: str) -> Loaded:
-    """With the lines of the names that its file defines at its top."""
+    """With the lines of the names that its file defines: at its top, and in what stands there of
+    ``with``, ``if``, ``for``, ``try``.
+    """
     lines: dict[str, int] = {}
-    for node in [] if tree is None else tree.body:
+    waiting: list[ast.AST] = [] if tree is None else [tree]
+    while waiting:
+        node = waiting.pop()
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 lines[name] = node.lineno
-            case ast.Assign(targets=targets):
-                lines |= {it.id: node.lineno for it in targets if isinstance(it, ast.Name)}
-            case ast.AnnAssign(target=ast.Name(id=name)):
+            case ast.Name(id=name, ctx=ast.Store()):
                 lines[name] = node.lineno
+            case ast.Lambda() | ast.AsyncFunctionDef() | ast.comprehension():
+                pass
+            case _:
+                waiting += reversed(list(ast.iter_child_nodes(node)))
     return Loaded(dict(vars(module)), lines, place, module.__name__)

@@ -14,6 +14,8 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from .refusals import explain_spelling, find_ill_formed, find_line
+
 STDIN = "-"
 FORMS = "FILE.py, FILE.py:NAME, package.module:NAME, FILE.json, a database's FOLDER/, or -"
 
@@ -94,19 +96,29 @@ def explain_error(error: BaseException) -> str | None:
     for frame, line in traceback.walk_tb(error.__traceback__):
         file = os.path.abspath(frame.f_code.co_filename)
         if file in _FILES:
-            place = f"{show_path(file)}:{line}"
-    return None if place is None else f"{place}: {describe_error(error)}"
+            place = file, line
+    if place is None:
+        return None
+    file, line = place
+    where = f"{show_path(file)}:{find_line(error) or line}"
+    return f"{where}: {describe_error(error)}{explain_spelling(file)}"
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in one line: TVM's schedule errors are a page, of which the last line says it."""
+    """An error in one line: TVM's schedule errors are a page, of which the last line says it, with
+    marks such as ``SBlock#0`` for the blocks and loops on that page.
+    """
+    if (found := find_ill_formed(error)) is not None:
+        return found.sentence
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     kind = type(error).__name__
     if not lines:
         return kind
-    told = [line for line in lines if line.startswith("Error message:")]
-    text = told[-1].removeprefix("Error message:").strip() if told else lines[0]
-    text = text.removeprefix("error: ")
+    text = lines[0].removeprefix("error: ")
+    if any(line.startswith("Error message:") for line in lines):
+        from tirstep.transforms.schedule import describe_error as describe_refusal
+
+        text = describe_refusal(error)
     is_plain = kind in ("ScheduleError", "DiagnosticError", "TransformError", "KernelError")
     return text if is_plain else f"{kind}: {text}"
 

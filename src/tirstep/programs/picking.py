@@ -24,6 +24,7 @@ from .databases import Record
 from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
 from .naming import ProgramError, Spelling, read_spelling
+from .refusals import explain_spelling
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
 """Of a kernel without recipes, where no shape is given: small, and pairwise different."""
@@ -342,6 +343,13 @@ class Picker:
             raise ProgramError(
                 f"{found.location}: the module '{found.name}' has no PrimFunc '{function}'; {hint}"
             )
+        for part in names if function is None else (function,):
+            value = found.value if found.kind == "function" else found.value[part]
+            if isinstance((value.attrs or {}).get("tirx.noalias"), tvm.tirx.IntImm):
+                raise ProgramError(
+                    f"{found.location}: '{part}' has \"tirx.noalias\": T.bool(...), which TVM does "
+                    f"not lower; write True{explain_spelling(self.spelling.place)}"
+                )
         if found.kind == "function":
             kernel = ModuleKernel(make_main(found.value), _make_name(found.name))
             yield kernel, found.name, "main", None
@@ -349,7 +357,8 @@ class Picker:
         for part in names if function is None else (function,):
             own = part if len(names) > 1 else ""
             kernel = ModuleKernel(found.value, _make_name(found.name, own), part)
-            is_alone = len(found.value.get_global_vars()) == 1
+            # A schedule may look up blocks of it by its name.
+            is_alone = [it.name_hint for it in found.value.get_global_vars()] == ["main"]
             name = f"{found.name}.{own}" if own else found.name
             yield kernel, name, part, None if is_alone else found.value
 

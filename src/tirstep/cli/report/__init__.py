@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tirstep.programs.naming import is_program
+
 from ..formatting import complete, count
 from ..request import (
     PROGRAMS,
@@ -93,7 +95,9 @@ def command(
         leave_files([files for _, files in done])
         parts = [part for part, _ in done]
         if all(part.refusal is not None for part in parts):
-            raise UseError(f"no recipe takes this; {parts[0].name} says: {parts[0].refusal}")
+            shown = parts if any(map(is_program, recipes)) else parts[:1]
+            told = "; ".join(f"{it.name} says: {it.refusal}" for it in shown)
+            raise UseError(f"no recipe takes this; {told}")
         report = build_report(parts, device=device if checks else None, target=target)
         page = render_report(report)
     write_file(output, page)

@@ -1,0 +1,61 @@
+"""``tirstep modernize``: files written for an older TVM, in today's spelling."""
+
+from __future__ import annotations
+
+import difflib
+import tokenize
+from pathlib import Path
+
+from .formatting import count
+from .request import argument, flag
+from .wrong_use import UseError
+
+
+def command(
+    files: list[Path] = argument(
+        "FILE...", "Files of Python, or scripts as .script() printed them."
+    ),
+    write: bool = flag("--write", "Rewrite the files; otherwise the diff is printed."),
+) -> int:
+    """Spell programs for TVM 0.8 and later as the installed TVM does.
+
+    What has no successor, or needs a decision, stays as it is and is listed with its line and what
+    to do; the exit code is 1 then.
+    """
+    from tirstep.files import write_file
+    from tirstep.programs.modernizing import modernize_text
+
+    from .screen import Screen
+
+    results = []
+    for file in files:  # all are read before any is written
+        try:
+            with tokenize.open(file) as stream:
+                encoding = stream.encoding
+            old = file.read_bytes().decode(encoding)  # with its own line ends
+            results.append((file, encoding, old, modernize_text(old)))
+        except (SyntaxError, UnicodeDecodeError) as error:
+            raise UseError(
+                f"{file}: Python does not read it, and nothing is written: {error}"
+            ) from None
+    screen = Screen()
+    for file, encoding, old, new in results:
+        lines = old.splitlines(), new.text.splitlines()
+        if write and new.text != old:
+            write_file(file, new.text.encode(encoding))
+        elif new.text != old:
+            screen.diff(list(difflib.unified_diff(*lines, str(file), str(file), "", "", 1, "")))
+        moves = difflib.SequenceMatcher(None, *lines, autojunk=False).get_opcodes() if write else []
+        for mark in new.marks:
+            # An import may be two lines now.
+            line = next(
+                (j + mark.line - i for _, i, end, j, _ in moves if mark.line <= end), mark.line
+            )
+            screen.line(f"{file}:{line}: {mark.message}")
+    changed = sum(new.text != old for _, _, old, new in results)
+    left = sum(len(new.marks) for *_, new in results)
+    what = "rewritten" if write else "to rewrite, by --write"
+    screen.line(
+        f"{count(len(files), 'file')}: {changed} {what}; {count(left, 'place')} left to you"
+    )
+    return int(left > 0)
