@@ -18,14 +18,16 @@ from tvm import s_tir, tirx
 from tvm.ir.instrument import pass_instrument
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import For
+from tvm.tirx import AttrStmt, For
 
 from .annotations import OWN_LANES, TMA_IN_FLIGHT, computes_first
 from .schedule import Int64, TransformError, query, suggest, transform
-from .tir import cached_by_module, find_all, list_functions
+from .tir import DEVICE_ENTRY, cached_by_module, find_all, list_functions
 
 PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")
+TIRX = "tirx"
+"""TVM's pipeline of TIRx kernels: no pass of it puts in a barrier that its author forgot."""
 KEY = "tir_pipeline"
 PREFIX = "pass_config."
 _NEEDS_TARGET = "tirx.VerifyMemory"
@@ -117,12 +119,23 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
 
 @query
 def get_pipeline(module: tvm.IRModule) -> str:
-    """The pipeline that a module's transforms asked for; "default" where they did not."""
+    """The pipeline that a module's transforms asked for; "tirx" of TIRx kernels, and "default" of
+    others.
+    """
+    if is_tirx(module):
+        return TIRX
     for function in list_functions(module):
         for block in find_all(function.body, SBlock):
             if KEY in block.annotations:
                 return str(block.annotations[KEY])
     return "default"
+
+
+@query
+def is_tirx(module: tvm.IRModule) -> bool:
+    """Whether a module has a TIRx kernel, which begins with ``T.device_entry()``."""
+    bodies = [function.body for function in list_functions(module)]
+    return any(it.attr_key == DEVICE_ENTRY for body in bodies for it in find_all(body, AttrStmt))
 
 
 @query

@@ -39,6 +39,8 @@ _KIND_NAMES = {
 
 THREAD_EXTENT = "thread_extent"
 """TVM's attribute of a thread axis: around what the threads along it run."""
+DEVICE_ENTRY = "tirx.device_entry"
+"""TVM's attribute of a TIRx kernel: around what its threads run, whose numbers it names itself."""
 
 LARGEST_INDEX = 2**31 - 1
 """The largest index of 32 bits."""

@@ -17,6 +17,7 @@ import tvm
 from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Var
 from tvm_ffi import structural_equal, structural_map
 
+from tirstep.transforms.pass_options import is_tirx
 from tirstep.transforms.passes.barriers import is_barrier
 from tirstep.transforms.tir import THREAD_EXTENT, find_all
 
@@ -105,7 +106,8 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
     # The numbers of the passes behind which barriers order some threads, and all threads: TVM
     # inserts them for static shared memory first, then for the dynamic one. In a module that has
     # one kind only, or none, the two are the same.
-    half = ordered = len(passes) + 1
+    # A TIRx kernel orders its threads itself.
+    half = ordered = 0 if is_tirx(lowering.module) else len(passes) + 1
     if ordering := [each for each in passes if each.name == ORDERS_THREADS]:
         scopes = {
             str(node.buffer.scope())

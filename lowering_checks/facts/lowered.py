@@ -247,7 +247,9 @@ def count_barriers(statement: Any) -> int:
     """The barriers of the GPU block that a statement runs into."""
     total = 0
     for call in find_all(statement, Call):
-        if get_op_name(call) == "tirx.tvm_storage_sync":
+        if get_op_name(call) == "tirx.cuda.cta_sync":
+            total += 1
+        elif get_op_name(call) == "tirx.tvm_storage_sync":
             total += str(getattr(call.args[0], "value", call.args[0])) in BLOCK_BARRIERS
         elif get_op_name(call) == HELPER:
             total += _helper_text(call).count("__syncthreads()")

@@ -228,7 +228,7 @@ def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows
         yield memory, Rows(lanes, places, active, ranks)
 
 
-def _load(threads: Threads, result: Pointer, address: Any, *modifiers: str) -> None:
+def load(threads: Threads, result: Pointer, address: Any, *modifiers: str) -> None:
     """ld.shared::cluster"""
     _require_of_cluster(threads, address, modifiers)
     for memory, rows in _locate(threads, address):
@@ -238,7 +238,7 @@ def _load(threads: Threads, result: Pointer, address: Any, *modifiers: str) -> N
         result.store(0, column, threads.get_mask(lanes))
 
 
-def _store(threads: Threads, address: Any, value: Any, *modifiers: str) -> None:
+def store(threads: Threads, address: Any, value: Any, *modifiers: str) -> None:
     """st.shared::cluster"""
     _require_of_cluster(threads, address, modifiers)
     values = np.broadcast_to(value, (threads.lanes, 1))
@@ -255,13 +255,9 @@ def _require_of_cluster(threads: Threads, address: Any, modifiers: Sequence[str]
         )
 
 
-MAPPED = ("ptx.mapa_u32", "ptx.ld")
-"""What stores its result to its first argument."""
 CLUSTERS: dict[str, Semantics] = {
     "ptx.barrier_cluster_arrive": _arrive,
     "ptx.barrier_cluster_wait": _wait,
     "cuda.cluster_sync": _meet,
     "ptx.mapa_u32": _map_address,
-    "ptx.ld": _load,
-    "ptx.st": _store,
 }

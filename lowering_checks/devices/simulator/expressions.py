@@ -25,7 +25,7 @@ from ...device import Array
 from .async_copies import ASYNC_COPIES
 from .atomics import ATOMICS
 from .bulk_copies import BULK_COPIES, TensorMap
-from .clusters import CLUSTERS, MAPPED
+from .clusters import CLUSTERS
 from .function_semantics import Pointer, Semantics, Threads, get_semantics, read_call
 from .mbarriers import MBARRIERS
 from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
@@ -49,6 +49,7 @@ from .operators import (
 )
 from .run_state import UnsupportedError, get_location
 from .tensor_cores import TENSOR_CORES, TYPED
+from .vector_accesses import LOADS, VECTOR_ACCESSES, count_loaded
 from .warp_shuffles import WARP_SHUFFLES
 from .warpgroups import PRODUCTS, WARPGROUPS, count_registers
 
@@ -64,10 +65,11 @@ BUILT_IN: dict[str, Semantics] = {
     **MBARRIERS,
     **NAMED_BARRIERS,
     **TENSOR_CORES,
+    **VECTOR_ACCESSES,
     **WARP_SHUFFLES,
     **WARPGROUPS,
 }
-RETURNING = {*MAPPED, "ptx.atom", "ptx.atom_cas", "ptx.atom_exch"}
+RETURNING = {"ptx.mapa_u32", *LOADS, "ptx.atom", "ptx.atom_cas", "ptx.atom_exch"}
 """What stores its result in its first argument."""
 _ENCODE = "tensormap_encode_tiled"
 _OF_EQUALS = ("Sub", "EQ", "NE")
@@ -355,8 +357,8 @@ def _call(node: Any) -> Evaluate:
         return _apply(make(str(node.args[0].ty.dtype)), node.args)
     if name in FUNCTIONS:
         return _apply(FUNCTIONS[name], node.args)
-    if full_name in _POINTERS:
-        return _POINTERS[full_name](node)
+    if (called := read_call(node)[0]) in _POINTERS:
+        return _POINTERS[called](node)
     return _call_function(node)
 
 
@@ -367,6 +369,7 @@ def _call_function(node: Any) -> Evaluate:
     if name in TYPED:
         semantics = functools.partial(semantics, result=str(node.ty))
     changed = count_registers(name, arguments) if name in PRODUCTS else int(name in RETURNING)
+    changed = count_loaded(arguments) if name in LOADS else changed
     values = [_point_to_element(argument) for argument in arguments[:changed]]
     values += [translate(argument) for argument in arguments[changed:]]
 
@@ -403,7 +406,19 @@ def _make_tensor_map(node: Any) -> Evaluate:
     return lambda gpu, mask: TensorMap()
 
 
+def _shift_pointer(node: Any) -> Evaluate:
+    """What TVM's tile primitives make of a pointer and a number of its elements."""
+    pointer, by = (translate(each) for each in read_call(node)[1])
+
+    def shift(gpu: SimulatedGpu, mask: Array | None) -> Address:
+        address = pointer(gpu, mask)
+        return Address(address.memory, address.offset + by(gpu, mask))
+
+    return shift
+
+
 _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
+    "tvm_builtin_pointer_offset": _shift_pointer,
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
     "address_of": lambda node: (  # a variable is that of a tensor map

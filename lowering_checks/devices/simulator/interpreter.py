@@ -12,9 +12,10 @@ from typing import Any
 import tvm
 from tvm.tirx import AttrStmt, BufferStore, For, IfThenElse
 
+from tirstep.transforms.pass_options import is_tirx
 from tirstep.transforms.tir import THREAD_EXTENT, constant, get_children
 
-from ...compile.compiling import MAIN, name_main
+from ...compile.compiling import MAIN, TARGET, name_main
 from ...device import (
     Arrays,
     Device,
@@ -23,6 +24,7 @@ from ...device import (
     NotRunError,
     Program,
     close_for,
+    convert_tvm_errors,
     leaves_sizes_open,
 )
 from .flatten import FlatFunction, flatten
@@ -89,6 +91,12 @@ class Interpreter(Device):
         module = name_main(module)
         if len(module.functions) != 1:
             raise DeviceError("the interpreter runs modules of one function")
+        if is_tirx(module):  # whose threads wait for one another where it says so
+            self.in_order = False
+            with convert_tvm_errors("TVM does not lower the kernel", module):
+                target = tvm.target.Target(TARGET).with_host("llvm")
+                module = tvm.tirx.transform.BindTarget(target)(module)
+                module = tvm.tirx.transform.LowerTIRx()(module)
         function = module[MAIN]
         flat = None if leaves_sizes_open(function) else self._flatten(function)
         if flat and most_blocks:

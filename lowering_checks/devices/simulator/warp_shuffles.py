@@ -1,4 +1,7 @@
-"""Warp shuffles: the values that the threads of a warp exchange, and which of them take part."""
+"""Warp shuffles, votes and reductions: what the threads of a warp exchange, and who takes part.
+
+Semantics: CUDA C++ Programming Guide, Warp Vote, Warp Reduce and Warp Shuffle Functions.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,11 @@ _SOURCES: dict[str, Callable[..., Any]] = {
     ),
 }
 """The source of each lane of a warp, counted from the beginning of its segment of `width` lanes."""
+_CUDA_SOURCES = {
+    f"__shfl{ending}_sync": _SOURCES[f"tvm_warp_shuffle{ending}"]
+    for ending in ("", "_up", "_down", "_xor")
+}
+_STEPS: dict[str, Callable[..., Any]] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
 def _shuffle(
@@ -36,7 +44,7 @@ def _shuffle(
     members: Any,
     value: Any,
     offset: Any,
-    width: int,
+    width: int = WARP,
     *warp_size: Any,
 ) -> Array:
     """The value of the source lane, for the lanes that a mask names as members."""
@@ -95,6 +103,50 @@ def _sync_warp(threads: Threads, members: Any = 0xFFFFFFFF, *modifiers: str) -> 
         known[:, lanes] = together[:, None]
 
 
+def _combine(
+    threads: Threads, members: Any, value: Any, *, combine: Callable[[Array, Array], Array]
+) -> Array:
+    """For each lane what `combine` makes of the values of its warp, of shape (warps, 1, 32), and of
+    which of them its mask names, of shape (warps, 32, 32).
+    """
+    batch = threads.state.batch
+    members = np.broadcast_to(np.asarray(members).astype(np.int64), (batch.lanes, 1))
+    _report_absent(threads, members, "divergent warp instruction", threads.name)
+    values = _split_into_warps(batch, np.broadcast_to(value, (batch.lanes, 1)))
+    named = _split_into_warps(batch, members)[..., None] >> np.arange(WARP) & 1 == 1
+    named &= _split_into_warps(batch, threads.active)[..., None, :]
+    return _join_warps(batch, combine(values[..., None, :], named))
+
+
+def _vote(decide: Callable[..., Array]) -> Semantics:
+    """A vote: `decide` takes the bits of the lanes whose predicate holds, and of those named."""
+
+    def count(values: Array, named: Array) -> Array:
+        bits = named.astype(np.int64) << np.arange(WARP)
+        return decide((bits * (values != 0)).sum(axis=-1), bits.sum(axis=-1))
+
+    return functools.partial(_combine, combine=count)
+
+
+def _reduce(step: Any, empty: int) -> Semantics:
+    """A reduction of 32-bit integers by a ufunc; `empty` changes none."""
+
+    def reduce(values: Array, named: Array) -> Array:
+        there = np.where(named, values, values.dtype.type(empty))
+        return step.reduce(there, axis=-1, dtype=values.dtype)
+
+    return functools.partial(_combine, combine=reduce)
+
+
+def _reduce_in_warp(threads: Threads, value: Any, operation: str, width: int) -> Any:
+    """TVM's reduction of `width` neighbouring lanes, by shuffles over ever smaller distances."""
+    while width > 1:
+        width //= 2
+        other = _shuffle(_SOURCES["tvm_warp_shuffle_xor"], threads, 0xFFFFFFFF, value, width)
+        value = _STEPS[operation](value, other)
+    return value
+
+
 def _get_active_mask(threads: Threads) -> Any:
     """The active lanes of a thread's warp, a bit for each."""
     batch = threads.state.batch
@@ -121,8 +173,30 @@ def _join_warps(batch: Batch, rows: Array) -> Array:
 WARP_BARRIERS: dict[str, Semantics] = dict.fromkeys(
     ("cuda.warp_sync", "ptx.bar_warp_sync", "__syncwarp"), _sync_warp
 )
+_ALL = 0xFFFFFFFF
+_OF_CUDA: dict[str, Semantics] = {
+    **{name: functools.partial(_shuffle, source) for name, source in _CUDA_SOURCES.items()},
+    "__activemask": _get_active_mask,
+    "__ballot_sync": _vote(lambda held, _: held.astype(np.uint32)),
+    "__any_sync": _vote(lambda held, _: (held != 0).astype(np.int32)),
+    "__all_sync": _vote(lambda held, named: (held == named).astype(np.int32)),
+    "__reduce_add_sync": _reduce(np.add, 0),
+    "__reduce_min_sync": _reduce(np.minimum, _ALL),
+    "__reduce_max_sync": _reduce(np.maximum, 0),
+    "__reduce_and_sync": _reduce(np.bitwise_and, _ALL),
+    "__reduce_or_sync": _reduce(np.bitwise_or, 0),
+    "__reduce_xor_sync": _reduce(np.bitwise_xor, 0),
+}
+"""Functions of CUDA C++; the reductions are those of unsigned numbers."""
 WARP_SHUFFLES: dict[str, Semantics] = {
     **{name: functools.partial(_shuffle, source) for name, source in _SOURCES.items()},
+    **_OF_CUDA,
+    **{f"cuda.{name}": semantics for name, semantics in _OF_CUDA.items()},
+    "cuda.any_sync": _OF_CUDA["__any_sync"],
+    "cuda.ballot_sync": _OF_CUDA["__ballot_sync"],
+    "cuda.reduce_add_sync_u32": _OF_CUDA["__reduce_add_sync"],
+    "cuda.reduce_min_sync_u32": _OF_CUDA["__reduce_min_sync"],
+    "cuda.warp_reduce": _reduce_in_warp,
     "tvm_warp_activemask": _get_active_mask,
     **WARP_BARRIERS,
 }

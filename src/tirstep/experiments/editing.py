@@ -26,7 +26,7 @@ from tvm_ffi import structural
 
 from tirstep.lowering_checks import CheckError
 from tirstep.programs.naming import describe_error, explain_error
-from tirstep.transforms.pass_options import PIPELINE, get_pipeline
+from tirstep.transforms.pass_options import PIPELINE, TIRX, get_pipeline
 from tirstep.transforms.pipeline import name_passes
 
 DEFAULT = "default"
@@ -254,14 +254,16 @@ def list_passes(base: str = DEFAULT) -> list[str]:
 
 
 def list_places() -> list[str]:
-    """All passes that an edit may name: TVM's, then those that `PIPELINE` alone has."""
+    """All passes that an edit may name: TVM's, then those that other pipelines alone have."""
     known = list_passes(DEFAULT)
-    return [*known, *(name for name in list_passes(PIPELINE) if name not in known)]
+    others = [*list_passes(TIRX), *list_passes(PIPELINE)]
+    return [*known, *(name for name in dict.fromkeys(others) if name not in known)]
 
 
 def is_of_ours(edit: Edit | None) -> bool:
     """Whether an edit is at a pass that `PIPELINE` alone has."""
-    return edit is not None and not edit.find_places(list_passes(DEFAULT))
+    known = [*list_passes(DEFAULT), *list_passes(TIRX)]
+    return edit is not None and not edit.find_places(known)
 
 
 def require_reached(edit: Edit | None, modules: Sequence[tvm.IRModule]) -> None:
@@ -310,11 +312,12 @@ def make_whole(value: Any, name: str) -> Callable[[], Pipeline]:
 
 def edit_pipeline(base: str, change: Callable[[list[Any]], list[Any]]) -> Pipeline:
     """A pipeline whose list of passes is changed before it runs."""
-    if base not in (DEFAULT, "s_tir", PIPELINE):
+    if base not in (DEFAULT, "s_tir", PIPELINE, TIRX):
         raise ExperimentError(
-            f"the pipeline '{base}' cannot be edited; choose {DEFAULT} or {PIPELINE}"
+            f"the pipeline '{base}' cannot be edited; choose {DEFAULT}, {TIRX} or {PIPELINE}"
         )
     own = tvm.s_tir.pipeline.default_s_tir_pipeline
+    own = compilation_pipeline.tirx_pipeline if base == TIRX else own
 
     def sequence(passes: Sequence[Any]) -> Any:
         return Sequential(change(_flatten(passes)))

@@ -42,6 +42,7 @@ from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.strategies.drawn_programs import ENDS
 from tirstep.transforms import get_pipeline
+from tirstep.transforms.pass_options import is_tirx
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
 
@@ -188,7 +189,7 @@ class Subject:
         """What it is compiled for: a GPU where its loops are bound to one, otherwise this CPU."""
         bodies = [function.body for function in self.module.functions.values()]
         loops = [loop for body in bodies for loop in find_all(body, tvm.tirx.For)]
-        is_bound = any("Idx" in (get_axis(loop) or "") for loop in loops)
+        is_bound = is_tirx(self.module) or any("Idx" in (get_axis(loop) or "") for loop in loops)
         return TARGET if is_bound and not find_unbound_sblocks(self.module) else HOST
 
     @property
