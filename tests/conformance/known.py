@@ -42,11 +42,12 @@ from hunks import apply_hunks
 from tvm.ir import Call, Op, PrimType
 from tvm.script import from_source
 from tvm.script import tirx as T
+from tvm.script.tirx import tile as Tx
 
 FOLDER = Path(__file__).parent / "programs"
 RIGHT, WRONG = "right", "wrong"
-AS_WRITTEN = "wrapped"
-"""The family of programs that TVM is yet to lower, which run where `tirstep check` runs them."""
+AS_WRITTEN = ("wrapped", "tirx")
+"""The families of programs that TVM is yet to lower, which run where `tirstep check` runs them."""
 KINDS = (
     "race",
     "uninitialized read",
@@ -106,7 +107,7 @@ class Program:
     @property
     def module(self) -> tvm.IRModule:
         """The module, parsed anew: lowering changes some in place."""
-        function = from_source(self.text, {"T": T, "copy_where": copy_where})
+        function = from_source(self.text, {"T": T, "Tx": Tx, "copy_where": copy_where})
         for name in ("tirx.is_entry_func", "tirx.noalias"):
             function = function.with_attr(name, True)
         return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})

@@ -1,0 +1,243 @@
+"""TIRx kernels as their authors write them: TVM's pipeline `tirx` adds no barrier to them."""
+
+from tvm.script import tirx as T
+from tvm.script.tirx import tile as Tx
+
+
+# right: each element is stored in front of the barrier, and read behind it
+# B == A[::-1]
+@T.prim_func
+def RowTurnedRoundThroughSharedMemory(A: T.Buffer(256), B: T.Buffer(256)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([256])
+    S = T.alloc_shared((256,), "float32")
+    S[tx] = A[tx]
+    T.cuda.cta_sync()
+    B[tx] = S[255 - tx]
+
+
+# right: threads beyond the end do nothing
+# A = whole(1000)
+# C = whole(1000, seed=8)
+# B == A + C
+@T.prim_func
+def SumOfRowsWithAGuard(A: T.Buffer(1000), C: T.Buffer(1000), B: T.Buffer(1000)):
+    T.device_entry()
+    bx = T.cta_id([8])
+    tx = T.thread_id([128])
+    if bx * 128 + tx < 1000:
+        B[bx * 128 + tx] = A[bx * 128 + tx] + C[bx * 128 + tx]
+
+
+# right: all lanes of a warp take part in each shuffle
+# B == A.reshape(8, 32).sum(1)
+@T.prim_func
+def SumsOfWarpsByShuffles(A: T.Buffer(256), B: T.Buffer(8)):
+    T.device_entry()
+    bx = T.cta_id([2])
+    warp = T.warp_id([4])
+    lane = T.lane_id([32])
+    total = T.alloc_local((1,), "float32")
+    total[0] = A[bx * 128 + warp * 32 + lane]
+    for i in range(5):
+        total[0] = total[0] + T.cuda.__shfl_xor_sync(
+            T.uint32(0xFFFFFFFF), total[0], T.shift_right(16, i), 32
+        )
+    if lane == 0:
+        B[bx * 4 + warp] = total[0]
+
+
+# right: each group of eight lanes has its own largest element
+# B == A.reshape(16, 8).max(1)
+@T.prim_func
+def LargestOfEightLanes(A: T.Buffer(128), B: T.Buffer(16)):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([4])
+    lane = T.lane_id([32])
+    most: T.let = T.cuda.warp_max(A[warp * 32 + lane], 8)
+    if lane % 8 == 0:
+        B[warp * 4 + lane // 8] = most
+
+
+# right: each warp votes by itself
+# B == (A.reshape(4, 32) > 50).sum(1)
+@T.prim_func
+def VotesCountedByWarp(A: T.Buffer(128), B: T.Buffer(4, "int32")):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([4])
+    lane = T.lane_id([32])
+    votes: T.let = T.cuda.ballot_sync(T.uint32(0xFFFFFFFF), A[warp * 32 + lane] > T.float32(50))
+    if lane == 0:
+        B[warp] = T.Cast("int32", T.popcount(votes))
+
+
+# right: a sum of integers over a warp, in one instruction
+# needs sm_80
+# A = np.arange(64)
+# B == A.reshape(2, 32).sum(1)
+@T.prim_func
+def SumOfAWarpInOneInstruction(A: T.Buffer(64, "uint32"), B: T.Buffer(2, "uint32")):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([2])
+    lane = T.lane_id([32])
+    total: T.let = T.cuda.reduce_add_sync_u32(T.uint32(0xFFFFFFFF), A[warp * 32 + lane])
+    if lane == 0:
+        B[warp] = total
+
+
+# right: lanes of a warp exchange elements behind a barrier of the warp
+# B == A.reshape(2, 32)[:, ::-1].ravel()
+@T.prim_func
+def RowsTurnedRoundByWarp(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([2])
+    lane = T.lane_id([32])
+    S = T.alloc_shared((64,), "float32")
+    S[warp * 32 + lane] = A[warp * 32 + lane]
+    T.cuda.warp_sync()
+    B[warp * 32 + lane] = S[warp * 32 + 31 - lane]
+
+
+# right: two stages, and a barrier behind the loads of each round
+# B == A.reshape(4, 64)[:, ::-1].sum(0)
+@T.prim_func
+def RoundsThroughOneBuffer(A: T.Buffer(256), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((64,), "float32")
+    total = T.alloc_local((1,), "float32")
+    total[0] = T.float32(0)
+    for k in range(4):
+        S[tx] = A[k * 64 + tx]
+        T.cuda.cta_sync()
+        total[0] = total[0] + S[63 - tx]
+        T.cuda.cta_sync()
+    B[tx] = total[0]
+
+
+# right: tiles go through shared memory, and other warps read what one has copied
+# B == A.reshape(32, 32)[::-1].ravel()
+@T.prim_func
+def TileCopiedByOneWarpAndReadByAll(A: T.Buffer(1024, "float16"), B: T.Buffer(1024, "float16")):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([4])
+    lane = T.lane_id([32])
+    S = T.alloc_shared((1024,), "float16")
+    if warp == 0:
+        Tx.warp.copy(S[0:1024], A[0:1024])
+    T.cuda.cta_sync()
+    for i in range(8):
+        B[(warp * 8 + i) * 32 + lane] = S[(31 - warp * 8 - i) * 32 + lane]
+
+
+# right: all threads add to one place, one after the other
+# B == np.array([A.sum()])
+@T.prim_func
+def SumByAtomicAdds(A: T.Buffer(256), B: T.Buffer(1)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([256])
+    if tx == 0:
+        B[0] = T.float32(0)
+    T.cuda.cta_sync()
+    T.cuda.atomic_add(T.address_of(B[0]), A[tx])
+
+
+# right: whoever copied waits for it, and then for all others
+# needs sm_80
+# B == A[::-1]
+@T.prim_func
+def AsynchronousCopiesAndTheirWait(A: T.Buffer(256), B: T.Buffer(256)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((256,), "float32")
+    T.ptx["cp.async.cg.shared.global"](T.address_of(S[tx * 4]), T.address_of(A[tx * 4]), 16)
+    T.ptx["cp.async.commit_group"]()
+    T.ptx["cp.async.wait_group"](0)
+    T.cuda.cta_sync()
+    for i in range(4):
+        B[i * 64 + tx] = S[255 - i * 64 - tx]
+
+
+# right: one thread copies, all wait for the phase in which the bytes arrive
+# needs sm_90
+# B == A[::-1]
+@T.prim_func
+def BulkCopyAndItsMbarrier(A: T.Buffer(256), B: T.Buffer(256)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([256])
+    S = T.alloc_shared((256,), "float32")
+    bar = T.alloc_shared((1,), "uint64")
+    if tx == 0:
+        T.ptx.mbarrier.init.shared.b64(T.address_of(bar[0]), 1)
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+    T.cuda.cta_sync()
+    if tx == 0:
+        T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), 1024)
+        T.ptx["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"](
+            T.address_of(S[0]), T.address_of(A[0]), 1024, T.address_of(bar[0])
+        )
+    T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
+    B[tx] = S[255 - tx]
+
+
+# right: the consumers' barrier has the producer's warp and their own
+# B == A[::-1]
+@T.prim_func
+def WarpsMeetAtANamedBarrier(A: T.Buffer(32), B: T.Buffer(32)):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([3])
+    lane = T.lane_id([32])
+    S = T.alloc_shared((32,), "float32")
+    if warp == 0:
+        S[lane] = A[lane]
+        T.ptx.bar.arrive(T.uint32(1), T.uint32(64))
+    if warp == 1:
+        T.ptx.bar.sync(T.uint32(1), T.uint32(64))
+        B[lane] = S[31 - lane]
+
+
+# right: a block reads its neighbour's shared memory behind a barrier of the cluster
+# needs sm_90
+# B == A.reshape(2, 64)[::-1].ravel()
+@T.prim_func
+def RowsExchangedWithinACluster(A: T.Buffer(128), B: T.Buffer(128)):
+    T.device_entry()
+    rank = T.cta_id_in_cluster([2])
+    bx = T.cta_id([2])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((64,), "float32")
+    there = T.alloc_local((1,), "uint32")
+    value = T.alloc_local((1,), "float32")
+    S[tx] = A[bx * 64 + tx]
+    T.cuda.cluster_sync()
+    T.ptx["mapa.shared::cluster.u32"](
+        there[0], T.cuda.cvta_generic_to_shared(T.address_of(S[tx])), T.Cast("uint32", 1 - rank)
+    )
+    T.ptx["ld.shared::cluster.f32"](value[0], there[0])
+    B[bx * 64 + tx] = value[0]
+    T.cuda.cluster_sync()
+
+
+# right: four elements at a time, aligned to their 16 bytes
+# B == A * 2
+@T.prim_func
+def VectorsOfFourByLdAndSt(A: T.Buffer(512), B: T.Buffer(512)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    r = T.alloc_local((4,), "float32")
+    T.ptx["ld.global.v4.f32"](r[0], r[1], r[2], r[3], T.address_of(A[tx * 4]))
+    T.ptx["st.global.v4.f32"](
+        T.address_of(B[tx * 4]), r[0] * 2.0, r[1] * 2.0, r[2] * 2.0, r[3] * 2.0
+    )
