@@ -66,6 +66,7 @@ class ModuleKernel:
     `function` is its name; without one it is ``main``, or the only one. Its sizes are those that
     the shapes of its arguments leave open. `reference` is a function with the same arguments whose
     answers it must have, in place of its own; nothing of the module itself is evaluated then.
+    `recorded` are the arguments of a call, which come first where their shapes are the problem's.
     Raises `KernelError` for a function that is not there, and for a reference of other arguments;
     `problem` for one that cannot be judged.
     """
@@ -78,8 +79,9 @@ class ModuleKernel:
         name: str,
         function: str | None = None,
         reference: ModuleKernel | None = None,
+        recorded: Sequence[Array] = (),
     ) -> None:
-        self.name = name
+        self.name, self.recorded = name, tuple(recorded)
         self.function_name, self.function = get_function(module, function, name)
         self.size_names = tuple(get_open_sizes(self.function))
         self.meaning = ModuleMeaning()
@@ -116,7 +118,7 @@ class ModuleKernel:
     def with_reference(self, reference: ModuleKernel) -> ModuleKernel:
         """The same function, judged by the answers of another one; raises `KernelError`."""
         module = tvm.IRModule({self.function_name: self.function})
-        return ModuleKernel(module, self.name, self.function_name, reference)
+        return ModuleKernel(module, self.name, self.function_name, reference, self.recorded)
 
     @property
     def literal_sizes(self) -> dict[str, int]:
@@ -293,8 +295,22 @@ class ModuleProblem(AnyProblem):
     @functools.cached_property
     def _draw_indices(self) -> Callable[[int], list[Indices]]:
         count = ROUNDS if self.work < LONG else 2
-        draw = functools.partial(draw_rounds, self._uses, self.arguments, self._run_on, count)
-        return functools.cache(draw)
+        use = (self._uses, self.arguments, self._run_on, count)
+        return functools.cache(functools.partial(draw_rounds, *use, first=self._recorded_integers))
+
+    @functools.cached_property
+    def _recorded(self) -> dict[str, Array]:
+        """The kernel's recorded arguments by name; none at other sizes than theirs."""
+        given = self.kernel.recorded
+        if [it.shape for it in given] != [it.shape for it in self.arguments]:
+            return {}
+        return {it.name: array for it, array in zip(self.arguments, given, strict=True)}
+
+    @property
+    def _recorded_integers(self) -> dict[str, Array]:
+        """Those that are no floats: the values of floats seldom matter, and these often do."""
+        found = self._recorded.items()
+        return {name: it for name, it in found if not dtype_facts(str(it.dtype)).is_float}
 
     @functools.cached_property
     def _watched(self) -> Evaluation | None:
@@ -408,6 +424,7 @@ class ModuleProblem(AnyProblem):
                 for each in self.arguments
                 if each.name in uses
             }
+            indices |= {} if number else self._recorded_integers
             drawn = replace(maker, indices=indices).probe(seed + number)
             for place, (tensor, each) in enumerate(
                 zip(self.arguments, self._own.params, strict=True)
@@ -438,13 +455,18 @@ class ModuleProblem(AnyProblem):
         return self._judged([self._maker.draw_random(seed)])[0]
 
     def planted_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
-        """`float_inputs`, and the same with special values among them (`ProgramInputs.plant`)."""
-        drawn = self.float_inputs(seed)
-        return [(("",), inputs) for inputs in (drawn, *self._maker.plant(drawn, seed))]
+        """Those of a recorded call, if something is known of what they come to; `float_inputs`, and
+        the same with special values among them (`ProgramInputs.plant`).
+        """
+        drawn, called = self.float_inputs(seed), [self._recorded.get(it.name) for it in self.inputs]
+        rounds = [(("",), inputs) for inputs in (drawn, *self._maker.plant(drawn, seed))]
+        if self._recorded and self.answer(called).known:
+            rounds.insert(0, (("the recorded call",), called))
+        return rounds
 
     def _judged(self, rounds: list[list[Array]]) -> list[list[Array]]:
         """The inputs; raises `UnjudgedError` where nothing can be said of what they come to, and
-        `KernelError` where an index leaves its buffer whatever they are.
+        `KernelError` where an index leaves its buffer whatever they are, or as it was called.
         """
         if not self.outputs:
             raise UnjudgedError(
@@ -457,6 +479,12 @@ class ModuleProblem(AnyProblem):
                 raise KernelError(
                     f"{self}: the index of {answer.outside} leaves its buffer; guard it with a "
                     "condition, or make the buffer larger"
+                )
+            if answer.is_outside and self._recorded:
+                names = ", ".join(self._recorded_integers)
+                raise KernelError(
+                    f"{self}: with {names} as recorded, an index leaves its buffer; guard it with "
+                    "a condition, or mend what calls it"
                 )
             if answer.is_outside:
                 names = ", ".join(self._uses) or "its integers"
