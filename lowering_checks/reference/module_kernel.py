@@ -66,7 +66,8 @@ class ModuleKernel:
     `function` is its name; without one it is ``main``, or the only one. Its sizes are those that
     the shapes of its arguments leave open. `reference` is a function with the same arguments whose
     answers it must have, in place of its own; nothing of the module itself is evaluated then.
-    `recorded` are the arguments of a call, which come first where their shapes are the problem's.
+    `recorded` are the arguments of a call, None for those not known: the integers among them come
+    first where all shapes are the problem's, and floats as one more case where all are known.
     Raises `KernelError` for a function that is not there, and for a reference of other arguments;
     `problem` for one that cannot be judged.
     """
@@ -79,7 +80,7 @@ class ModuleKernel:
         name: str,
         function: str | None = None,
         reference: ModuleKernel | None = None,
-        recorded: Sequence[Array] = (),
+        recorded: Sequence[Array | None] = (),
     ) -> None:
         self.name, self.recorded = name, tuple(recorded)
         self.function_name, self.function = get_function(module, function, name)
@@ -296,19 +297,19 @@ class ModuleProblem(AnyProblem):
     def _draw_indices(self) -> Callable[[int], list[Indices]]:
         count = ROUNDS if self.work < LONG else 2
         use = (self._uses, self.arguments, self._run_on, count)
-        return functools.cache(functools.partial(draw_rounds, *use, first=self._recorded_integers))
+        return functools.cache(functools.partial(draw_rounds, *use, first=self.recorded_integers))
 
     @functools.cached_property
     def _recorded(self) -> dict[str, Array]:
         """The kernel's recorded arguments by name; none at other sizes than theirs."""
-        given = self.kernel.recorded
-        if [it.shape for it in given] != [it.shape for it in self.arguments]:
-            return {}
-        return {it.name: array for it, array in zip(self.arguments, given, strict=True)}
+        pairs = [*zip(self.arguments, self.kernel.recorded, strict=False)]
+        known = {tensor.name: array for tensor, array in pairs if array is not None}
+        shapes = {tensor.name: tensor.shape for tensor in self.arguments}
+        return known if all(it.shape == shapes[name] for name, it in known.items()) else {}
 
     @property
-    def _recorded_integers(self) -> dict[str, Array]:
-        """Those that are no floats: the values of floats seldom matter, and these often do."""
+    def recorded_integers(self) -> dict[str, Array]:
+        """Those that are no floats, by name: they are indices and lengths, or may be."""
         found = self._recorded.items()
         return {name: it for name, it in found if not dtype_facts(str(it.dtype)).is_float}
 
@@ -411,7 +412,7 @@ class ModuleProblem(AnyProblem):
 
     def draw_unmeasured(self, seed: int) -> Iterator[list[Array]]:
         """All arguments, for runs whose numbers nobody compares: random ones, twice, and equal
-        ones. What is stored to and not loaded is as it is before any run (`blank`).
+        ones; integers as recorded. What is stored to and not loaded is as before any run (`blank`).
         """
         written = find_written_buffers(self._own.body)
         kept = self.loaded_outputs
@@ -424,7 +425,7 @@ class ModuleProblem(AnyProblem):
                 for each in self.arguments
                 if each.name in uses
             }
-            indices |= {} if number else self._recorded_integers
+            indices |= self.recorded_integers
             drawn = replace(maker, indices=indices).probe(seed + number)
             for place, (tensor, each) in enumerate(
                 zip(self.arguments, self._own.params, strict=True)
@@ -458,9 +459,10 @@ class ModuleProblem(AnyProblem):
         """Those of a recorded call, if something is known of what they come to; `float_inputs`, and
         the same with special values among them (`ProgramInputs.plant`).
         """
-        drawn, called = self.float_inputs(seed), [self._recorded.get(it.name) for it in self.inputs]
+        drawn, known = self.float_inputs(seed), self._recorded
         rounds = [(("",), inputs) for inputs in (drawn, *self._maker.plant(drawn, seed))]
-        if self._recorded and self.answer(called).known:
+        called = [known[it.name] for it in self.inputs if it.name in known]
+        if called and len(called) == len(self.inputs) and self.answer(called).known:
             rounds.insert(0, (("the recorded call",), called))
         return rounds
 
@@ -481,7 +483,7 @@ class ModuleProblem(AnyProblem):
                     "condition, or make the buffer larger"
                 )
             if answer.is_outside and self._recorded:
-                names = ", ".join(self._recorded_integers)
+                names = ", ".join(self.recorded_integers)
                 raise KernelError(
                     f"{self}: with {names} as recorded, an index leaves its buffer; guard it with "
                     "a condition, or mend what calls it"

@@ -1,9 +1,9 @@
 """Records what anybody's code compiles with TVM, and what it calls that with: `trace`.
 
-The folder has ``index.jsonl``, a row of JSON for each build and each first call; ``functions``, with
-TVM's JSON of each TIR function, and the script of each Relax function, a file a state; and
-``arguments``, those that are kept. Rows are appended, and files renamed into place: an app that is
-killed leaves all that was recorded before, and several processes may record into one folder.
+The folder has ``index.jsonl``, a row of JSON for each build and each first call; ``functions``,
+TVM's JSON of TIR functions and the script of Relax functions, a file a state; and ``arguments``,
+those that are kept. Rows are appended, and files renamed into place: an app that is killed leaves
+what was recorded before, and several processes may record into one folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -36,7 +36,7 @@ HEAD = {"tirstep trace": 1}
 MOST_BYTES = 256 << 20
 """Of the arguments that a folder keeps whole."""
 VARIABLE = "TIRSTEP_TRACE"
-"""The environment variable that has the folder, and whether values are kept, for an app's Python."""
+"""The environment variable that tells an app's Python the folder, and whether values are kept."""
 _BUILD = "_tirstep_build"
 """The attribute that compiled modules have of the build that made them."""
 _CONTAINERS = ("sequential", "_pipeline")
@@ -180,7 +180,8 @@ class Recorder:
         os.register_at_fork(after_in_child=self._start_writer)  # where no thread goes on
 
     def _start_writer(self) -> None:
-        self._writer = ThreadPoolExecutor(1)
+        self._writer, self._written = ThreadPoolExecutor(1), Future[None]()
+        self._written.set_result(None)
 
     def start(self) -> None:
         """Put the hooks in place of what they call."""
@@ -234,7 +235,7 @@ class Recorder:
             machine._tirstep_theirs = theirs = list[Any]()
 
             def note(function: Any, name: str, before: bool, result: Any, *given: Any) -> Any:
-                if before and recorder._is_on:
+                if before:
                     recorder._note_call(build, str(name), given)
                 return theirs[0](function, name, before, result, *given) if theirs else 0
 
@@ -280,8 +281,8 @@ class Recorder:
         self, made_by: str, instrument: Any, function: Any, *arguments: Any, **named: Any
     ) -> Any:
         """A build; one within another is a part of it."""
-        from tvm.target import Target
         from tvm.ir.transform import PassContext
+        from tvm.target import Target
 
         build = getattr(self._local, "build", None)
         given = (*arguments[:1], named.get("mod"))[0]
@@ -312,7 +313,7 @@ class Recorder:
             build.seconds = time.perf_counter() - build.start
             self._builds.append(build)
             try:
-                self._writer.submit(self._write_build, build)
+                self._written = self._writer.submit(self._write_build, build)
             except RuntimeError:  # the process is about to end
                 self._write_build(build)
 
@@ -354,21 +355,25 @@ class Recorder:
         for label, module, seconds, is_lowering in build.states:
             changed = []
             for variable, function in module.functions_items():
-                name, bare = str(variable.name_hint), _strip(function)
-                before = known.get(name)
-                if before is None or not tvm_ffi.structural_equal(before, bare):
-                    changed.append(name)
-                    known[name] = bare
-                    if not is_lowering:
-                        histories.setdefault(name, []).append((label, function))
+                name = str(variable.name_hint)
+                before, known[name] = known.get(name), function
+                if function.same_as(before) or tvm_ffi.structural_equal(before, function):
+                    continue
+                changed.append(name)
+                states = histories.setdefault(name, [])
+                if not is_lowering and not (states and _is_alike(states[-1][1], function)):
+                    states.append((label, function))
             if seconds is not None:
                 passes.append({"name": label, "ms": round(seconds * 1e3, 3), "changed": changed})
 
         def write(name: str) -> list[tuple[str, str]]:
             """The states of a function: what it was given to or left by, and its file."""
-            return [(label, self._write_function(name, it)) for label, it in histories[name]]
+            states = [it for it in histories[name] if isinstance(it[1], PrimFunc)]
+            # Printing a model takes long: as it was given, and as it was compiled.
+            states = states or [*histories[name][:1], *histories[name][1:][-1:]]
+            return [(label, self._write_function(name, it)) for label, it in states]
 
-        is_tir = {name: isinstance(states[-1][1], PrimFunc) for name, states in histories.items()}
+        is_tir = {name: isinstance(it[-1][1], PrimFunc) for name, it in histories.items() if it}
         tir = build.functions or [name for name, it in is_tir.items() if it]
         row = {
             "build": build.made_by,
@@ -397,12 +402,14 @@ class Recorder:
         """Write the arguments of a function's first call; without a build, of the newest that has
         a function that takes them.
         """
-        for each in reversed(self._builds) if build is None else [build]:
+        candidates = reversed(self._builds) if build is None else [build]
+        for each in candidates if self._is_on else ():
             function = each.functions.get(name)
             if function is None or not (name in each.called or _fits(function, arguments)):
                 continue
             if name not in each.called:
                 each.called.add(name)
+                self._written.result()  # of what is called, the build is there
                 self._write_call(name_state(name, function), function, arguments)
             return
 
@@ -413,12 +420,12 @@ class Recorder:
         folder = self.folder / ARGUMENTS
         left = MOST_BYTES - sum(it.stat().st_size for it in folder.iterdir())
         for place, (parameter, given) in enumerate(zip(function.params, arguments, strict=True)):
-            array = _read_argument(given)
+            array, is_buffer = _read_argument(given), hasattr(parameter, "shape")
             is_whole = array.dtype.kind in "biu"
             row: dict[str, Any] = {
                 "name": str(parameter.name),
                 "shape": list(array.shape),
-                "dtype": str(given.dtype) if array.shape or hasattr(given, "dtype") else "",
+                "dtype": str(parameter.dtype if is_buffer else parameter.ty),
                 "seed": place,
             }
             if (is_whole or self.values) and array.nbytes <= left:
@@ -453,8 +460,15 @@ def _find_caller() -> str:
     return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
+def _is_alike(one: Any, other: Any) -> bool:
+    """Whether two functions differ by attributes alone, in which passes note names and targets."""
+    import tvm_ffi
+
+    return bool(tvm_ffi.structural_equal(_strip(one), _strip(other)))
+
+
 def _strip(function: Any) -> Any:
-    """A TIR function without its attributes, in which passes note names and targets."""
+    """A TIR function without its attributes."""
     from tvm.tirx import PrimFunc
 
     if not isinstance(function, PrimFunc):
@@ -487,7 +501,9 @@ def _fits(function: Any, arguments: Sequence[Any]) -> bool:
         if given_shape is None or dtype.removeprefix("torch.") != str(parameter.dtype):
             return False
         sizes = [int(it) for it in given_shape]
-        if len(sizes) != len(shape) or any(a not in (None, b) for a, b in zip(shape, sizes, strict=True)):
+        if len(sizes) != len(shape) or any(
+            a not in (None, b) for a, b in zip(shape, sizes, strict=True)
+        ):
             return False
     return True
 

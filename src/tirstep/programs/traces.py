@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,9 @@ def load_trace(folder: Path) -> dict[str, Traced]:
             while unique in found:
                 number += 1
                 unique = f"{name}_{number}"
-            about = f"{row['build']} for {row['target'].partition(' ')[0]}"
+            target = row["target"]
+            target = json.loads(target)["kind"] if target.startswith("{") else target
+            about = f"{row['build']} for {target}"
             try:
                 loaded = [(label, _load(folder, it)) for label, it in states if it[-5:] == ".json"]
                 arguments = _load_arguments(folder, file, calls.get(file, []))
