@@ -105,7 +105,7 @@ def test_an_app_is_as_without_it_and_its_functions_are_checked_as_they_were_call
     checked = command("check", "traced/:gather", "--device", "cpu")
     assert (checked.code, "numbers right on cpu" in checked.out) == (0, True)
     listed = command("list", "traced").out.splitlines()[0]
-    assert (listed[:15], listed[-20:]) == ("traced   gather", "tvm.compile for llvm")
+    assert (listed[:15], listed[-20:]) == ("capture  gather", "tvm.compile for llvm")
 
 
 def test_a_gpu_s_function_is_wrong_with_the_integers_that_it_was_called_with(

@@ -30,7 +30,7 @@ from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
 from .naming import ProgramError, Spelling, read_spelling
 from .refusals import explain_spelling
-from .traces import Traced
+from .traces import Capture
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
 """Of a kernel without recipes, where no shape is given: small, and pairwise different."""
@@ -246,7 +246,7 @@ class Picker:
                 return list_parts(self.targets[0]) if len(self.targets) == 1 else ()
             if found.kind == "record":
                 return list_functions(found.value.module)
-            return (found.name,) if found.kind in ("function", "traced") else found.functions
+            return (found.name,) if found.kind in ("function", "capture") else found.functions
 
         if having := [it for it in programs if self.function in list_parts(it)]:
             return having
@@ -295,11 +295,11 @@ class Picker:
                 return self._make_scheduled(found, self._find_target(found), function)
             case "record":
                 return self._make_of_record(found) if is_named or found.value.is_best else []
-            case "traced":
-                traced: Traced = found.value
-                first, name = make_main(traced.states[0][1]), _make_name(found.name)
-                kernel = ModuleKernel(first, name, recorded=traced.arguments)
-                shared: dict[str, Any] = {"sizes": traced.sizes, "states": traced.states}
+            case "capture":
+                capture: Capture = found.value
+                first, name = make_main(capture.states[0][1]), _make_name(found.name)
+                kernel = ModuleKernel(first, name, recorded=capture.arguments)
+                shared: dict[str, Any] = {"sizes": capture.sizes, "states": capture.states}
                 return [self._make_recipe(found, kernel, **shared)]
             case "kernel":
                 of_it = [

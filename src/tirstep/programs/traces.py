@@ -21,7 +21,7 @@ from .naming import ProgramError, describe_error
 
 
 @dataclass(frozen=True)
-class Traced:
+class Capture:
     """A TIR function that was compiled while a trace was recorded.
 
     Attributes
@@ -50,11 +50,11 @@ class Traced:
         }
 
 
-def load_trace(folder: Path) -> dict[str, Traced]:
+def load_trace(folder: Path) -> dict[str, Capture]:
     """The functions of a trace by name, in the order of their builds; of several different ones of
     a name the second is ``NAME_2``. Raises `ProgramError`.
     """
-    rows, found, files = read_rows(folder), dict[str, Traced](), set[str]()
+    rows, found, files = read_rows(folder), dict[str, Capture](), set[str]()
     calls = {row["call"]: row["arguments"] for row in reversed(rows) if "call" in row}
     for row in rows:
         for name, states in row.get("functions", {}).items():
@@ -75,7 +75,7 @@ def load_trace(folder: Path) -> dict[str, Traced]:
                 told = describe_error(error)
                 raise ProgramError(f"{folder}: '{name}' cannot be read: {told}") from None
             about += ", not called" if not arguments else ""
-            found[unique] = Traced(_keep_alike(loaded), row["place"], about, arguments)
+            found[unique] = Capture(_keep_alike(loaded), row["place"], about, arguments)
     if not found:
         raise ProgramError(
             f"{folder} is a trace without functions of TIR: nothing was compiled in it, or by "
