@@ -460,7 +460,9 @@ class ModuleProblem(AnyProblem):
         the same with special values among them (`ProgramInputs.plant`).
         """
         drawn, known = self.float_inputs(seed), self._recorded
-        rounds = [(("",), inputs) for inputs in (drawn, *self._maker.plant(drawn, seed))]
+        rounds: list[tuple[tuple[str, ...], list[Array]]] = [
+            (("",), inputs) for inputs in (drawn, *self._maker.plant(drawn, seed))
+        ]
         called = [known[it.name] for it in self.inputs if it.name in known]
         if called and len(called) == len(self.inputs) and self.answer(called).known:
             rounds.insert(0, (("the recorded call",), called))

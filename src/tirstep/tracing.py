@@ -14,6 +14,7 @@ import functools
 import importlib.abc
 import importlib.util
 import inspect
+import io
 import json
 import os
 import shutil
@@ -200,8 +201,11 @@ class Recorder:
             def run_after_pass(self, module: Any, info: Any) -> None:
                 recorder._end_pass(str(info.name), module)
 
-        class Watched(Function):  # type: ignore[misc]
+        class Watched(Function):
             """To Python a function that notes its calls, and to TVM the one that it stands for."""
+
+            build: Build | None
+            name: str
 
             def __call__(self, *arguments: Any) -> Any:
                 recorder._note_call(self.build, self.name, arguments)
@@ -257,10 +261,10 @@ class Recorder:
             self._put(owner, name, getattr(owner, name), hook)
         builders = {"relax.build": relax.build, "tvm.compile": tvm.compile}
         for made_by, function in {**builders, "tirx.build": tvm.tirx.build}.items():
-            hook = functools.partial(self._watch_build, made_by, instrument)
+            watch = functools.partial(self._watch_build, made_by, instrument)
             for module in list(sys.modules.values()):  # whatever has imported it, too
                 for name in [it for it, value in list(vars(module).items()) if value is function]:
-                    self._put(module, name, function, hook)
+                    self._put(module, name, function, watch)
 
     def stop(self) -> None:
         """Take the hooks away, and wait until all is written."""
@@ -361,7 +365,11 @@ class Recorder:
                     continue
                 changed.append(name)
                 states = histories.setdefault(name, [])
-                if not is_lowering and not (states and _is_alike(states[-1][1], function)):
+                # Not where attributes alone differ, in which passes note names and targets.
+                bare = [_strip(it) for _, it in states[-1:]]
+                if not is_lowering and not any(
+                    tvm_ffi.structural_equal(it, _strip(function)) for it in bare
+                ):
                     states.append((label, function))
             if seconds is not None:
                 passes.append({"name": label, "ms": round(seconds * 1e3, 3), "changed": changed})
@@ -434,13 +442,12 @@ class Recorder:
                 # NumPy saves no bfloat16.
                 bits = array if array.dtype.kind in "biuf" else array.view(f"u{array.itemsize}")
                 kept[str(place)] = bits
-            numbers = array.astype(np.float64) if array.itemsize < 4 else array
-            numbers = numbers[np.isfinite(numbers)]
+            numbers = array if array.dtype.kind in "biuf" else array.astype(np.float32)
+            if not np.isfinite([numbers.min(initial=0), numbers.max(initial=0)]).all():
+                numbers = numbers[np.isfinite(numbers)]
             row["range"] = [numbers.min().item(), numbers.max().item()] if numbers.size else [0, 0]
             rows.append(row)
         if kept:
-            import io
-
             np.savez(stream := io.BytesIO(), **kept)
             write_file(folder / file, stream.getvalue(), durable=False)
         append_line(
@@ -450,21 +457,10 @@ class Recorder:
 
 def _find_caller() -> str:
     """``FILE:LINE`` of the code that called TVM."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in (
-        "tirstep",
-        "tvm",
-        "contextlib",
-    ):
+    frame, between = sys._getframe(1), ("tirstep", "tvm")
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in between:
         frame = frame.f_back
-    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
-
-
-def _is_alike(one: Any, other: Any) -> bool:
-    """Whether two functions differ by attributes alone, in which passes note names and targets."""
-    import tvm_ffi
-
-    return bool(tvm_ffi.structural_equal(_strip(one), _strip(other)))
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _strip(function: Any) -> Any:

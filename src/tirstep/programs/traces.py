@@ -17,7 +17,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.inputs import Array
 from tirstep.tracing import ARGUMENTS, FUNCTIONS, read_rows
 
-from .naming import ProgramError, describe_error
+from .naming import ProgramError, describe_error, show_path
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,22 @@ def load_trace(folder: Path) -> dict[str, Capture]:
             target = json.loads(target)["kind"] if target.startswith("{") else target
             about = f"{row['build']} for {target}"
             try:
-                loaded = [(label, _load(folder, it)) for label, it in states if it[-5:] == ".json"]
+                texts = {it: (folder / FUNCTIONS / it).read_text("utf-8") for _, it in states}
+                loaded = [(label, tvm.ir.load_json(texts[it])) for label, it in states]
                 arguments = _load_arguments(folder, file, calls.get(file, []))
             except Exception as error:  # TVM's, NumPy's and the system's
                 told = describe_error(error)
                 raise ProgramError(f"{folder}: '{name}' cannot be read: {told}") from None
             about += ", not called" if not arguments else ""
-            found[unique] = Capture(_keep_alike(loaded), row["place"], about, arguments)
+            source, _, line = row["place"].rpartition(":")
+            place = f"{show_path(source)}:{line}"
+            found[unique] = Capture(_keep_alike(loaded), place, about, arguments)
     if not found:
         raise ProgramError(
             f"{folder} is a trace without functions of TIR: nothing was compiled in it, or by "
             "another process than it was recorded in; tirstep trace FOLDER -- COMMAND follows those"
         )
     return found
-
-
-def _load(folder: Path, file: str) -> PrimFunc:
-    return tvm.ir.load_json((folder / FUNCTIONS / file).read_text(encoding="utf-8"))
 
 
 def _keep_alike(states: list[tuple[str, PrimFunc]]) -> tuple[tuple[str, PrimFunc], ...]:
