@@ -79,12 +79,17 @@ WAYS: dict[str, Callable[[Arguments], Any]] = {
     "of tvm.compile, by name": lambda given: tvm.compile(pick, "llvm")["pick"](*given),
     "of a name from before": lambda given: build_tir(pick, target="llvm")["pick"](*given),
     "of its module": lambda given: tvm.compile(pick, target="llvm").mod.pick(*given),
+    "timed": lambda given: time_once(tvm.compile(pick, "llvm"), given),
     "exported and loaded": lambda given: load(tvm.compile(pick, "llvm"))["pick"](*given),
 }
 
 
 def named() -> PrimFunc:
     return pick.with_attr("global_symbol", "main")
+
+
+def time_once(built: Any, given: Arguments) -> None:
+    built.mod.time_evaluator("pick", tvm.cpu(), number=1)(*given)
 
 
 def load(built: Any) -> Any:

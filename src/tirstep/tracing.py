@@ -128,12 +128,12 @@ class Build:
 
     Attributes
     ----------
-    made_by : the function that was called, ``"relax.build"``; `place` is ``FILE:LINE`` of that
-    states : modules as they were given to a function, with its name, and as passes left them, with
-        theirs, their seconds, and whether they lower TIR; what is given has None for seconds
+    made_by, place : the function that was called, ``"relax.build"``, and ``FILE:LINE`` of that
+    states : modules as they were given to such functions, or as passes left them: by name, with
+        the seconds that a pass took, and whether it lowers TIR
     functions : the TIR functions that are lowered, by name
     called : those whose first call was recorded
-    began : of the passes that run, when they began
+    began : when the passes that run began
     """
 
     made_by: str
@@ -233,6 +233,16 @@ class Recorder:
             watched.build, watched.name = build, name
             return watched
 
+        def time_evaluator(original: Any, module: Any, name: str, *rest: Any, **named: Any) -> Any:
+            measure = original(module, name, *rest, **named)
+
+            @functools.wraps(measure)
+            def run(*arguments: Any) -> Any:
+                recorder._note_call(vars(module).get(_BUILD), name, arguments)
+                return measure(*arguments)
+
+            return run
+
         def make_machine(original: Any, machine: Any, made: Any, *rest: Any, **named: Any) -> None:
             original(machine, made, *rest, **named)
             build = vars(getattr(made, "mod", made)).get(_BUILD)
@@ -254,6 +264,7 @@ class Recorder:
         methods = {
             (tvm.transform.PassContext, "__init__"): make_context,
             (Module, "get_function"): get_function,
+            (tvm.runtime.Module, "time_evaluator"): time_evaluator,
             (relax.VirtualMachine, "__init__"): make_machine,
             (relax.VirtualMachine, "set_instrument"): set_instrument,
         }
@@ -488,18 +499,15 @@ def _fits(function: Any, arguments: Sequence[Any]) -> bool:
     if len(function.params) != len(arguments):
         return False
     for parameter, given in zip(function.params, arguments, strict=True):
-        if not hasattr(parameter, "shape"):
-            if not isinstance(given, bool | int | float):
-                return False
+        extents, sizes = getattr(parameter, "shape", None), getattr(given, "shape", None)
+        if extents is None and isinstance(given, bool | int | float):
             continue
-        shape = [int(it) if isinstance(it, IntImm) else None for it in parameter.shape]
-        given_shape, dtype = getattr(given, "shape", None), str(getattr(given, "dtype", ""))
-        if given_shape is None or dtype.removeprefix("torch.") != str(parameter.dtype):
+        if extents is None or sizes is None or len(extents) != len(sizes):
             return False
-        sizes = [int(it) for it in given_shape]
-        if len(sizes) != len(shape) or any(
-            a not in (None, b) for a, b in zip(shape, sizes, strict=True)
-        ):
+        pairs = zip(extents, sizes, strict=True)
+        if any(isinstance(extent, IntImm) and int(extent) != int(size) for extent, size in pairs):
+            return False
+        if str(given.dtype).removeprefix("torch.") != str(parameter.dtype):
             return False
     return True
 
@@ -509,7 +517,7 @@ def _read_argument(given: Any) -> Any:
     import numpy as np
     import tvm
 
-    if isinstance(given, bool | int | float):
+    if isinstance(given, bool | int | float | np.ndarray):
         return np.asarray(given)
     tensor = given if isinstance(given, tvm.runtime.Tensor) else tvm.runtime.from_dlpack(given)
     return tensor.numpy()

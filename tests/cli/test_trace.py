@@ -128,6 +128,50 @@ def test_a_gpu_s_function_is_wrong_with_the_integers_that_it_was_called_with(
     assert (page.code, "1 recipe, 1 step" in page.out) == (0, True)
 
 
+def test_an_index_that_left_its_buffer_is_a_finding(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text(f"{GATHER}\nrun([10, 11, 10, 10])\n")
+    trace(tmp_path, "--", sys.executable, "app.py")
+    result = command("check", "traced", "--device", "cpu")
+    told = "gather: with at as recorded, an index leaves its buffer; guard it with a condition"
+    assert (result.code, told in " ".join(result.out.split())) == (1, True)
+
+
+SCHEDULED = """
+import tvm
+from tvm import relax
+from tvm.relax.frontend import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return nn.op.softmax(x, axis=-1)
+
+for rows in ("n", 6):
+    spec = {"forward": {"x": nn.spec.Tensor((rows, 40), "float32")}}
+    relax.build(Model().export_tvm(spec)[0], tvm.target.Target("nvidia/nvidia-h100"))
+"""
+
+
+def test_a_schedule_of_tvm_s_own_is_a_step(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With open sizes at others, too; with sizes in its text there alone."""
+    monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text(SCHEDULED)
+    trace(tmp_path, "--", sys.executable, "app.py")
+    result = command("check", "traced/:softmax", "--shape", "5", "--runs", "0")
+    assert (result.code, "01_ApplyDefaultSchedule   golden none" in result.out) == (0, True)
+    assert "numbers right on simulator 5" in result.out
+    result = command("check", "traced/:softmax_2", "--runs", "0")
+    assert (result.code, "numbers right on simulator" in result.out) == (0, True)
+    assert "threadIdx.x" in command("diff", "traced/:softmax_2").out
+    result = command("check", "traced/:softmax_2", "--shape", "20")
+    told = "softmax_2: passes made it for the sizes in its text; leave --shape out"
+    assert (result.code, result.err) == (2, f"tirstep: {told}\n")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
