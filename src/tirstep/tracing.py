@@ -376,11 +376,10 @@ class Recorder:
                     continue
                 changed.append(name)
                 states = histories.setdefault(name, [])
+                if is_lowering:
+                    continue
                 # Not where attributes alone differ, in which passes note names and targets.
-                bare = [_strip(it) for _, it in states[-1:]]
-                if not is_lowering and not any(
-                    tvm_ffi.structural_equal(it, _strip(function)) for it in bare
-                ):
+                if not states or name_state(name, states[-1][1]) != name_state(name, function):
                     states.append((label, function))
             if seconds is not None:
                 passes.append({"name": label, "ms": round(seconds * 1e3, 3), "changed": changed})
