@@ -245,7 +245,8 @@ def _sanitize(
     except KernelError as error:
         return Judgement(Status.NOT_JUDGED, reason=str(error))
     by_data, found = problem.indexed_by_data, program.findings
-    if found and all(each.kind == OUTSIDE and each.buffer in by_data for each in found):
+    is_drawn = not problem.recorded_integers
+    if found and is_drawn and all(it.kind == OUTSIDE and it.buffer in by_data for it in found):
         drawn = f"with the data that was drawn, {found[0].message}"
         return Judgement(Status.NOT_JUDGED, device=simulator.name, reason=f"{reason}; {drawn}")
     findings = [Finding(simulator.name, where, str(each)) for each in found]

@@ -64,6 +64,11 @@ OLD = [
     ("old_program", "modernize mm_relu.py --write", "1 file: 1 rewritten; 0 places left to you"),
     ("old_program", "check mm_relu.py", "1 recipe, 2 modules: all good"),
 ]
+TRACED = [  # in a folder of its own, one after the other
+    ("trace", "trace traced -- {python} {folder}/serve.py", "shape (4, 10)"),
+    ("trace", "check traced --runs 1", "4 recipes, 4 modules: all good"),
+    ("trace", "report traced --no-checks", "4 recipes, 4 steps"),
+]
 
 
 @pytest.mark.share(5)
@@ -116,6 +121,18 @@ def test_an_old_program_is_rewritten_and_runs(
     assert "define" in done.stdout, done.stderr  # LLVM's source
 
 
+@pytest.mark.usefixtures("report_in_this_process")
+def test_an_app_is_traced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tirstep.cli.screen.PATIENCE", 600.0)
+    for folder, line, shown in TRACED:
+        line = line.format(python=sys.executable, folder=EXAMPLES / folder)
+        assert main(line.split()) == 0
+        assert shown in capfd.readouterr().out
+
+
 @pytest.mark.xdist_group("rpc")
 def test_a_kernel_is_checked_on_a_server(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -161,7 +178,8 @@ def test_a_recipe_is_searched_over_a_cluster(
 def test_a_readme_has_a_title_and_commands_that_are_run(folder: str):
     lines = [line for line in (EXAMPLES / folder / "README.md").read_text().splitlines() if line]
     assert len(lines) == 3
-    ran = [(where, line.split()[:2]) for where, line, _ in [*RUN, *OLD, TUNED, SEARCHED, REMOTE]]
+    others = (*OLD, *TRACED, TUNED, SEARCHED, REMOTE)
+    ran = [(where, line.split()[:2]) for where, line, _ in (*RUN, *others)]
     commands = re.findall(r"`tirstep ([^`]+)`", "\n".join(lines))
     assert len(commands) >= (1 if folder == "remote" else 2)  # its server is TVM's
     for command in commands:

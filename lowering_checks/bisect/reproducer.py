@@ -212,7 +212,19 @@ def _make_script(bad: FirstBad) -> str:
         if reference is not None:
             right = "REFERENCE"
             judged.append(quote(right, print_module(tvm.IRModule({MAIN: reference}))))
-        judged.append(JUDGE.format(right=right, seed=bad.seed))
+        given, recorded = problem.kernel.recorded, ""
+        if sum(it.size for it in given if it is not None and it.dtype.kind in "biu") in range(
+            1, VALUES
+        ):
+            listed = [
+                "None"
+                if it is None or it.dtype.kind not in "biu"
+                else f'np.array({it.tolist()}, "{it.dtype}")'
+                for it in given
+            ]
+            judged.append(f"RECORDED = [{', '.join(listed)}]  # the integers of a call\n")
+            recorded = ", recorded=RECORDED"
+        judged.append(JUDGE.format(right=right, seed=bad.seed, recorded=recorded))
         if problem.find_refusal() is not None or problem.work > WHOLE_WORK:
             return "".join([*begin(False), *judged])
 
@@ -414,7 +426,7 @@ except ImportError:
     sys.exit(2)
 module = from_source(MODULE)
 right = ModuleKernel(from_source({right}), "main")
-problem = ModuleKernel(module, "main", reference=right).problem(**SIZES)
+problem = ModuleKernel(module, "main", reference=right{recorded}).problem(**SIZES)
 judged = judge_numbers(problem, module, get_device("simulator"), where="main", seed={seed})
 print("nothing is wrong here" if not judged.findings else f"tirstep finds: {{judged.findings[0]}}")
 sys.exit(1 if judged.findings else 2)

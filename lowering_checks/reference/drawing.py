@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -125,12 +126,15 @@ def draw_rounds(
     run: Callable[[Indices], Answer],
     count: int,
     seed: int,
+    *,
+    first: Indices = MappingProxyType({}),
 ) -> list[Indices]:
     """So many draws of the index arrays, or more if twice as many tries reach more statements of
-    the program: those first that reach most, of those of which something is known.
+    the program: those first that reach most, of those of which something is known. `first` are
+    recorded ones that come before all; then draws that fit nothing are none.
     """
     if not uses:
-        return [{}]
+        return [first]
     drawn: list[tuple[Indices, Answer]] = []
     for number in range(2 * count):
         rng = np.random.default_rng([seed, number])
@@ -143,8 +147,9 @@ def draw_rounds(
         if number + 1 >= count and np.all(np.any([it.ran for _, it in drawn], axis=0)):
             break
     fit = [each for each in drawn if each[1].outside or not each[1].is_outside]
-    drawn = [each for each in fit if each[1].known] or fit or drawn[1:2]
-    rounds, reached = list[Indices](), np.zeros_like(drawn[0][1].ran)
+    reached = np.zeros_like(drawn[0][1].ran)
+    drawn = [each for each in fit if each[1].known] or fit or ([] if first else drawn[1:2])
+    rounds = [first] if first else []
     while drawn:
         gains = [int((answer.ran & ~reached).sum()) for _, answer in drawn]
         if len(rounds) >= count and not any(gains):

@@ -66,6 +66,8 @@ class ModuleKernel:
     `function` is its name; without one it is ``main``, or the only one. Its sizes are those that
     the shapes of its arguments leave open. `reference` is a function with the same arguments whose
     answers it must have, in place of its own; nothing of the module itself is evaluated then.
+    `recorded` are the arguments of a call, None for those not known: the integers among them come
+    first where all shapes are the problem's, and floats as one more case where all are known.
     Raises `KernelError` for a function that is not there, and for a reference of other arguments;
     `problem` for one that cannot be judged.
     """
@@ -78,8 +80,9 @@ class ModuleKernel:
         name: str,
         function: str | None = None,
         reference: ModuleKernel | None = None,
+        recorded: Sequence[Array | None] = (),
     ) -> None:
-        self.name = name
+        self.name, self.recorded = name, tuple(recorded)
         self.function_name, self.function = get_function(module, function, name)
         self.size_names = tuple(get_open_sizes(self.function))
         self.meaning = ModuleMeaning()
@@ -116,7 +119,7 @@ class ModuleKernel:
     def with_reference(self, reference: ModuleKernel) -> ModuleKernel:
         """The same function, judged by the answers of another one; raises `KernelError`."""
         module = tvm.IRModule({self.function_name: self.function})
-        return ModuleKernel(module, self.name, self.function_name, reference)
+        return ModuleKernel(module, self.name, self.function_name, reference, self.recorded)
 
     @property
     def literal_sizes(self) -> dict[str, int]:
@@ -293,8 +296,22 @@ class ModuleProblem(AnyProblem):
     @functools.cached_property
     def _draw_indices(self) -> Callable[[int], list[Indices]]:
         count = ROUNDS if self.work < LONG else 2
-        draw = functools.partial(draw_rounds, self._uses, self.arguments, self._run_on, count)
-        return functools.cache(draw)
+        use = (self._uses, self.arguments, self._run_on, count)
+        return functools.cache(functools.partial(draw_rounds, *use, first=self.recorded_integers))
+
+    @functools.cached_property
+    def _recorded(self) -> dict[str, Array]:
+        """The kernel's recorded arguments by name; none at other sizes than theirs."""
+        pairs = [*zip(self.arguments, self.kernel.recorded, strict=False)]
+        known = {tensor.name: array for tensor, array in pairs if array is not None}
+        shapes = {tensor.name: tensor.shape for tensor in self.arguments}
+        return known if all(it.shape == shapes[name] for name, it in known.items()) else {}
+
+    @property
+    def recorded_integers(self) -> dict[str, Array]:
+        """Those that are no floats, by name: they are indices and lengths, or may be."""
+        found = self._recorded.items()
+        return {name: it for name, it in found if not dtype_facts(str(it.dtype)).is_float}
 
     @functools.cached_property
     def _watched(self) -> Evaluation | None:
@@ -395,7 +412,7 @@ class ModuleProblem(AnyProblem):
 
     def draw_unmeasured(self, seed: int) -> Iterator[list[Array]]:
         """All arguments, for runs whose numbers nobody compares: random ones, twice, and equal
-        ones. What is stored to and not loaded is as it is before any run (`blank`).
+        ones; integers as recorded. What is stored to and not loaded is as before any run (`blank`).
         """
         written = find_written_buffers(self._own.body)
         kept = self.loaded_outputs
@@ -408,6 +425,7 @@ class ModuleProblem(AnyProblem):
                 for each in self.arguments
                 if each.name in uses
             }
+            indices |= self.recorded_integers
             drawn = replace(maker, indices=indices).probe(seed + number)
             for place, (tensor, each) in enumerate(
                 zip(self.arguments, self._own.params, strict=True)
@@ -438,13 +456,21 @@ class ModuleProblem(AnyProblem):
         return self._judged([self._maker.draw_random(seed)])[0]
 
     def planted_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
-        """`float_inputs`, and the same with special values among them (`ProgramInputs.plant`)."""
-        drawn = self.float_inputs(seed)
-        return [(("",), inputs) for inputs in (drawn, *self._maker.plant(drawn, seed))]
+        """Those of a recorded call, if something is known of what they come to; `float_inputs`, and
+        the same with special values among them (`ProgramInputs.plant`).
+        """
+        drawn, known = self.float_inputs(seed), self._recorded
+        rounds: list[tuple[tuple[str, ...], list[Array]]] = [
+            (("",), inputs) for inputs in (drawn, *self._maker.plant(drawn, seed))
+        ]
+        called = [known[it.name] for it in self.inputs if it.name in known]
+        if called and len(called) == len(self.inputs) and self.answer(called).known:
+            rounds.insert(0, (("the recorded call",), called))
+        return rounds
 
     def _judged(self, rounds: list[list[Array]]) -> list[list[Array]]:
         """The inputs; raises `UnjudgedError` where nothing can be said of what they come to, and
-        `KernelError` where an index leaves its buffer whatever they are.
+        `KernelError` where an index leaves its buffer whatever they are, or as it was called.
         """
         if not self.outputs:
             raise UnjudgedError(
@@ -457,6 +483,12 @@ class ModuleProblem(AnyProblem):
                 raise KernelError(
                     f"{self}: the index of {answer.outside} leaves its buffer; guard it with a "
                     "condition, or make the buffer larger"
+                )
+            if answer.is_outside and self._recorded:
+                names = ", ".join(self.recorded_integers)
+                raise KernelError(
+                    f"{self}: with {names} as recorded, an index leaves its buffer; guard it with "
+                    "a condition, or mend what calls it"
                 )
             if answer.is_outside:
                 names = ", ".join(self._uses) or "its integers"

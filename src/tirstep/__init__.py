@@ -1,9 +1,10 @@
 """A TVMScript-first workbench for compiler pass experiments on Apache TVM.
 
-``tirstep.modules`` says what is computed, ``tirstep.transforms`` how it is changed and
-``tirstep.lowering_checks`` what must hold at every step. Importing this root is cheap: neither
-TVM nor NumPy is loaded before one of the three is imported.
+``modules`` says what is computed, ``transforms`` how it is changed, ``lowering_checks`` what must
+hold at every step; `trace` records other code. To import this root loads neither TVM nor NumPy.
 """
+
+from .tracing import trace as trace
 
 __version__ = "0.2.0"
 GUARD = "tirstep.lowering_checks.legality.guard"

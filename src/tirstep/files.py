@@ -61,9 +61,9 @@ def write_file(
                     os.close(descriptor)
 
 
-def append_line(file: Path, line: str) -> None:
-    """Add a line to a file that ends with one: it is on the disk when this returns; where it fails
-    half-way, the file is as it was.
+def append_line(file: Path, line: str, *, durable: bool = True) -> None:
+    """Add a line to a file that ends with one: with `durable` it is on the disk when this returns;
+    where it fails half-way, the file is as it was.
 
     Raises `OSError` with the file's name.
     """
@@ -72,7 +72,8 @@ def append_line(file: Path, line: str) -> None:
         try:
             _write_all(stream.fileno(), f"{line}\n".encode())
             with contextlib.suppress(OSError):  # some file systems cannot
-                os.fsync(stream.fileno())
+                if durable:
+                    os.fsync(stream.fileno())
         except BaseException:
             with contextlib.suppress(OSError):
                 os.ftruncate(stream.fileno(), size)

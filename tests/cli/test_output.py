@@ -36,8 +36,8 @@ CALLS = {
     "report": ("report", "vector_add_bound", "--no-checks", "-o", "{folder}/report.html"),
     "export": ("export", "vector_add_bound", "{folder}/export", "--as", "trace"),
 }
-ELSEWHERE = {"bench", "search", "tune"}
-"""They need a GPU or processes; the same `Screen` prints for them."""
+ELSEWHERE = {"bench", "search", "tune", "trace"}
+"""They need a GPU or processes; the same `Screen` prints for them, but for trace: an app does."""
 PLAIN = [("--help",), ("--version",), ("list", "--help")]
 FULL = "tirstep: standard output cannot be written: No space left on device\n"
 

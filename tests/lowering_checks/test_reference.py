@@ -393,3 +393,28 @@ def test_what_cannot_be_judged_is_a_sentence(function: str | None, sentence: str
         use()
     assert str(caught.value).startswith("mine: ")
     assert sentence in str(caught.value)
+
+
+@I.ir_module
+class Picked:
+    @T.prim_func
+    def main(
+        X: T.Buffer((16,), "float32"), at: T.Buffer((4,), "int32"), Y: T.Buffer((4,), "float32")
+    ):
+        for i in range(4):
+            Y[i] = X[at[i]]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_recorded_integers_come_first_and_a_whole_call_is_a_round(is_known: bool) -> None:
+    x, at = np.linspace(0, 1, 16, dtype="float32"), np.array([15, 3, 3, 0], "int32")
+    called = [x if is_known else None, at, None]
+    problem = ModuleKernel(Picked, "picked", recorded=called).problem()
+    cases = make_cases(problem, 0)
+    assert cases.exact[0].inputs[1].tolist() == at.tolist()
+    names = [case.name_at((0,)) for case in cases.floats]
+    assert (names[0] == "the recorded call, seed 0") == is_known
+    assert np.array_equal(cases.floats[0].inputs[0], x) == is_known
+    assert all(drawn[1].tolist() == at.tolist() for drawn in problem.draw_unmeasured(0))
+    elsewhere = ModuleKernel(Picked, "picked", recorded=[None, at[:3], None]).problem()
+    assert elsewhere.recorded_integers == {}

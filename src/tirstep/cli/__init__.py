@@ -9,6 +9,7 @@ use, 3 nothing could be judged.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Sequence
 
@@ -32,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         begin_guarded()
         given = sys.argv[1:] if argv is None else list(argv)
         # One JSON document may be all that is to stand on standard output; bench's is in a file.
-        is_document = "--json" in given and not {"--help", "-h"} & set(given)
+        own = [*itertools.takewhile("--".__ne__, given)]  # behind it is another command
+        is_document = "--json" in own and not {"--help", "-h"} & set(own)
         apart = (
             document_alone() if is_document and given[0] != "bench" else contextlib.nullcontext()
         )

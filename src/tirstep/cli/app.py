@@ -33,6 +33,7 @@ COMMANDS = (
     "choose",
     "report",
     "export",
+    "trace",
 )
 
 app = typer.Typer(
@@ -40,7 +41,7 @@ app = typer.Typer(
     help="A workbench for TensorIR schedules: kernels go through their recipes step by step, and "
     "every step can be printed, diffed, checked and timed. A RECIPE may be a program of yours: a "
     "file of Python (which is run, as an import runs it), of TVMScript as .script() prints it, or "
-    "of TVM's JSON, or a database of MetaSchedule's.",
+    "of TVM's JSON, a database of MetaSchedule's, or a trace of an app.",
     epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use, 3 nothing could be judged.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -18,6 +18,7 @@ from tirstep.transforms.recipes import Ladder, Recipe
 from .databases import Record
 from .loading import Loaded
 from .naming import show_path
+from .traces import Capture
 
 COMMANDS = "check, why, steps, diff, lower, facts, ladder, bench, report, export"
 DECLARED = "__experiment__"
@@ -35,6 +36,7 @@ KINDS: Mapping[str, type] = {
     "module": tvm.IRModule,
     "function": PrimFunc,
     "record": Record,
+    "capture": Capture,
     "pass": Pass,
 }
 """The types of programs; other ones are known by what they are called with."""
@@ -93,6 +95,8 @@ def find_programs(loaded: Loaded) -> list[Found]:
         doc = (inspect.getdoc(function) if is_function else None) or ""
         if kind in ("recipe", "ladder"):
             doc = value.doc if kind == "recipe" else value.title
+        if kind == "capture":
+            location, doc = value.place, value.about
         functions = list_functions(value) if kind == "module" else ()
         programs.append(Found(kind, name, value, location, doc or "", functions))
     return programs

@@ -21,11 +21,12 @@ from typing import Any
 from unittest import mock
 
 from tirstep.printing import printing_beside
+from tirstep.tracing import is_trace
 
 from .naming import STDIN, ProgramError, Spelling, describe_error, show_path, watch_file
 from .refusals import explain_spelling, find_line, find_own_file
 
-KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's"
+KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's or of a trace"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ def _load_place(place: str, folder: str) -> Loaded:
     if spelling.is_module:
         return _import_module(place)
     path = spelling.path
+    if is_trace(path):
+        from .traces import load_trace
+
+        return Loaded(load_trace(path), {}, place)
     # Each line of MetaSchedule's files is a JSON list.
     if path.is_dir() or (path.suffix == ".json" and path.read_bytes()[:1] == b"["):
         from .databases import load_database

@@ -3,7 +3,7 @@ what is wrong with one, in one sentence with its file and line.
 
 A name of the list has letters, digits, ``_`` and ``-``. A program has a ``.``, ``/`` or ``:``
 in its text, or is ``-``: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME``, ``FILE.json``, a
-folder of MetaSchedule's, written ``FOLDER/``, and ``-`` for standard input.
+folder of MetaSchedule's or of a trace, written ``FOLDER/``, and ``-`` for standard input.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from tirstep.tracing import is_trace
+
 from .refusals import explain_spelling, find_ill_formed, find_line
 
 STDIN = "-"
-FORMS = "FILE.py, FILE.py:NAME, package.module:NAME, FILE.json, a database's FOLDER/, or -"
+FORMS = (
+    "FILE.py, FILE.py:NAME, package.module:NAME, FILE.json, a database's or a trace's FOLDER/, or -"
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Spelling:
     def is_module(self) -> bool:
         """Whether it is to be imported by its name."""
         is_dotted = re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", self.place)
-        is_file = self.path.suffix in (".py", ".json") or self.path.is_file()
+        is_file = self.path.suffix in (".py", ".json") or self.path.is_file() or is_trace(self.path)
         return bool(is_dotted) and not is_file
 
     @property
@@ -52,8 +56,8 @@ class Spelling:
 
 
 def is_program(text: str) -> bool:
-    """Whether a text is none of the names of the list, as it is spelt."""
-    return text == STDIN or any(sign in text for sign in "./:")
+    """Whether a text is none of the names of the list, as it is spelt, but for a trace's folder."""
+    return text == STDIN or any(sign in text for sign in "./:") or is_trace(Path(text))
 
 
 def read_spelling(text: str) -> Spelling:

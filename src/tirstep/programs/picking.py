@@ -13,18 +13,24 @@ from typing import Any
 import tvm
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Instruction, Trace
+from tvm.tirx import PrimFunc, Var
 
 from tirstep.lowering_checks.compile.compiling import make_main
+from tirstep.lowering_checks.device import is_scalar
 from tirstep.lowering_checks.reference import ModuleKernel
+from tirstep.lowering_checks.reference.functions import close_sizes
 from tirstep.lowering_checks.steps import suggest
 from tirstep.modules import Kernel, kernels
+from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import Example, Ladder, Recipe, Step
+from tirstep.transforms.tir import constant
 
 from .databases import Record
 from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
 from .naming import ProgramError, Spelling, read_spelling
 from .refusals import explain_spelling
+from .traces import Capture
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
 """Of a kernel without recipes, where no shape is given: small, and pairwise different."""
@@ -40,12 +46,16 @@ class ProgramRecipe(Recipe):
     whole : the module that is scheduled, where only one of its functions is looked at
     function : the name of that one
     trace : of a tuning record, which comes in place of a function
+    states : of a traced function, what passes made of it, in place of a schedule
     """
 
     location: str = field(kw_only=True)
     whole: tvm.IRModule | None = field(default=None, kw_only=True, repr=False, compare=False)
     function: str | None = field(default=None, kw_only=True)
     trace: Trace | None = field(default=None, kw_only=True, repr=False, compare=False)
+    states: tuple[tuple[str, PrimFunc], ...] = field(
+        default=(), kw_only=True, repr=False, compare=False
+    )
 
     def steps(self, module: tvm.IRModule, **config: object) -> list[Step]:
         """The module, and what was made of it; nothing where there is no schedule."""
@@ -58,9 +68,35 @@ class ProgramRecipe(Recipe):
         sch = Schedule(scheduled)
         sch.work_on("main" if self.whole is None else self.function)
         file, _, line = self.location.rpartition(":")
-        path = file if line.isdecimal() and self.body is _do_nothing else ""
+        is_here = line.isdecimal() and self.body is _do_nothing and not self.states
+        path = file if is_here else ""
         first = Step(0, "input", module, Trace([], {}), self.location, path)
-        return [first, *self.run(sch, **config)]
+        return [first, *(self._list_states(module) or self.run(sch, **config))]
+
+    def _list_states(self, module: tvm.IRModule) -> list[Step]:
+        """The states of a traced function behind the first, at the sizes of the module."""
+        steps, names = list[Step](), ["input"]
+        for label, function in self.states[1:]:
+            extents = [
+                (own, given)
+                for parameter, other in zip(function.params, module["main"].params, strict=True)
+                if not is_scalar(parameter)
+                for own, given in zip(parameter.shape, other.shape, strict=True)
+            ]
+            if any(constant(own) not in (None, constant(given)) for own, given in extents):
+                told = "passes made it for the sizes in its text"
+                raise TransformError(self.name, told, "leave --shape out")
+            sizes = {str(own.name): constant(it) for own, it in extents if isinstance(own, Var)}
+            left = [name for name, size in sizes.items() if size is None]
+            closed = close_sizes(
+                function, {name: size or 1 for name, size in sizes.items()}, self.name, left=left
+            )
+            name, count = _make_name(label), sum(it.startswith(label) for it in names)
+            names.append(name)
+            name = f"{name}_{count + 1}" if count else name
+            trace = Trace([], {})
+            steps.append(Step(len(names) - 1, name, make_main(closed), trace, self.location))
+        return steps
 
     def run(self, sch: Schedule, **config: object) -> Iterator[Step]:
         """Run step by step; a function that yields nothing is one step of its own name."""
@@ -210,7 +246,7 @@ class Picker:
                 return list_parts(self.targets[0]) if len(self.targets) == 1 else ()
             if found.kind == "record":
                 return list_functions(found.value.module)
-            return (found.name,) if found.kind == "function" else found.functions
+            return (found.name,) if found.kind in ("function", "capture") else found.functions
 
         if having := [it for it in programs if self.function in list_parts(it)]:
             return having
@@ -259,6 +295,12 @@ class Picker:
                 return self._make_scheduled(found, self._find_target(found), function)
             case "record":
                 return self._make_of_record(found) if is_named or found.value.is_best else []
+            case "capture":
+                capture: Capture = found.value
+                first, name = make_main(capture.states[0][1]), _make_name(found.name)
+                kernel = ModuleKernel(first, name, recorded=capture.arguments)
+                shared: dict[str, Any] = {"sizes": capture.sizes, "states": capture.states}
+                return [self._make_recipe(found, kernel, **shared)]
             case "kernel":
                 of_it = [
                     it
@@ -371,6 +413,7 @@ class Picker:
         spelling: str | None = None,
         body: Any = None,
         config: Mapping[str, object] | None = None,
+        sizes: Mapping[str, int] | None = None,
         **changes: Any,
     ) -> Recipe:
         if len(kernel.size_names) > len(SAMPLE_SIZES):
@@ -379,7 +422,9 @@ class Picker:
                 "with an example"
             )
         # None was written; of a module it has the sizes that it leaves open.
-        example = Example(dict(zip(kernel.size_names, SAMPLE_SIZES, strict=False)))
+        example = Example(
+            {**dict(zip(kernel.size_names, SAMPLE_SIZES, strict=False)), **(sizes or {})}
+        )
         return ProgramRecipe(
             name=_make_name(name or found.name),
             doc=found.doc,
