@@ -41,6 +41,7 @@ PASS = """
 def rename(module):
     return module.with_attr("renamed", 1)
 """
+OLD = "from tvm.script import tir as T\n"
 GOLDEN = ("check", "--write-goldens", "vector_add_bound", "relu_bound", "--golden-dir", "golden")
 BENCH = ("bench", "matmul", "--shape", "16x16x8", "--recipe", "matmul_naive", "--quick")
 SEARCH = ("search", "vector_add_bound", "--shape", "1024", "--limit", "1", "--into", "best.json")
@@ -53,14 +54,15 @@ CALLS = {
     "why": (("why", "wrong.py:skips", "-o", "why.py"), 1, 3),
     "export": (("export", "vector_add_bound", "export", "--as", "trace", "--force"), 0, 1),
     "trace": (("trace", "traced", "--", "true"), 0, 1),
+    "modernize": (("modernize", "old.py", "--write"), 0, 1),
     "bench": ((*BENCH, "--json", "run.json"), 0, 1),
     "bench --save": ((*BENCH, "--save", "runs"), 0, 1),
     "search": (SEARCH, 0, 1),
     "tune": ((*TUNE, "-o", "db"), 0, 2),
 }
 AT_MOST = 99
-ONCE = {"new"}
-"""What refuses a folder that is there."""
+ONCE = {"new", "modernize"}
+"""What refuses a folder that is there, or has nothing left to do."""
 ONE_BY_ONE = {"golden"}
 """What writes many files, each of which is the old one or the new one."""
 
@@ -124,7 +126,7 @@ def disk(
 ) -> Iterator[Disk]:
     """The working directory's, and that of temporary files."""
     disk = Disk(tmp_path)
-    for name, text in (("wrong.py", WRONG), ("own_pass.py", PASS)):
+    for name, text in (("wrong.py", WRONG), ("own_pass.py", PASS), ("old.py", OLD)):
         (tmp_path / name).write_text(text)
     (tmp_path / "temporary").mkdir()
     monkeypatch.chdir(tmp_path)

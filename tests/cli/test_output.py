@@ -35,6 +35,7 @@ CALLS = {
     "ladder": ("ladder", "vector_add", "--device", "cpu"),
     "report": ("report", "vector_add_bound", "--no-checks", "-o", "{folder}/report.html"),
     "export": ("export", "vector_add_bound", "{folder}/export", "--as", "trace"),
+    "modernize": ("modernize", f"{ROOT}/examples/old_program/mm_relu.py"),
 }
 ELSEWHERE = {"bench", "search", "tune", "trace"}
 """They need a GPU or processes; the same `Screen` prints for them, but for trace: an app does."""

@@ -92,7 +92,7 @@ def test_the_kernel_itself_is_named_and_its_line(command: Command, kernels: Path
     result = command("why", "kernels.py:racing")
     assert result.code == 1
     assert "the kernel as it was written: no step comes before it" in result.out
-    assert "[kernels.py:25]" in result.out
+    assert "kernels.py:23]" in result.out
     assert "run     the script shows it: " in result.out
 
 
