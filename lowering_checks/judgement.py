@@ -226,8 +226,9 @@ def _sanitize(
 ) -> Judgement:
     """Simulate a program for `reason` without comparing its numbers, on a few kinds of inputs.
 
-    Where an index leaves its buffer and depends on data, these may be a mistake of what was drawn:
-    then it is not judged.
+    One without a finding is clean, but for one with a reference, which cannot be used. Where an
+    index leaves its buffer and depends on data, these may be a mistake of what was drawn: then it
+    is not judged.
     """
     simulator = SimulatorDevice()
     if (
@@ -251,7 +252,8 @@ def _sanitize(
         return Judgement(Status.NOT_JUDGED, device=simulator.name, reason=f"{reason}; {drawn}")
     findings = [Finding(simulator.name, where, str(each)) for each in found]
     part = program.part
-    judged = _judge(findings, simulator.name, otherwise=Status.CLEAN, reason=reason, part=part)
+    otherwise = Status.CLEAN if problem.kernel.reference is None else Status.NOT_JUDGED
+    judged = _judge(findings, simulator.name, otherwise=otherwise, reason=reason, part=part)
     return judged if found or part else replace(judged, unrun=tuple(program.find_unrun()))
 
 

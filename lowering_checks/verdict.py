@@ -167,7 +167,10 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
     if problem.kernel.literal_sizes:
         yield from list_smaller_runs(run)
         return
-    numbers, moduli = _list_numbers(run.steps[-1].module) if names else (set(), set())
+    numbers, moduli = set[int](), set[int]()
+    for module in (problem.kernel.module, run.steps[-1].module) if names else ():
+        found = _list_numbers(module)  # of the kernel with its sizes open, and of the last step
+        numbers, moduli = numbers | found[0], moduli | found[1]
     for most in sorted(numbers, reverse=True)[:NUMBERS]:
         step = math.lcm(*(it for it in moduli if it <= most), most)
         tried = (3 * most + 5, step if step <= 4 * most else most, most + 1, most - 1, 2 * most)

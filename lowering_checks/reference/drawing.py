@@ -367,10 +367,14 @@ def _plant_constants(
 
 
 def _plant_large(_: Tensor, values: Array, rng: np.random.Generator) -> Array:
-    """Of four numbers one that exponentials of single precision overflow of, and one for half."""
+    """Of four numbers one that exponentials of single precision overflow of, and one for half; and
+    of four rows one so far below 0 that all of its exponentials are 0.
+    """
     kinds, sizes = rng.integers(0, 4, values.shape), rng.uniform(89, 120, values.shape)
     large = np.where(kinds == 0, sizes, sizes / 8)
-    return np.where(kinds < 2, np.copysign(large, values), values)
+    planted = np.where(kinds < 2, np.copysign(large, values), values)
+    is_far = (_get_rows(values) % 4 == 3) & (values.ndim > 1)
+    return np.where(is_far, values - 150, planted)
 
 
 def _plant_infinities(_: Tensor, values: Array, rng: np.random.Generator) -> Array:

@@ -118,8 +118,12 @@ class ModuleKernel:
 
     def with_reference(self, reference: ModuleKernel) -> ModuleKernel:
         """The same function, judged by the answers of another one; raises `KernelError`."""
-        module = tvm.IRModule({self.function_name: self.function})
-        return ModuleKernel(module, self.name, self.function_name, reference, self.recorded)
+        return ModuleKernel(self.module, self.name, self.function_name, reference, self.recorded)
+
+    @property
+    def module(self) -> tvm.IRModule:
+        """A module of the function alone, with its sizes open."""
+        return tvm.IRModule({self.function_name: self.function})
 
     @property
     def literal_sizes(self) -> dict[str, int]:
@@ -197,7 +201,9 @@ class ModuleProblem(AnyProblem):
 
     @functools.cached_property
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self.function, self.arguments, self.kernel.name, self.wanted)
+        name = self.kernel.name
+        name = name if self.kernel.reference is None else f"the reference of {name}"
+        return Evaluation(self.function, self.arguments, name, self.wanted)
 
     @functools.cached_property
     def outputs(self) -> tuple[Tensor, ...]:
@@ -430,7 +436,9 @@ class ModuleProblem(AnyProblem):
             for place, (tensor, each) in enumerate(
                 zip(self.arguments, self._own.params, strict=True)
             ):
-                if each in written and place not in kept:
+                if tensor.is_scalar and tensor.name in self.shape:
+                    drawn[place] = np.full_like(drawn[place], self.shape[tensor.name])
+                elif each in written and place not in kept:
                     drawn[place] = blank(tensor)
                 elif number == 2 and maker.is_data(tensor):
                     drawn[place] = np.ones_like(drawn[place])

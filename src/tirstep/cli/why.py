@@ -80,7 +80,9 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         run_reproducer,
         write_reproducer,
     )
-    from tirstep.lowering_checks.devices import SimulatorDevice
+    from tirstep.lowering_checks.devices import CpuDevice, SimulatorDevice
+    from tirstep.lowering_checks.judgement import Status, judge_numbers
+    from tirstep.lowering_checks.reference import ModuleProblem
     from tirstep.lowering_checks.steps import step_label
     from tirstep.lowering_checks.verdict import list_smaller_runs
 
@@ -127,10 +129,20 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     if bad is None:
         last, steps = run.steps[-1], len(run.steps)
         unsound = [each.at(last.location) for each in check_ownership(last.module, where=last.name)]
+        unknown: list[str] = []
+        if isinstance(run.problem, ModuleProblem):  # lines that never ran, or nothing to compare
+            is_bound = SimulatorDevice().find_obstacle(last.module) is None
+            device = SimulatorDevice() if is_bound else CpuDevice()
+            with screen.working():
+                screen.doing("looking for lines that never ran")
+                judged = judge_numbers(
+                    run.problem, last.module, device, where=last.name, seed=request.seed
+                )
+            unknown += judged.unrun or [judged.reason] * (judged.status is Status.NOT_JUDGED)
         told, style = "nothing is wrong", "green"
         if unsound:  # the threads of the last step
             told, style = "no answer is wrong, but the last step is unsound on a GPU", "bold red"
-        elif found.not_run:  # which may be where it is wrong
+        elif found.not_run or unknown:  # which may be where it is wrong
             told, style = "nothing is wrong in what was judged", "yellow"
         screen.line((f"{place}: ", "bold"), (told, style))
         for finding in unsound:
@@ -146,9 +158,11 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         not_run = Counter(re.sub(r"^all from \d+", "all passes from", text) for text in numbered)
         for text, steps_of in not_run.items():
             say("not run", f"in {count(steps_of, 'step')}, {text}", "yellow")
+        for text in unknown:
+            say("unknown", text, "yellow")
         if unsound:
             return 1
-        return 0 if found.judged else 3
+        return 0 if found.judged and not unknown else 3
 
     what = bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
     screen.line((f"{place}: ", "bold"), (what, "bold red"), wrap=True)
