@@ -36,6 +36,7 @@ from ..devices import CpuDevice, DeviceError
 from ..judgement import WHOLE_WORK
 from ..numeric import find_wrong, get_default_bound
 from ..reference import ModuleProblem
+from ..reference.functions import close_sizes
 from ..steps import CheckError, print_module, step_label
 from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
@@ -210,8 +211,9 @@ def _make_script(bad: FirstBad) -> str:
         right = "MODULE" if is_kernel else "KERNEL"
         judged = [f"SIZES = {sizes}\n"]
         if reference is not None:
-            right = "REFERENCE"
-            judged.append(quote(right, print_module(tvm.IRModule({MAIN: reference}))))
+            right, left = "REFERENCE", problem.symbolic
+            closed = close_sizes(reference, problem.shape, problem.kernel.name, left=left)
+            judged.append(quote(right, print_module(tvm.IRModule({MAIN: closed}))))
         given, recorded = problem.kernel.recorded, ""
         if sum(it.size for it in given if it is not None and it.dtype.kind in "biu") in range(
             1, VALUES
@@ -233,7 +235,9 @@ def _make_script(bad: FirstBad) -> str:
             return problem.reference(problem.take_inputs(case.make_arguments()))
         return case.run(kernel)
 
-    is_shown = is_kernel and bool(structural_equal(serial, bad.module))  # else it is tried
+    # A kernel without threads, which a CPU runs as it stands; else it is tried.
+    is_shown = is_kernel and bool(structural_equal(serial, bad.module))
+    is_shown = is_shown and CpuDevice().find_obstacle(serial) is None
     plans = list(dict.fromkeys(_plan_cases(bad)))
     case = plans[0]
     far = [(-FAR, FAR) if each == (-REACH, REACH) else each for each in case.drawn]

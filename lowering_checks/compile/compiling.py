@@ -30,6 +30,7 @@ from tvm.tirx import BufferStore, Evaluate, For, ForKind, IfThenElse, PrimFunc
 
 from tirstep.transforms import get_pass_options, get_pipeline
 from tirstep.transforms.hopper.tma_tiles import TMA_STAGES
+from tirstep.transforms.pass_options import is_tirx
 from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis, get_children
 
 from ..device import DeviceError
@@ -116,6 +117,16 @@ def compile_unrun(
             raise  # it would take too long in any case
         except Exception:
             return compile_module(module, target, instruments=instruments, pipeline=pipeline)
+
+
+def launch_tirx(module: tvm.IRModule) -> tvm.IRModule:
+    """A TIRx kernel with launches in the place of the thread numbers that it names, and plain code
+    in that of its tile primitives; another module as it is.
+    """
+    if not is_tirx(module):
+        return module
+    bound = tvm.tirx.transform.BindTarget(tvm.target.Target(TARGET).with_host("llvm"))(module)
+    return tvm.tirx.transform.LowerTIRx()(bound)
 
 
 @contextmanager

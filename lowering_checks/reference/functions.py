@@ -10,12 +10,12 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, PrimType
 from tvm.s_tir import SBlock
-from tvm.tirx import Bind, BufferStore, For, IfThenElse, IntImm, PrimFunc, Var
+from tvm.tirx import AttrStmt, Bind, BufferStore, For, IfThenElse, IntImm, PrimFunc, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import KernelError, Tensor
 from tirstep.modules.validation import UnjudgedError, nearest
-from tirstep.transforms.tir import constant, find_all, get_children
+from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, get_children
 
 from ..compile.compiling import MAIN
 from ..device import close_extents, is_scalar
@@ -131,6 +131,8 @@ def count_operations(body: Any) -> int:
     def count(node: Any, times: int) -> None:
         if isinstance(node, For):
             times *= constant(node.extent) or 1
+        if isinstance(node, AttrStmt) and node.attr_key == THREAD_EXTENT:
+            times *= constant(node.value) or 1
         if isinstance(node, BufferStore | Bind):
             operations = [each for kind in _OPERATIONS for each in find_all(node.value, kind)]
             counts[0] += times * sum("float" in str(each.ty) for each in operations)

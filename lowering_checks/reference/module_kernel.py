@@ -23,7 +23,7 @@ from tirstep.modules.validation import UnjudgedError, check_symbolic
 from tirstep.transforms.tir import find_all, find_axes, get_axis
 from tirstep.tvm_compat import with_parameters
 
-from ..compile.compiling import make_main
+from ..compile.compiling import MAIN, launch_tirx, make_main
 from ..device import blank
 from ..devices.simulator.merged_memory import find_written_buffers
 from ..numeric import make_cases
@@ -358,7 +358,8 @@ class ModuleProblem(AnyProblem):
         """The operations on floats, as the program has them; without any, those on integers that
         are stored. Loops whose extent depends on data count once.
         """
-        return count_operations(self.function.body)
+        launched = launch_tirx(make_main(self.function))
+        return count_operations(launched[MAIN].body)
 
     @property
     def bytes(self) -> int:

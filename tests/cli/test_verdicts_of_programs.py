@@ -54,6 +54,17 @@ def each(a: T.handle, b: T.handle):
         with T.launch_thread("threadIdx.x", n) as tx:
             B[tx] = A[tx]
 """
+LAUNCHED = """
+@T.prim_func(s_tir=True)
+def late(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    B = T.match_buffer(b, (n,))
+    with T.launch_thread("blockIdx.x", (n + 31) // 32) as bx:
+        with T.launch_thread("threadIdx.x", 32) as tx:
+            if bx * 32 + tx < n:
+                B[bx * 32 + tx] = A[T.max(bx * 32 + tx - 1, 0)]
+"""
 SCALAR = """
 @T.prim_func(s_tir=True)
 def pairs(a: T.handle, b: T.handle, n: T.int32):
@@ -192,6 +203,12 @@ CASES = {
         ("check", "own.py:zero", *REFERENCE),
         1,
         "is nan, and",
+    ),
+    "a script of launched threads": Case(
+        LAUNCHED + COPY,
+        ("why", "own.py:late", *REFERENCE),
+        1,
+        "run     the script shows it: tirstep finds: ",
     ),
     "a line that never ran": Case(
         RARE, ("why", "own.py:rare"), 3, "never ran", "nothing is wrong\n"

@@ -15,7 +15,7 @@ from tvm.tirx import AttrStmt, BufferStore, For, IfThenElse
 from tirstep.transforms.pass_options import is_tirx
 from tirstep.transforms.tir import THREAD_EXTENT, constant, get_children
 
-from ...compile.compiling import MAIN, TARGET, name_main
+from ...compile.compiling import MAIN, launch_tirx, name_main
 from ...device import (
     Arrays,
     Device,
@@ -94,9 +94,7 @@ class Interpreter(Device):
         if is_tirx(module):  # whose threads wait for one another where it says so
             self.in_order = False
             with convert_tvm_errors("TVM does not lower the kernel", module):
-                target = tvm.target.Target(TARGET).with_host("llvm")
-                module = tvm.tirx.transform.BindTarget(target)(module)
-                module = tvm.tirx.transform.LowerTIRx()(module)
+                module = launch_tirx(module)
         function = module[MAIN]
         flat = None if leaves_sizes_open(function) else self._flatten(function)
         if flat and most_blocks:
