@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import tvm
-from tvm.tirx import For, IterVar
+from tvm.tirx import For, IterVar, Mul
 
 from tirstep.transforms.tir import (
     LARGEST_INDEX,
@@ -86,7 +86,8 @@ def list_overflows(module: tvm.IRModule) -> list[str]:
     for parameter in (it for it in parameters if not is_scalar(it)):
         sizes = [it for it in parameter.shape if constant(it) != 1]
         is_open = any(constant(it) is None for it in sizes)
-        if len(sizes) > 1 and is_open and all(str(it.ty) == "int32" for it in sizes):
+        is_product = len(sizes) > 1 or any(isinstance(it, Mul) for it in sizes)
+        if is_product and is_open and all(str(it.ty) == "int32" for it in sizes):
             end = f"from {' * '.join(map(str, sizes))} = {LARGEST_INDEX + 1:,} on"
             reason = f"its sizes are int32, and its indices overflow {end}; declare them as int64"
             found.setdefault(reason, {})[f"'{parameter.name}'"] = None

@@ -488,6 +488,9 @@ def _judge_steps(
             outputs = [blank(tensor) for tensor in run.problem.outputs]
             timing = device.time(step.module, run.problem.make_arguments(inputs, outputs))
         golden = goldens.get(step.name)
+        if isinstance(run.problem, ModuleProblem) and before is None:  # once, of open sizes
+            overflows = list_overflows(run.problem.kernel.module)
+            verdict = replace(verdict, left_open=(*verdict.left_open, *overflows))
         yield replace(verdict, before=before, golden=golden, timing=timing)
         before = step
 
@@ -615,9 +618,10 @@ def _judge_other(other: OtherRun, device: Device, seed: int) -> Verdict:
     runner: Device = device if device.find_obstacle(step.module) is None else CpuDevice()
     judged = judge_numbers(run.problem, step.module, runner, where=run.label(step), seed=seed)
     checked_on = f"{judged.device or runner.name} {_describe(run)}"
-    left_open = tuple(list_overflows(step.module)) if run.problem.symbolic else ()
+    is_told = isinstance(run.problem, ModuleProblem)  # of its first step
+    left_open = list_overflows(step.module) if run.problem.symbolic and not is_told else ()
     verdict = _make_verdict(run, step, judged, checked_on)
-    return replace(verdict, about=other.about, left_open=left_open)
+    return replace(verdict, about=other.about, left_open=tuple(left_open))
 
 
 def _describe(run: Run) -> str:

@@ -468,3 +468,8 @@ def main(a: T.handle, b: T.handle):
 """
     found = list_overflows(tvm.IRModule({"main": from_source(text)}))
     assert [it.partition("2,147,483,648")[0] for it in found] == told
+    flat = text.replace(f", (n, {size})", f", (n * {size},)").replace(
+        "[vi, vj]", f"[vi * {size} + vj]"
+    )
+    found = list_overflows(tvm.IRModule({"main": from_source(flat)}))
+    assert [it.partition("2,147,483,648")[0] for it in found] == told
