@@ -24,6 +24,7 @@ from tirstep.tvm_compat import get_op_name
 from ...device import Array
 from .async_copies import ASYNC_COPIES
 from .atomics import ATOMICS
+from .block_reductions import BLOCK_REDUCTIONS
 from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS
 from .function_semantics import Pointer, Semantics, Threads, get_semantics, read_call
@@ -60,6 +61,7 @@ Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
 BUILT_IN: dict[str, Semantics] = {
     **ASYNC_COPIES,
     **ATOMICS,
+    **BLOCK_REDUCTIONS,
     **BULK_COPIES,
     **CLUSTERS,
     **MBARRIERS,

@@ -25,6 +25,7 @@ from tirstep.tvm_compat import get_op_name
 from ...device import THREAD_AXES, Array
 from .async_copies import CP_ASYNC
 from .atomics import ATOMICS
+from .block_reductions import BLOCK_REDUCTIONS
 from .expressions import BUILT_IN, RETURNING, Address, restrict, translate, translate_index
 from .flatten import is_allreduce
 from .function_semantics import read_call
@@ -94,6 +95,8 @@ def _is_in_step(statement: Any) -> bool:
 def _is_barrier(call: Any) -> bool:
     """Whether a call is a barrier of the thread block."""
     name = get_op_name(call)
+    if read_call(call)[0] in BLOCK_REDUCTIONS:
+        return True
     return name.endswith(".cta_sync") or (name.endswith(SYNC) and str(call.args[0].value) in BLOCK)
 
 
@@ -357,7 +360,8 @@ def _evaluate(node: Any) -> Execute:
     name = getattr(getattr(call, "op", None), "name", "")
     if name.endswith("thread_return"):
         return lambda gpu, mask: gpu.state.exit_threads(mask)
-    if isinstance(call, Call) and _is_barrier(call):
+    is_call = isinstance(call, Call)
+    if is_call and _is_barrier(call) and read_call(call)[0] not in BLOCK_REDUCTIONS:
         return lambda gpu, mask: gpu.pass_barrier(mask)
     if name.endswith(SYNC):
         scope = str(call.args[0].value)

@@ -138,7 +138,7 @@ def _reduce(step: Any, empty: int) -> Semantics:
     return functools.partial(_combine, combine=reduce)
 
 
-def _reduce_in_warp(threads: Threads, value: Any, operation: str, width: int) -> Any:
+def reduce_in_warp(threads: Threads, value: Any, operation: str, width: int) -> Any:
     """TVM's reduction of `width` neighbouring lanes, by shuffles over ever smaller distances."""
     while width > 1:
         width //= 2
@@ -196,7 +196,7 @@ WARP_SHUFFLES: dict[str, Semantics] = {
     "cuda.ballot_sync": _OF_CUDA["__ballot_sync"],
     "cuda.reduce_add_sync_u32": _OF_CUDA["__reduce_add_sync"],
     "cuda.reduce_min_sync_u32": _OF_CUDA["__reduce_min_sync"],
-    "cuda.warp_reduce": _reduce_in_warp,
+    "cuda.warp_reduce": reduce_in_warp,
     "tvm_warp_activemask": _get_active_mask,
     **WARP_BARRIERS,
 }

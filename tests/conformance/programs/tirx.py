@@ -241,3 +241,40 @@ def VectorsOfFourByLdAndSt(A: T.Buffer(512), B: T.Buffer(512)):
     T.ptx["st.global.v4.f32"](
         T.address_of(B[tx * 4]), r[0] * 2.0, r[1] * 2.0, r[2] * 2.0, r[3] * 2.0
     )
+
+
+# right: each thread has the sum of its block
+# B == np.repeat(A.reshape(2, 128).sum(1), 128)
+@T.prim_func
+def SumOfABlockInOneCall(A: T.Buffer(256), B: T.Buffer(256)):
+    T.device_entry()
+    bx = T.cta_id([2])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((4,), "float32")
+    total: T.let = T.cuda.cta_sum(A[bx * 128 + tx], 4, S.data)
+    B[bx * 128 + tx] = total
+
+
+# right: a barrier stands between two reductions through one scratch memory
+# B == np.repeat(A.reshape(2, 128).max(1) - A.reshape(2, 128).min(1), 128)
+@T.prim_func
+def TwoReductionsThroughOneScratch(A: T.Buffer(256), B: T.Buffer(256)):
+    T.device_entry()
+    bx = T.cta_id([2])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((4,), "float32")
+    most: T.let = T.cuda.cta_max(A[bx * 128 + tx], 4, S.data)
+    T.cuda.cta_sync()
+    least: T.let = T.cuda.cta_min(A[bx * 128 + tx], 4, S.data)
+    B[bx * 128 + tx] = most - least
+
+
+# right: blocks with an element above 98 say so in all of their threads
+# B == np.repeat((A.reshape(4, 64) > 98).any(1), 64)
+@T.prim_func
+def BlocksThatHaveALargeElement(A: T.Buffer(256), B: T.Buffer(256, "int32")):
+    T.device_entry()
+    bx = T.cta_id([4])
+    tx = T.thread_id([64])
+    has: T.let = T.cuda.syncthreads_or(A[bx * 64 + tx] > T.float32(98))
+    B[bx * 64 + tx] = T.Cast("int32", has)
