@@ -49,7 +49,7 @@ from .operators import (
     wrap,
 )
 from .run_state import UnsupportedError, get_location
-from .tensor_cores import TENSOR_CORES, TYPED
+from .tensor_cores import REGISTER_RESULTS, TENSOR_CORES, TYPED, count_results
 from .vector_accesses import LOADS, VECTOR_ACCESSES, count_loaded
 from .warp_shuffles import WARP_SHUFFLES
 from .warpgroups import PRODUCTS, WARPGROUPS, count_registers
@@ -372,6 +372,7 @@ def _call_function(node: Any) -> Evaluate:
         semantics = functools.partial(semantics, result=str(node.ty))
     changed = count_registers(name, arguments) if name in PRODUCTS else int(name in RETURNING)
     changed = count_loaded(arguments) if name in LOADS else changed
+    changed = count_results(name, arguments) if name in REGISTER_RESULTS else changed
     values = [_point_to_element(argument) for argument in arguments[:changed]]
     values += [translate(argument) for argument in arguments[changed:]]
 

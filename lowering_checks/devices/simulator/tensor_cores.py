@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import functools
 import math
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,21 @@ _TYPES = {
 """TVM's names of types in an mma where they are not their own."""
 _ACCUMULATORS = ("float16", "float32", "int32")
 _ROW_BYTES = 16
+_LDMATRIX, _MMA = "ptx.ldmatrix", ("ptx.mma", "ptx.mma_int")
+REGISTER_RESULTS = (_LDMATRIX, *_MMA)
+"""Functions of TIRx whose results are registers, their first arguments."""
+_REGISTER_TYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "tf32": "float32",
+    "f32": "float32",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "s8": "int8",
+    "u8": "uint8",
+    "s32": "int32",
+}
+"""PTX's names of types."""
 
 
 def _load_matrices(
@@ -162,6 +179,69 @@ def _multiply(threads: Threads, shape: str, *arguments: Any) -> None:
     threads.count("matrix_multiplies")
 
 
+def count_results(name: str, arguments: Sequence[Any]) -> int:
+    """How many registers an ldmatrix or mma of TIRx fills, from the arguments of its call."""
+    words = [str(it.value) for it in arguments if type(it).__name__ == "StringImm"]
+    if name == _LDMATRIX:
+        return next((int(word[1:]) for word in words if re.fullmatch(r"x[124]", word)), 1)
+    return 4
+
+
+def _load_registers(threads: Threads, *given: Any) -> None:
+    """ldmatrix of TIRx: each 8×8 matrix of b16 in a register of 32 bits of its own."""
+    words = [it for it in given if isinstance(it, str)]
+    *registers, source = (it for it in given if not isinstance(it, str))
+    if "b16" not in words or "m8n8" not in words:
+        raise UnsupportedError(f"the simulator supports ldmatrix of .m8n8 and .b16, not {words}")
+    warps, count = threads.groups(WARP), len(registers)
+    lanes = threads.get_mask(warps[:, : 8 * count])
+    rows = source.load(np.arange(_ROW_BYTES // source.dtype.itemsize), lanes)[warps]
+    halves = np.ascontiguousarray(rows[:, : 8 * count]).view(np.uint16)
+    matrices = halves.reshape(len(warps), count, 8, 8)
+    if "trans" in words:
+        matrices = matrices.swapaxes(2, 3)
+    shares = np.ascontiguousarray(matrices).view(np.uint32).reshape(len(warps), count, WARP)
+    for register, own in zip(registers, shares.swapaxes(0, 1), strict=True):
+        column = threads.spread(warps, own[..., None])
+        register.store(0, column.view(register.dtype), threads.get_mask(warps))
+    threads.count("matrix_loads")
+
+
+def _multiply_registers(threads: Threads, *given: Any) -> None:
+    """mma.sync of TIRx: D = A × B + C, of registers of 32 bits; C and D of 32-bit types."""
+    words = [it for it in given if isinstance(it, str) and it]
+    values = [it for it in given if not isinstance(it, str)]
+    shape = next((word for word in words if word.startswith("m16n8k")), "")
+    kinds = [word for word in words if word in _REGISTER_TYPES]
+    if not shape or len(kinds) != 4 or not {"row", "col"} <= {*words} or kinds[0] != kinds[3]:
+        raise UnsupportedError(f"the simulator does not support {threads.name} {' '.join(words)}")
+    result, left_type, right_type, _ = (get_numpy_dtype(_REGISTER_TYPES[it]) for it in kinds)
+    depth, size = int(shape.removeprefix("m16n8k")), left_type.itemsize
+    warps = threads.groups(WARP)
+
+    def take(count: int, dtype: Any, places: Array) -> Array:
+        """A matrix for each warp, of the next registers."""
+        own, values[:] = values[:count], values[count:]
+        columns = [np.broadcast_to(it, (threads.lanes, 1)) for it in own]
+        bits = np.hstack([it.astype(it.dtype, copy=True).view(np.uint32) for it in columns])
+        fragments = np.ascontiguousarray(bits).view(dtype)[warps]
+        return fragments.reshape(len(warps), -1)[:, places]
+
+    results, values[:] = values[:4], values[4:]
+    left = take(depth * size // 8, left_type, _place("a", depth, size))
+    right = take(depth * size // 16, right_type, _place("b", depth, size))
+    sums = take(4, result, _place("c"))
+    wide = np.int64 if result == np.int32 else np.float64
+    product = np.matmul(widen(left, wide, kinds[1]), widen(right, wide, kinds[2]))
+    shares = np.empty((len(warps), WARP * 4), result)
+    whole = (product + sums.astype(wide)).astype(result)
+    shares[:, _place("c").ravel()] = whole.reshape(len(warps), 16 * 8)
+    rows = threads.spread(warps, shares.reshape(len(warps), WARP, 4))
+    for place, register in enumerate(results):
+        register.store(0, rows[:, place : place + 1], threads.get_mask(warps))
+    threads.count("matrix_multiplies")
+
+
 def widen(values: Array, wide: Any, kind: str) -> Array:
     """The values as tensor cores take them: of tf32 they ignore the 13 lowest bits."""
     if kind == "tf32":
@@ -236,6 +316,8 @@ TENSOR_CORES: dict[str, Semantics] = {
     "ptx_legacy.ldmatrix": _load_matrices,
     "ptx_legacy.mma": _multiply,
     "ptx.stmatrix": _store_matrices,
+    _LDMATRIX: _load_registers,
+    **dict.fromkeys(_MMA, _multiply_registers),
     "mma_fill_legacy": _fill,
     "mma_store_legacy": _store_matrix,
 }

@@ -278,3 +278,38 @@ def BlocksThatHaveALargeElement(A: T.Buffer(256), B: T.Buffer(256, "int32")):
     tx = T.thread_id([64])
     has: T.let = T.cuda.syncthreads_or(A[bx * 64 + tx] > T.float32(98))
     B[bx * 64 + tx] = T.Cast("int32", has)
+
+
+# right: one product of tensor cores, of fragments that ldmatrix loads
+# needs sm_80
+# A = whole(256, low=-9) % 8
+# C = whole(128, low=-9, seed=8) % 8
+# B == (A.astype("float32").reshape(16, 16) @ C.astype("float32").reshape(16, 8)).ravel()
+@T.prim_func
+def ProductOfAWarp(A: T.Buffer(256, "float16"), C: T.Buffer(128, "float16"), B: T.Buffer(128)):
+    T.device_entry()
+    T.cta_id([1])
+    T.warp_id([1])
+    lane = T.lane_id([32])
+    S = T.alloc_shared((256,), "float16")
+    Q = T.alloc_shared((128,), "float16")
+    a = T.alloc_local((4,), "uint32")
+    b = T.alloc_local((2,), "uint32")
+    d = T.alloc_local((4,), "float32")
+    for i in range(8):
+        S[i * 32 + lane] = A[i * 32 + lane]
+    for i in range(4):
+        Q[i * 32 + lane] = C[i * 32 + lane]
+        d[i] = T.float32(0)
+    T.cuda.cta_sync()
+    T.ptx["ldmatrix.sync.aligned.m8n8.x4.shared.b16"](
+        a[0], a[1], a[2], a[3], T.address_of(S[lane % 16 * 16 + lane // 16 * 8])
+    )
+    T.ptx["ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16"](
+        b[0], b[1], T.address_of(Q[lane % 16 * 8])
+    )
+    T.ptx["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"](
+        d[0], d[1], d[2], d[3], a[0], a[1], a[2], a[3], b[0], b[1], d[0], d[1], d[2], d[3]
+    )
+    for i in range(4):
+        B[(lane // 4 + i // 2 * 8) * 8 + lane % 4 * 2 + i % 2] = d[i]
