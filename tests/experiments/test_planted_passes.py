@@ -43,7 +43,7 @@ def test_a_wrong_pass_is_caught_and_made_small(name: str, tmp_path: Path):
                 break
         assert KINDS[name] in {each.what for each in bad}
         subjects = [each.subject for each in bad]
-        small = find_counterexample(experiment, subjects, tmp_path / "wrong.py", seconds=12)
+        small = find_counterexample(experiment, subjects, tmp_path / "wrong.py", seconds=30)
     assert small is not None
     assert small.is_shown, small.last_line
     assert small.last_line.startswith("WRONG: ")

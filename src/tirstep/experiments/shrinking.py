@@ -211,8 +211,8 @@ def _simplify_expressions(tree: ast.Module) -> Iterator[Edit]:
 
 
 REDUCTIONS: tuple[Reduction, ...] = (
-    partial(_change_numbers, is_everywhere=True),
     _drop_chunks,
+    partial(_change_numbers, is_everywhere=True),
     _unwrap_all,
     partial(_drop_arguments, kind=ast.FunctionDef),
     _change_types,
@@ -224,7 +224,7 @@ REDUCTIONS: tuple[Reduction, ...] = (
 """The largest steps come first."""
 
 
-SECONDS = 30.0
+SECONDS = 60.0
 """Of the processor's time."""
 
 
