@@ -296,7 +296,10 @@ def shrink_trial(
                     before_it = [getattr(node, name) for node, name, _ in edit]
                     for node, name, value in edit:
                         setattr(node, name, value)
-                    candidate = print_script(tree)
+                    try:
+                        candidate = print_script(tree)
+                    except AttributeError:  # of a comparison without a side, say: it is no tree
+                        candidate = last
                     for (node, name, _), value in zip(edit, before_it, strict=True):
                         setattr(node, name, value)
                     if candidate in seen:
