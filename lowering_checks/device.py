@@ -23,7 +23,7 @@ from tvm_ffi import structural_map
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_CLUSTER, MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
-from tirstep.transforms.tir import DEVICE_ENTRY, constant, find_all, find_axes, get_axis
+from tirstep.transforms.tir import constant, find_all, find_axes, find_entries, get_axis
 from tirstep.tvm_compat import with_parameters
 
 from .compile.advice import add_advice
@@ -187,9 +187,8 @@ def find_unbound_sblocks(module: tvm.IRModule) -> list[str]:
     unbound: list[str] = []
     for _, function in module.functions_items():
         loops = [it for it in find_all(function.body, For) if "Idx" in (get_axis(it) or "")]
-        entries = [it for it in find_all(function.body, AttrStmt) if it.attr_key == DEVICE_ENTRY]
         # A virtual thread alone launches nothing.
-        launches = [*loops, *entries, *find_axes(function.body)]
+        launches = [*loops, *find_entries(function.body), *find_axes(function.body)]
         held = {node for it in launches for kind in _HELD for node in find_all(it, kind)}
         for sblock in find_all(function.body, SBlock):
             is_around = sblock.name_hint == "root" or any(

@@ -18,11 +18,11 @@ from tvm import s_tir, tirx
 from tvm.ir.instrument import pass_instrument
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import AttrStmt, For
+from tvm.tirx import For
 
 from .annotations import OWN_LANES, TMA_IN_FLIGHT, computes_first
 from .schedule import Int64, TransformError, query, suggest, transform
-from .tir import DEVICE_ENTRY, cached_by_module, find_all, list_functions
+from .tir import cached_by_module, find_all, find_entries, list_functions
 
 PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")
@@ -134,8 +134,7 @@ def get_pipeline(module: tvm.IRModule) -> str:
 @query
 def is_tirx(module: tvm.IRModule) -> bool:
     """Whether a module has a TIRx kernel, which begins with ``T.device_entry()``."""
-    bodies = [function.body for function in list_functions(module)]
-    return any(it.attr_key == DEVICE_ENTRY for body in bodies for it in find_all(body, AttrStmt))
+    return any(find_entries(function.body) for function in list_functions(module))
 
 
 @query

@@ -131,6 +131,11 @@ def find_axes(statement: Any) -> list[AttrStmt]:
     return [node for node in find_all(statement, AttrStmt) if node.attr_key == THREAD_EXTENT]
 
 
+def find_entries(statement: Any) -> list[AttrStmt]:
+    """What the threads of a TIRx kernel run, around which TVM has no thread axes yet."""
+    return [node for node in find_all(statement, AttrStmt) if node.attr_key == DEVICE_ENTRY]
+
+
 def constant(expression: Any) -> int | None:
     """The value of an integer constant of TVM; None for anything else."""
     value = getattr(expression, "value", expression)

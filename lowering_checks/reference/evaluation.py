@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm.ir import Call, TensorLoad
-from tvm.tirx import AttrStmt, decl_buffer
+from tvm.tirx import decl_buffer
 from tvm.tirx.build import tir_to_runtime
 
 from tirstep.modules import Tensor
@@ -24,7 +24,7 @@ from tirstep.modules.error_bounds import get_units
 from tirstep.modules.inputs import Array
 from tirstep.modules.validation import UnjudgedError
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import DEVICE_ENTRY, constant, find_all
+from tirstep.transforms.tir import constant, find_all, find_entries
 
 from ..compile.compiling import MAIN
 from ..device import DeviceError, convert_tvm_errors, is_scalar
@@ -237,7 +237,7 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction,
     for call in find_all(function.body, Call):
         if name_exchange(call) is not None:
             refuse_call(call)
-    if any(it.attr_key == DEVICE_ENTRY for it in find_all(function.body, AttrStmt)):
+    if find_entries(function.body):
         raise RefusedError(f"its threads are those of a GPU; {GIVE_REFERENCE}")
     if (name := find_exchange(function.body)) is not None:
         raise RefusedError(f"threads hand values to one another in '{name}'; {GIVE_REFERENCE}")

@@ -8,21 +8,23 @@ import pytest
 from .conftest import Command
 
 HEAD = "from tvm.script import tirx as T\n"
-COPY = """
+OPEN = """
 @T.prim_func(s_tir=True)
-def meant(a: T.handle, b: T.handle):
+def {}(a: T.handle, b: T.handle):
     n = T.int32()
     A = T.match_buffer(a, (n,))
     B = T.match_buffer(b, (n,))
+"""
+COPY = (
+    OPEN.format("meant")
+    + """\
     for i in range(n):
         B[i] = A[i]
 """
-SLOTS = """
-@T.prim_func(s_tir=True)
-def slots(a: T.handle, b: T.handle):
-    n = T.int32()
-    A = T.match_buffer(a, (n,))
-    B = T.match_buffer(b, (n,))
+)
+SLOTS = (
+    OPEN.format("slots")
+    + """\
     W = T.alloc_buffer((384,), "float32")
     for bx in T.thread_binding((n + 127) // 128, thread="blockIdx.x"):
         with T.launch_thread("threadIdx.x", 128) as tx:
@@ -30,12 +32,10 @@ def slots(a: T.handle, b: T.handle):
                 W[bx % 3 * 128 + tx] = A[bx * 128 + tx]
                 B[bx * 128 + tx] = W[bx % 3 * 128 + tx]
 """
-FAST_PATH = """
-@T.prim_func(s_tir=True)
-def fast(a: T.handle, b: T.handle):
-    n = T.int32()
-    A = T.match_buffer(a, (n,))
-    B = T.match_buffer(b, (n,))
+)
+FAST_PATH = (
+    OPEN.format("fast")
+    + """\
     with T.launch_thread("blockIdx.x", 1) as bx:
         with T.launch_thread("threadIdx.x", 96) as tx:
             for k in range((n + 95) // 96):
@@ -44,27 +44,24 @@ def fast(a: T.handle, b: T.handle):
                 elif k * 96 + tx < n:
                     B[k * 96 + tx] = A[k * 96 + tx]
 """
-THREAD_EACH = """
-@T.prim_func(s_tir=True)
-def each(a: T.handle, b: T.handle):
-    n = T.int32()
-    A = T.match_buffer(a, (n,))
-    B = T.match_buffer(b, (n,))
+)
+THREAD_EACH = (
+    OPEN.format("each")
+    + """\
     with T.launch_thread("blockIdx.x", 1) as bx:
         with T.launch_thread("threadIdx.x", n) as tx:
             B[tx] = A[tx]
 """
-LAUNCHED = """
-@T.prim_func(s_tir=True)
-def late(a: T.handle, b: T.handle):
-    n = T.int32()
-    A = T.match_buffer(a, (n,))
-    B = T.match_buffer(b, (n,))
+)
+LAUNCHED = (
+    OPEN.format("late")
+    + """\
     with T.launch_thread("blockIdx.x", (n + 31) // 32) as bx:
         with T.launch_thread("threadIdx.x", 32) as tx:
             if bx * 32 + tx < n:
                 B[bx * 32 + tx] = A[T.max(bx * 32 + tx - 1, 0)]
 """
+)
 SCALAR = """
 @T.prim_func(s_tir=True)
 def pairs(a: T.handle, b: T.handle, n: T.int32):

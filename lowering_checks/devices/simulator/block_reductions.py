@@ -16,9 +16,7 @@ from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
-from .warp_shuffles import reduce_in_warp
-
-_EMPTY = {"sum": 0.0, "max": -np.inf, "min": np.inf}
+from .warp_shuffles import STEPS, reduce_in_warp
 
 
 def _reduce(threads: Threads, value: Any, operation: str, warps: int, scratch: Pointer) -> Array:
@@ -29,7 +27,7 @@ def _reduce(threads: Threads, value: Any, operation: str, warps: int, scratch: P
     threads.gpu.pass_barrier(threads.mask)
     is_first = warp == 0
     found = scratch.load(np.minimum(lane, warps - 1), is_first & (lane < warps))
-    found = np.where(lane < warps, found, found.dtype.type(_EMPTY[operation]))
+    found = np.where(lane < warps, found, found.dtype.type(STEPS[operation][1]))
     scratch.store(0, reduce_in_warp(threads, found, operation, WARP), is_first & (lane == 0))
     threads.gpu.pass_barrier(threads.mask)
     return scratch.load(0)

@@ -72,7 +72,13 @@ BUILT_IN: dict[str, Semantics] = {
     **WARPGROUPS,
 }
 RETURNING = {"ptx.mapa_u32", *LOADS, "ptx.atom", "ptx.atom_cas", "ptx.atom_exch"}
-"""What stores its result in its first argument."""
+"""What stores its result in its first argument, or the first ones (`_REGISTER_COUNTS`)."""
+_REGISTER_COUNTS: dict[str, Callable[[str, list[Any]], int]] = {
+    **dict.fromkeys(PRODUCTS, count_registers),
+    **dict.fromkeys(LOADS, count_loaded),
+    **dict.fromkeys(REGISTER_RESULTS, count_results),
+}
+"""How many registers a call changes, by its name and its arguments."""
 _ENCODE = "tensormap_encode_tiled"
 _OF_EQUALS = ("Sub", "EQ", "NE")
 _OF_ZEROS = ("Add", "Mul", "Div")
@@ -370,9 +376,8 @@ def _call_function(node: Any) -> Evaluate:
     semantics, location = get_semantics(name, BUILT_IN), get_location(node)
     if name in TYPED:
         semantics = functools.partial(semantics, result=str(node.ty))
-    changed = count_registers(name, arguments) if name in PRODUCTS else int(name in RETURNING)
-    changed = count_loaded(arguments) if name in LOADS else changed
-    changed = count_results(name, arguments) if name in REGISTER_RESULTS else changed
+    count = _REGISTER_COUNTS.get(name)
+    changed = int(name in RETURNING) if count is None else count(name, arguments)
     values = [_point_to_element(argument) for argument in arguments[:changed]]
     values += [translate(argument) for argument in arguments[changed:]]
 

@@ -89,14 +89,14 @@ def _is_in_step(statement: Any) -> bool:
     """Whether all threads of a block must run a statement together."""
     if any(str(node.buffer.scope()) != "local" for node in find_all(statement, AllocBuffer)):
         return True
+    if not BLOCK_REDUCTIONS.keys().isdisjoint(get_names(statement)):  # which have barriers in them
+        return True
     return bool(find_axes(statement)) or any(map(_is_barrier, find_all(statement, Call)))
 
 
 def _is_barrier(call: Any) -> bool:
     """Whether a call is a barrier of the thread block."""
     name = get_op_name(call)
-    if read_call(call)[0] in BLOCK_REDUCTIONS:
-        return True
     return name.endswith(".cta_sync") or (name.endswith(SYNC) and str(call.args[0].value) in BLOCK)
 
 
@@ -360,8 +360,7 @@ def _evaluate(node: Any) -> Execute:
     name = getattr(getattr(call, "op", None), "name", "")
     if name.endswith("thread_return"):
         return lambda gpu, mask: gpu.state.exit_threads(mask)
-    is_call = isinstance(call, Call)
-    if is_call and _is_barrier(call) and read_call(call)[0] not in BLOCK_REDUCTIONS:
+    if isinstance(call, Call) and _is_barrier(call):
         return lambda gpu, mask: gpu.pass_barrier(mask)
     if name.endswith(SYNC):
         scope = str(call.args[0].value)

@@ -167,16 +167,23 @@ def _multiply(threads: Threads, shape: str, *arguments: Any) -> None:
     left = _gather(a, warps, lanes, _place("a", depth, size))
     right = _gather(b, warps, lanes, _place("b", depth, size))
     sums = _gather(c, warps, lanes, _place("c"))
-    wide = np.int64 if c.dtype == np.int32 else np.float64
-    result = np.matmul(widen(left, wide, types[0]), widen(right, wide, types[1]))
+    shares = _add_product(left, right, sums, types[:2], saturates=bool(saturates))
+    c.store(np.arange(4), threads.spread(warps, shares), lanes)
+    threads.count("matrix_multiplies")
+
+
+def _add_product(
+    left: Array, right: Array, sums: Array, kinds: Sequence[str], *, saturates: bool
+) -> Array:
+    """C + A × B of each warp, as the four elements of each lane: of shape (warps, 32, 4)."""
+    wide = np.int64 if sums.dtype == np.int32 else np.float64
+    result = np.matmul(widen(left, wide, kinds[0]), widen(right, wide, kinds[1]))
     result = result + sums.astype(wide)
     if saturates and wide is np.int64:
         result = np.clip(result, -(2**31), 2**31 - 1)
-    shares = np.empty((len(warps), WARP * 4), c.dtype)
-    shares[:, _place("c").ravel()] = result.astype(c.dtype).reshape(len(warps), 16 * 8)
-    rows = threads.spread(warps, shares.reshape(len(warps), WARP, 4))
-    c.store(np.arange(4), rows, lanes)
-    threads.count("matrix_multiplies")
+    shares = np.empty((len(sums), WARP * 4), sums.dtype)
+    shares[:, _place("c").ravel()] = result.astype(sums.dtype).reshape(len(sums), 16 * 8)
+    return shares.reshape(len(sums), WARP, 4)
 
 
 def count_results(name: str, arguments: Sequence[Any]) -> int:
@@ -231,12 +238,8 @@ def _multiply_registers(threads: Threads, *given: Any) -> None:
     left = take(depth * size // 8, left_type, _place("a", depth, size))
     right = take(depth * size // 16, right_type, _place("b", depth, size))
     sums = take(4, result, _place("c"))
-    wide = np.int64 if result == np.int32 else np.float64
-    product = np.matmul(widen(left, wide, kinds[1]), widen(right, wide, kinds[2]))
-    shares = np.empty((len(warps), WARP * 4), result)
-    whole = (product + sums.astype(wide)).astype(result)
-    shares[:, _place("c").ravel()] = whole.reshape(len(warps), 16 * 8)
-    rows = threads.spread(warps, shares.reshape(len(warps), WARP, 4))
+    shares = _add_product(left, right, sums, kinds[1:3], saturates="satfinite" in words)
+    rows = threads.spread(warps, shares)
     for place, register in enumerate(results):
         register.store(0, rows[:, place : place + 1], threads.get_mask(warps))
     threads.count("matrix_multiplies")

@@ -22,7 +22,7 @@ _KINDS = {"b": "uint", "u": "uint", "s": "int", "f": "float"}
 _ORDERS = {"acquire", "relaxed", "release", "volatile", "mmio"}
 
 
-def count_loaded(arguments: Sequence[Any]) -> int:
+def count_loaded(_name: str, arguments: Sequence[Any]) -> int:
     """How many registers a load fills, from the arguments of its call."""
     words = [str(it.value) for it in arguments if type(it).__name__ == "StringImm"]
     return _count(words)

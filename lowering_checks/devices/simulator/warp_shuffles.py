@@ -35,7 +35,8 @@ _CUDA_SOURCES = {
     f"__shfl{ending}_sync": _SOURCES[f"tvm_warp_shuffle{ending}"]
     for ending in ("", "_up", "_down", "_xor")
 }
-_STEPS: dict[str, Callable[..., Any]] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+STEPS = {"sum": (np.add, 0.0), "max": (np.maximum, -np.inf), "min": (np.minimum, np.inf)}
+"""TVM's reductions: what combines two values, and the value that changes none."""
 
 
 def _shuffle(
@@ -143,7 +144,7 @@ def reduce_in_warp(threads: Threads, value: Any, operation: str, width: int) -> 
     while width > 1:
         width //= 2
         other = _shuffle(_SOURCES["tvm_warp_shuffle_xor"], threads, 0xFFFFFFFF, value, width)
-        value = _STEPS[operation](value, other)
+        value = STEPS[operation][0](value, other)
     return value
 
 

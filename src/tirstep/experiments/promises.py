@@ -296,7 +296,8 @@ def attempt_change(experiment: Experiment, subject: Subject) -> dict[str, Any]:
     fields of a `TrialRecord`.
     """
     trial, report = try_change(experiment, subject), PromiseReport()
-    if trial.status == UNJUDGED:  # behind the host's part, say, where nothing is interpreted
+    # Behind the host's part, say, nothing is interpreted.
+    if trial.status == UNJUDGED and not any(it.after for it in trial.verdicts):
         trial = try_change(experiment, subject, devices=("cpu",))
     if trial.status == RIGHT and experiment.edit is not None and experiment.edit.made is not None:
         report.hold(trial, experiment.edit.made, experiment.promises)

@@ -170,10 +170,12 @@ def _inline_names(tree: ast.Module) -> Iterator[Edit]:
     """A let, or another name of a value, in its places."""
     for holder, name, body in _bodies(tree):
         for place, node in enumerate(body):
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                values = {node.target.id: node.value}
-                rest = [_substitute(each, values) for each in copy.deepcopy(body[place + 1 :])]
-                yield [(holder, name, body[:place] + rest)]
+            match node:  # of a register TVM prints the type alone
+                case ast.AnnAssign(target=ast.Name(id=let), value=ast.expr() as value):
+                    rest = [
+                        _substitute(each, {let: value}) for each in copy.deepcopy(body[place + 1 :])
+                    ]
+                    yield [(holder, name, body[:place] + rest)]
 
 
 def _simplify_expressions(tree: ast.Module) -> Iterator[Edit]:
@@ -296,10 +298,7 @@ def shrink_trial(
                     before_it = [getattr(node, name) for node, name, _ in edit]
                     for node, name, value in edit:
                         setattr(node, name, value)
-                    try:
-                        candidate = print_script(tree)
-                    except AttributeError:  # of a comparison without a side, say: it is no tree
-                        candidate = last
+                    candidate = print_script(tree)
                     for (node, name, _), value in zip(edit, before_it, strict=True):
                         setattr(node, name, value)
                     if candidate in seen:
