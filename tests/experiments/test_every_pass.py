@@ -35,13 +35,16 @@ def subject() -> Subject:
 
 @pytest.fixture(autouse=True)
 def lowered_once_without_a_change(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = lower_through_passes(subject.module, subject.target, pipeline=DEFAULT)
+    without = lower_through_passes(
+        subject.module, subject.target, pipeline=DEFAULT, is_run=False
+    )
 
-    def lower(module: tvm.IRModule, target: str, *, pipeline: str) -> Lowering:
+    def lower(module: tvm.IRModule, target: str, *, pipeline: str, is_run: bool) -> Lowering:
+        assert not is_run
         if pipeline == DEFAULT:
             assert (module, target) == (subject.module, subject.target)
             return without
-        return lower_through_passes(module, target, pipeline=pipeline)
+        return lower_through_passes(module, target, pipeline=pipeline, is_run=False)
 
     monkeypatch.setattr(trying, "lower_through_passes", lower)
 

@@ -30,6 +30,7 @@ from tvm.tirx import (
     SeqStmt,
     Var,
     While,
+    ceildiv,
     decl_buffer,
 )
 from tvm.tirx.analysis import undefined_vars
@@ -139,8 +140,13 @@ class _Flattener:
         return body
 
     def _flatten_for(self, node: Any) -> Any:
-        if node.step is not None and _require_constant(node.step) != 1:
-            raise UnsupportedError("the interpreter does not support loops with a step")
+        if node.step is not None and (step := _require_constant(node.step)) != 1:
+            if step < 1:
+                raise UnsupportedError(f"the interpreter does not support loops with a step {step}")
+            place = Var(node.loop_var.name, node.loop_var.ty)
+            body = SeqStmt([Bind(node.loop_var, node.min + place * step), node.body])
+            count = ceildiv(node.extent, step)
+            node = For(place, integer(0), count, node.kind, body, node.thread_binding)
         if self.at_once and not self.is_launched:
             given, node = node, bind_parallel_loops(node)
             self.has_spread |= node is not given

@@ -54,7 +54,7 @@ def audit(subject: Subject) -> Mapping[str, Any]:
     def check(module: tvm.IRModule, device: Device) -> list[Finding]:
         return subject.oracle.check(device.compile(module), device.name, subject.label)
 
-    is_gpu = not subject.target.startswith(HOST)
+    is_gpu = subject.target != HOST
     if isinstance(subject.oracle, ModuleOracle):
         try:
             _ = subject.oracle.arguments, subject.oracle.expected

@@ -48,6 +48,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "round": ("nearbyint", "floor", "ceil", "trunc"),
     "choose": ("Select", "if_then_else"),
     "both": ("And", "Or"),
+    "real": ("float32", "float64"),
     "byte": ("$U", "$V", "$U", "$V", "$S"),
 }
 """What a ``$word`` of `EXPRESSIONS` may be. A capital letter is an element of an input, ``$i`` an
@@ -94,6 +95,8 @@ T.Cast("int32", T.shift_right(
 T.$choose($I1 $sign $J1, $I1, $J1)
 ($i1 + 98300) // $d1 * 3 + ($i1 + 98300) % $d1
 ($i * 30011 + $d) // $d
+T.$div($i1 - $i2, $d)
+T.Cast("int32", T.Cast("$real", T.shift_right($I, $k)))
 """,
     "int64": """
 T.Cast("int64", T.$div($J, 2))
@@ -294,6 +297,7 @@ class RowWriter:
         """Those of a loop whose index is within a row; it may have no iteration."""
         width, by = self.width, self.one((1, 2), "by")
         forms = [f"{width}"] * 3 + [f"{width - 1}", f"{by}, {width}", f"{width // 2}"]
+        forms += [f"{by - 1}, {width}, 2"]
         forms.append(f"T.min({self.element('M', self.index(width), 'int32')}, {width})")
         for outer in self.loops[-2:]:
             forms += [f"{outer} - {by}", f"{by} - {outer}"]
