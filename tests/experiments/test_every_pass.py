@@ -35,9 +35,7 @@ def subject() -> Subject:
 
 @pytest.fixture(autouse=True)
 def lowered_once_without_a_change(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = lower_through_passes(
-        subject.module, subject.target, pipeline=DEFAULT, is_run=False
-    )
+    without = lower_through_passes(subject.module, subject.target, pipeline=DEFAULT, is_run=False)
 
     def lower(module: tvm.IRModule, target: str, *, pipeline: str, is_run: bool) -> Lowering:
         assert not is_run

@@ -76,22 +76,16 @@ def _copy_raw(
 
 
 def _copy(threads: Threads, target: Pointer, source: Pointer, size: int, *rest: Any) -> None:
-    """With src-size the bytes after the first ones become zero, with ignore-src all of them.
-
-    TVM passes operands, then modifiers as strings, the last of which says whether the last operand
-    is the predicate that guards the instruction.
-    """
+    """With src-size the bytes after the first ones become zero, with ignore-src all of them."""
     operands = [operand for operand in rest if not isinstance(operand, str)]
     valid: Any = size
     if threads.name.endswith("src_size"):
         valid = operands.pop(0)
     elif threads.name.endswith("ignore_src"):
         valid = np.where(operands.pop(0), 0, size)
-    is_guarded = bool(rest) and "pred" in str(rest[-1]).split(",")
-    guard = operands.pop() if is_guarded else True
     if operands:
         raise UnsupportedError(f"the simulator does not support the cache policy of {threads.name}")
-    lanes = np.broadcast_to(np.not_equal(guard, 0), (threads.lanes, 1))
+    lanes = np.ones((threads.lanes, 1), bool)
     loaded = None
     if valid is not size:
         loaded = np.arange(size // source.dtype.itemsize) * source.dtype.itemsize < valid

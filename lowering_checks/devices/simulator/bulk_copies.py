@@ -293,7 +293,7 @@ def _wait(threads: Threads, in_flight: Any, *modifiers: str) -> None:
 
 BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_g2s_cluster": _load_tensor,
-    "ptx.cp_async_bulk_g2s_cluster": _load,
+    **dict.fromkeys(("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta"), _load),
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
     "ptx.cp_async_bulk_commit_group": _commit,
     "ptx.cp_async_bulk_wait_group": _wait,

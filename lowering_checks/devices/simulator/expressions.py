@@ -48,11 +48,13 @@ from .operators import (
     is_narrow,
     wrap,
 )
+from .ptx_arithmetic import PTX_ARITHMETIC
+from .ptx_calls import PREFIX, read_ptx_call
 from .run_state import UnsupportedError, get_location
-from .tensor_cores import REGISTER_RESULTS, TENSOR_CORES, TYPED, count_results
-from .vector_accesses import LOADS, VECTOR_ACCESSES, count_loaded
+from .tensor_cores import TENSOR_CORES, TYPED
+from .vector_accesses import VECTOR_ACCESSES
 from .warp_shuffles import WARP_SHUFFLES
-from .warpgroups import PRODUCTS, WARPGROUPS, count_registers
+from .warpgroups import WARPGROUPS
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -66,19 +68,12 @@ BUILT_IN: dict[str, Semantics] = {
     **CLUSTERS,
     **MBARRIERS,
     **NAMED_BARRIERS,
+    **PTX_ARITHMETIC,
     **TENSOR_CORES,
     **VECTOR_ACCESSES,
     **WARP_SHUFFLES,
     **WARPGROUPS,
 }
-RETURNING = {"ptx.mapa_u32", *LOADS, "ptx.atom", "ptx.atom_cas", "ptx.atom_exch"}
-"""What stores its result in its first argument, or the first ones (`_REGISTER_COUNTS`)."""
-_REGISTER_COUNTS: dict[str, Callable[[str, list[Any]], int]] = {
-    **dict.fromkeys(PRODUCTS, count_registers),
-    **dict.fromkeys(LOADS, count_loaded),
-    **dict.fromkeys(REGISTER_RESULTS, count_results),
-}
-"""How many registers a call changes, by its name and its arguments."""
 _ENCODE = "tensormap_encode_tiled"
 _OF_EQUALS = ("Sub", "EQ", "NE")
 _OF_ZEROS = ("Add", "Mul", "Div")
@@ -351,6 +346,10 @@ def _point_to_element(load: Any) -> Evaluate:
 def _call(node: Any) -> Evaluate:
     full_name = (get_op_name(node) or str(node.op)).removeprefix("tirx.")
     name = full_name.rsplit(".", 1)[-1]
+    if (called := read_call(node)[0]) in _POINTERS:
+        return _POINTERS[called](node)
+    if full_name.startswith(PREFIX):
+        return _call_function(node)
     if name == "if_then_else":
         return _if_then_else(node)
     if name in BITWISE:
@@ -365,8 +364,6 @@ def _call(node: Any) -> Evaluate:
         return _apply(make(str(node.args[0].ty.dtype)), node.args)
     if name in FUNCTIONS:
         return _apply(FUNCTIONS[name], node.args)
-    if (called := read_call(node)[0]) in _POINTERS:
-        return _POINTERS[called](node)
     return _call_function(node)
 
 
@@ -376,12 +373,20 @@ def _call_function(node: Any) -> Evaluate:
     semantics, location = get_semantics(name, BUILT_IN), get_location(node)
     if name in TYPED:
         semantics = functools.partial(semantics, result=str(node.ty))
-    count = _REGISTER_COUNTS.get(name)
-    changed = int(name in RETURNING) if count is None else count(name, arguments)
-    values = [_point_to_element(argument) for argument in arguments[:changed]]
-    values += [translate(argument) for argument in arguments[changed:]]
+    ptx, registers, guard = read_ptx_call(name, arguments), frozenset[int](), None
+    if ptx is not None:
+        arguments, registers = [*ptx.operands, *ptx.words.values()], ptx.registers
+        guard = None if ptx.predicate is None else translate(ptx.predicate)
+    values = [
+        (_point_to_element if place in registers and it is not None else translate)(it)
+        for place, it in enumerate(arguments)
+    ]
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        if guard is not None:
+            mask = restrict(mask, guard(gpu, mask) != 0)
+            if mask is False:
+                return 0
         threads = Threads(gpu, mask, name, location or gpu.location)
         given = (value(gpu, mask) for value in values)
         return semantics(
@@ -414,19 +419,23 @@ def _make_tensor_map(node: Any) -> Evaluate:
     return lambda gpu, mask: TensorMap()
 
 
-def _shift_pointer(node: Any) -> Evaluate:
-    """What TVM's tile primitives make of a pointer and a number of its elements."""
+def _shift_pointer(node: Any, *, is_by_bytes: bool = False) -> Evaluate:
+    """A pointer and a number of its elements, or of bytes, which are whole elements."""
     pointer, by = (translate(each) for each in read_call(node)[1])
 
     def shift(gpu: SimulatedGpu, mask: Array | None) -> Address:
-        address = pointer(gpu, mask)
-        return Address(address.memory, address.offset + by(gpu, mask))
+        address, distance = pointer(gpu, mask), by(gpu, mask)
+        size = address.memory.dtype.itemsize if is_by_bytes else 1
+        if np.any(distance % size):
+            raise UnsupportedError(f"the simulator does not support {node}: no whole elements")
+        return Address(address.memory, address.offset + distance // size)
 
     return shift
 
 
 _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     "tvm_builtin_pointer_offset": _shift_pointer,
+    "ptx.addr": functools.partial(_shift_pointer, is_by_bytes=True),
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
     "address_of": lambda node: (  # a variable is that of a tensor map
@@ -443,6 +452,8 @@ _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
     ),
     "FloatImm": lambda node: _constant(get_numpy_dtype(node.ty.dtype).type(node.value)),
     "StringImm": lambda node: _constant(str(node.value)),
+    "str": _constant,
+    "NoneType": _constant,  # a register of PTX that is left out
     "Var": _variable,
     "Cast": lambda node: _apply(
         convert(str(node.value.ty.dtype), str(node.ty.dtype)), [node.value]

@@ -123,6 +123,11 @@ class MBarriers:
             self.report(threads, pointer, lane, why, kind=kind)
         return found
 
+    def tell_phase(self, pointer: Pointer, lane: int) -> int:
+        """The phase that goes on; 0 where there is no mbarrier."""
+        found = self._made.get(self.find(pointer, lane))
+        return 0 if found is None else found.phase
+
     def make(self, threads: Threads, pointer: Pointer, lane: int, count: int) -> None:
         key = self.find(pointer, lane)
         if key in self._made:
@@ -318,6 +323,29 @@ def _wait(threads: Threads, pointer: Pointer, parity: Any, *, is_of_cluster: boo
             return
 
 
+def _arrive_with_state(
+    arrive: Semantics, threads: Threads, state: Pointer | None, pointer: Pointer, *rest: Any
+) -> None:
+    """An arrival that gives its phase, for a wait for the end of that."""
+    barriers, phases = threads.gpu.mbarriers, np.zeros((threads.lanes, 1), np.uint64)
+    for lane in get_lanes(threads):
+        phases[lane] = barriers.tell_phase(pointer, lane)
+    arrive(threads, pointer, *rest)
+    if state is not None:
+        state.store(0, phases.view(state.dtype))
+
+
+def _try_wait(
+    threads: Threads, is_over: Pointer | None, pointer: Pointer, phase: Any, *rest: Any
+) -> None:
+    """try_wait and test_wait, by a parity or a state. Programs ask until the phase is over, and so
+    long they wait here at once.
+    """
+    _wait(threads, pointer, np.asarray(phase).astype(np.int64) & 1, is_of_cluster="cluster" in rest)
+    if is_over is not None:
+        is_over.store(0, 1)
+
+
 def _fence_initialization(threads: Threads, *modifiers: str) -> None:
     threads.gpu.mbarriers.fence(get_lanes(threads))
     threads.gpu.meetings.fence(threads)
@@ -355,13 +383,30 @@ def _set_registers(threads: Threads, *arguments: Any) -> None:
 WAITS: dict[str, Semantics] = {
     "cuda.mbarrier_wait": _wait,
     "cuda.mbarrier_wait_acquire_cluster": functools.partial(_wait, is_of_cluster=True),
+    **dict.fromkeys(
+        (
+            "ptx.mbarrier_test_wait",
+            "ptx.mbarrier_test_wait_parity",
+            "ptx.mbarrier_try_wait",
+            "ptx.mbarrier_try_wait_hint",
+            "ptx.mbarrier_try_wait_parity",
+            "ptx.mbarrier_try_wait_parity_no_hint",
+        ),
+        _try_wait,
+    ),
 }
+_ARRIVE, _ARRIVE_EXPECT = _for_each(MBarriers.arrive), _for_each(MBarriers.arrive, 1)
 MBARRIERS: dict[str, Semantics] = {
     "ptx.mbarrier_init": _for_each(MBarriers.make),
     "ptx.mbarrier_inval": _for_each(MBarriers.forget),
-    "ptx.mbarrier_arrive": _for_each(MBarriers.arrive),
-    "ptx.mbarrier_arrive_nocount": _for_each(MBarriers.arrive),
-    "ptx.mbarrier_arrive_expect_tx": _for_each(MBarriers.arrive, 1),
+    **dict.fromkeys(("ptx.mbarrier_arrive", "ptx.mbarrier_arrive_nocount"), _ARRIVE),
+    "ptx.mbarrier_arrive_expect_tx": _ARRIVE_EXPECT,
+    **dict.fromkeys(
+        ("ptx.mbarrier_arrive_state", "ptx.mbarrier_arrive_count_state"),
+        functools.partial(_arrive_with_state, _ARRIVE),
+    ),
+    "ptx.mbarrier_arrive_expect_tx_state": functools.partial(_arrive_with_state, _ARRIVE_EXPECT),
+    "ptx.griddepcontrol": lambda threads, *_: None,  # one kernel runs, after all before it
     "ptx.mbarrier_expect_tx": _for_each(MBarriers.expect),
     "ptx.fence_mbarrier_init": _fence_initialization,
     "ptx.fence_proxy": _fence_proxy,

@@ -138,6 +138,23 @@ def _count_ones(value: Any) -> Any:
     return np.bitwise_count(np.asarray(value).astype(np.uint64)).astype(np.asarray(value).dtype)[()]
 
 
+def _join(dtype: str, joined: str) -> Callable[..., Any]:
+    """A function that has several numbers of a type side by side in one, the first one lowest."""
+
+    def join(*parts: Any) -> Any:
+        elements = [np.asarray(part, np.float32).astype(get_numpy_dtype(dtype)) for part in parts]
+        return np.stack(np.broadcast_arrays(*elements), axis=-1).view(joined)[..., 0][()]
+
+    return join
+
+
+def _take(dtype: str, joined: str, place: int) -> Callable[[Any], Any]:
+    """The inverse of `_join`, of one of the numbers."""
+    return lambda value: np.ascontiguousarray(value, joined)[..., None].view(
+        get_numpy_dtype(dtype)
+    )[..., place][()]
+
+
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 _SAME_IN_NUMPY = (
     *("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "fmod", "abs"),
@@ -165,6 +182,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": np.power,
     "fma": _multiply_and_add,
     "popcount": _count_ones,  # TVM writes it for unsigned numbers of 32 and 64 bits alone
+    "make_float2": _join("float32", "uint64"),
+    "float2_x": _take("float32", "uint64", 0),
+    "float2_y": _take("float32", "uint64", 1),
+    "float22bfloat162_rn": _join("bfloat16", "uint32"),
+    "float22half2_rn": _join("float16", "uint32"),
+    "uint_as_float": _take("float32", "uint32", 0),
+    "float_as_uint": _take("uint32", "float32", 0),
     **dict.fromkeys(("likely", "tvm_thread_invariant"), lambda x: x),
     "large_uint_imm": lambda low, high: high << 32 | low,
 }

@@ -26,13 +26,14 @@ from ...device import THREAD_AXES, Array
 from .async_copies import CP_ASYNC
 from .atomics import ATOMICS
 from .block_reductions import BLOCK_REDUCTIONS
-from .expressions import BUILT_IN, RETURNING, Address, restrict, translate, translate_index
+from .expressions import BUILT_IN, Address, restrict, translate, translate_index
 from .flatten import is_allreduce
 from .function_semantics import read_call
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
 from .operators import as_stored, is_narrow
+from .ptx_calls import has_results
 from .run_state import IN_ORDER, UnsupportedError, get_location
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _uses_atomics(statement: Any) -> bool:
         return False
     unused = {node.value for node in find_all(statement, Evaluate)}
     found = [(call, read_call(call)[0]) for call in find_all(statement, Call)]
-    return any(it in RETURNING or call not in unused for call, it in found if it in ATOMICS)
+    return any(has_results(it) or call not in unused for call, it in found if it in ATOMICS)
 
 
 @cached_by_node(4096)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,9 +41,6 @@ _TYPES = {
 """TVM's names of types in an mma where they are not their own."""
 _ACCUMULATORS = ("float16", "float32", "int32")
 _ROW_BYTES = 16
-_LDMATRIX, _MMA = "ptx.ldmatrix", ("ptx.mma", "ptx.mma_int")
-REGISTER_RESULTS = (_LDMATRIX, *_MMA)
-"""Functions of TIRx whose results are registers, their first arguments."""
 _REGISTER_TYPES = {
     "f16": "float16",
     "bf16": "bfloat16",
@@ -186,14 +182,6 @@ def _add_product(
     return shares.reshape(len(sums), WARP, 4)
 
 
-def count_results(name: str, arguments: Sequence[Any]) -> int:
-    """How many registers an ldmatrix or mma of TIRx fills, from the arguments of its call."""
-    words = [str(it.value) for it in arguments if type(it).__name__ == "StringImm"]
-    if name == _LDMATRIX:
-        return next((int(word[1:]) for word in words if re.fullmatch(r"x[124]", word)), 1)
-    return 4
-
-
 def _load_registers(threads: Threads, *given: Any) -> None:
     """ldmatrix of TIRx: each 8×8 matrix of b16 in a register of 32 bits of its own."""
     words = [it for it in given if isinstance(it, str)]
@@ -319,8 +307,8 @@ TENSOR_CORES: dict[str, Semantics] = {
     "ptx_legacy.ldmatrix": _load_matrices,
     "ptx_legacy.mma": _multiply,
     "ptx.stmatrix": _store_matrices,
-    _LDMATRIX: _load_registers,
-    **dict.fromkeys(_MMA, _multiply_registers),
+    "ptx.ldmatrix": _load_registers,
+    **dict.fromkeys(("ptx.mma", "ptx.mma_int"), _multiply_registers),
     "mma_fill_legacy": _fill,
     "mma_store_legacy": _store_matrix,
 }

@@ -15,17 +15,9 @@ from . import clusters
 from .function_semantics import Pointer, Semantics, Threads
 from .run_state import UnsupportedError
 
-LOADS = ("ptx.ld", "ptx.ld_vec", "ptx.ld_vec256")
-"""What stores its result in its first arguments."""
 _TYPE = re.compile(r"([busf])(8|16|32|64)$")
 _KINDS = {"b": "uint", "u": "uint", "s": "int", "f": "float"}
 _ORDERS = {"acquire", "relaxed", "release", "volatile", "mmio"}
-
-
-def count_loaded(_name: str, arguments: Sequence[Any]) -> int:
-    """How many registers a load fills, from the arguments of its call."""
-    words = [str(it.value) for it in arguments if type(it).__name__ == "StringImm"]
-    return _count(words)
 
 
 def _count(words: Sequence[str]) -> int:
@@ -71,6 +63,8 @@ def _load(threads: Threads, *given: Any) -> None:
     loaded = address.load(_find_elements(threads, address, count * dtype.itemsize))
     bits = np.ascontiguousarray(loaded).view(dtype)
     for place, register in enumerate(values[:count]):
+        if register is None:
+            continue
         column = bits[:, place : place + 1]
         is_other = register.dtype.itemsize != dtype.itemsize
         register.store(
@@ -94,6 +88,6 @@ def _store(threads: Threads, *given: Any) -> None:
 
 
 VECTOR_ACCESSES: dict[str, Semantics] = {
-    **dict.fromkeys(LOADS, _load),
+    **dict.fromkeys(("ptx.ld", "ptx.ld_vec", "ptx.ld_vec256"), _load),
     **dict.fromkeys(("ptx.st", "ptx.st_vec", "ptx.st_vec256"), _store),
 }

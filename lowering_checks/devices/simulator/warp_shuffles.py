@@ -14,7 +14,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .function_semantics import Semantics, Threads
+from .function_semantics import Pointer, Semantics, Threads
 from .run_state import Batch
 
 _SOURCES: dict[str, Callable[..., Any]] = {
@@ -148,6 +148,17 @@ def reduce_in_warp(threads: Threads, value: Any, operation: str, width: int) -> 
     return value
 
 
+def _vote_by_ptx(
+    threads: Threads, result: Any, value: Any, members: Any, mode: str, *_: str
+) -> None:
+    decide = {
+        "all": lambda held, named: held == named,
+        "any": lambda held, named: held != 0,
+        "uni": lambda held, named: (held == named) | (held == 0),
+    }[mode]
+    _fill(result, np.asarray(_vote(decide)(threads, members, value)).astype(np.uint32))
+
+
 def _get_active_mask(threads: Threads) -> Any:
     """The active lanes of a thread's warp, a bit for each."""
     batch = threads.state.batch
@@ -169,6 +180,96 @@ def _split_into_warps(batch: Batch, column: Array) -> Array:
 def _join_warps(batch: Batch, rows: Array) -> Array:
     """The inverse of `_split_into_warps`."""
     return rows.reshape(batch.blocks, -1)[:, : batch.threads].reshape(-1, 1)
+
+
+def _shuffle_by_ptx(
+    threads: Threads, result: Any, *given: Any, takes_predicate: bool = False
+) -> None:
+    """shfl.sync: the last lanes of segments, and which bits of a lane's number name its segment,
+    are in `c`; where the source is in another segment, a lane gets its own value.
+    """
+    predicate = given[0] if takes_predicate else None
+    value, by, c, members, mode, *_ = given[takes_predicate:]
+    last, segment = np.asarray(c) & 31, np.asarray(c) >> 8 & 31
+    inside: list[Array] = []
+
+    def find_source(lane: Array, offset: Any, _width: int) -> Array:
+        offset = np.asarray(offset).astype(np.int64)
+        first = lane & segment
+        end = first | last & ~segment
+        source = {
+            "up": lane - offset,
+            "down": lane + offset,
+            "bfly": lane ^ offset,
+            "idx": first | offset & ~segment,
+        }[mode]
+        inside.append((source >= end) if mode == "up" else (source <= end))
+        return np.where(inside[0], source, lane)
+
+    found = _shuffle(find_source, threads, members, value, np.asarray(by) & 31)
+    _fill(result, found)
+    if predicate is not None:
+        _fill(predicate, np.broadcast_to(inside[0], found.shape).astype(np.uint32))
+
+
+def _fill(register: Pointer | None, values: Any) -> None:
+    """Store what an instruction of PTX computes, as the bits of its register."""
+    if register is None:
+        return
+    made, size = np.ascontiguousarray(values), register.dtype.itemsize
+    if made.dtype.itemsize != size:
+        made = made.astype(f"uint{8 * size}")
+    register.store(0, made.view(register.dtype))
+
+
+def _by_ptx(semantics: Semantics, threads: Threads, result: Any, value: Any, *given: Any) -> None:
+    """An instruction with a result, of what takes the members first."""
+    members = given[0]
+    _fill(result, np.asarray(semantics(threads, members, value)).astype(np.uint32))
+
+
+def _reduce_by_ptx(threads: Threads, result: Any, value: Any, members: Any, *words: str) -> None:
+    """redux.sync, of integers of 32 bits."""
+    operation, kind = words[0], words[-1]
+    dtype = np.dtype(np.int32 if kind == "s32" else np.uint32)
+    limits = np.iinfo(dtype)
+    step, empty = {
+        "add": (np.add, 0),
+        "min": (np.minimum, limits.max),
+        "max": (np.maximum, limits.min),
+        "and": (np.bitwise_and, limits.max),
+        "or": (np.bitwise_or, 0),
+        "xor": (np.bitwise_xor, 0),
+    }[operation]
+    _fill(result, _reduce(step, empty)(threads, members, np.asarray(value).astype(dtype)))
+
+
+def _match(threads: Threads, result: Any, *given: Any, of_all: bool = False) -> None:
+    """match.sync: the lanes that have a lane's value, or all of them if all have the same."""
+    predicate = given[0] if of_all and len(given) > 5 else None
+    value, members = given[predicate is not None :][:2]
+
+    def find(values: Array, named: Array) -> Array:
+        own = values[..., 0, :, None]
+        bits = ((values == own) & named).astype(np.int64) << np.arange(WARP)
+        return bits.sum(axis=-1)
+
+    found = _combine(threads, members, value, combine=find)
+    if of_all:
+        everyone = np.asarray(members).astype(np.int64)
+        found = np.where(found == everyone, found, 0)
+    _fill(result, found.astype(np.uint32))
+    if predicate is not None:
+        _fill(predicate, (found != 0).astype(np.uint32))
+
+
+def _elect_by_ptx(threads: Threads, result: Any, predicate: Any, members: Any) -> None:
+    """elect.sync: the first of the lanes that a mask names, for all of them."""
+    members = np.broadcast_to(np.asarray(members).astype(np.int64), (threads.lanes, 1))
+    _report_absent(threads, members, "divergent warp instruction", threads.name)
+    first = np.log2((members & -members).astype(np.float64)).astype(np.uint32)
+    _fill(result, first)
+    _fill(predicate, (threads.numbers % WARP == first).astype(np.uint32))
 
 
 WARP_BARRIERS: dict[str, Semantics] = dict.fromkeys(
@@ -199,5 +300,19 @@ WARP_SHUFFLES: dict[str, Semantics] = {
     "cuda.reduce_min_sync_u32": _OF_CUDA["__reduce_min_sync"],
     "cuda.warp_reduce": reduce_in_warp,
     "tvm_warp_activemask": _get_active_mask,
+    "ptx.activemask": lambda threads, result, *_: _fill(
+        result, np.broadcast_to(np.uint32(_get_active_mask(threads)), (threads.lanes, 1))
+    ),
+    "ptx.shfl_sync": _shuffle_by_ptx,
+    "ptx.shfl_sync_p": functools.partial(_shuffle_by_ptx, takes_predicate=True),
+    "ptx.vote_sync": _vote_by_ptx,
+    "ptx.vote_sync_ballot": functools.partial(_by_ptx, _OF_CUDA["__ballot_sync"]),
+    "ptx.match_any_sync": _match,
+    **dict.fromkeys(
+        ("ptx.match_all_sync", "ptx.match_all_sync_p"), functools.partial(_match, of_all=True)
+    ),
+    **dict.fromkeys(("ptx.redux_sync", "ptx.redux_sync_bitwise"), _reduce_by_ptx),
+    "ptx.elect_sync": _elect_by_ptx,
+    "cuda.thread_rank": lambda threads: threads.numbers.astype(np.int32),
     **WARP_BARRIERS,
 }

@@ -84,14 +84,6 @@ _Read = tuple[Array, Callable[[Array], None]]
 """A matrix for each warpgroup as an instruction begins, and what ends its reading for lanes."""
 
 
-def count_registers(name: str, arguments: Sequence[Any]) -> int:
-    """How many of a call's first arguments are registers: two of sums for each four columns, and
-    four of A where it is not in shared memory.
-    """
-    shape, _ = _split(arguments, in_shared=1 if name.endswith(_ON_REGISTERS) else 2)
-    return ROWS * shape.columns // WARPGROUP + (FRAGMENT if name.endswith(_ON_REGISTERS) else 0)
-
-
 def _encode(
     threads: Threads, target: Pointer, tile: Pointer, leading: Any, stride: Any, swizzle: int
 ) -> None:

@@ -313,3 +313,128 @@ def ProductOfAWarp(A: T.Buffer(256, "float16"), C: T.Buffer(128, "float16"), B: 
     )
     for i in range(4):
         B[(lane // 4 + i // 2 * 8) * 8 + lane % 4 * 2 + i % 2] = d[i]
+
+
+# right: all lanes of a warp take part in each shuffle of PTX
+# B == A.reshape(8, 32).sum(1)
+@T.prim_func
+def SumsOfWarpsByShflAndAdd(A: T.Buffer(256), B: T.Buffer(8)):
+    T.device_entry()
+    bx = T.cta_id([2])
+    warp = T.warp_id([4])
+    lane = T.lane_id([32])
+    total = T.alloc_local((1,), "float32")
+    other = T.alloc_local((1,), "float32")
+    total[0] = A[bx * 128 + warp * 32 + lane]
+    for i in range(5):
+        T.ptx.shfl_sync.bfly.b32(
+            other[0],
+            total[0],
+            T.shift_right(T.uint32(16), T.Cast("uint32", i)),
+            T.uint32(31),
+            T.uint32(0xFFFFFFFF),
+        )
+        T.ptx["add.rn.f32"](total[0], total[0], other[0])
+    if lane == 0:
+        B[bx * 4 + warp] = total[0]
+
+
+# right: segments of eight lanes, each of which has what its first lane has
+# B == np.repeat(A[::8], 8)
+@T.prim_func
+def FirstOfEightLanesByShfl(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    r = T.alloc_local((1,), "float32")
+    T.ptx.shfl_sync.idx.b32(r[0], A[tx], T.uint32(0), T.uint32(0x181F), T.uint32(0xFFFFFFFF))
+    B[tx] = r[0]
+
+
+# right: threads beyond the end neither load nor store, by a predicate
+# A = whole(100)
+# B == A * 3
+@T.prim_func
+def RowTripledUnderAPredicate(A: T.Buffer(100), B: T.Buffer(100)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    r = T.alloc_local((1,), "float32")
+    r[0] = T.float32(0)
+    T.ptx["ld.global.f32"](r[0], T.address_of(A[tx]), pred=tx < 100, preserve_dst=True)
+    T.ptx["mul.rn.f32"](r[0], r[0], T.float32(3))
+    T.ptx["st.global.f32"](T.address_of(B[tx]), r[0], pred=tx < 100)
+
+
+# right: lanes store what is above 50 side by side, counted by a vote
+# B == np.concatenate([np.pad(w[w > 50], (0, 32 - (w > 50).sum())) for w in A.reshape(2, 32)])
+@T.prim_func
+def LargeOnesSideBySideByBallot(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([2])
+    lane = T.lane_id([32])
+    is_large = T.alloc_local((1,), "uint32")
+    votes = T.alloc_local((1,), "uint32")
+    place = T.alloc_local((1,), "uint32")
+    T.ptx["setp.gt.f32"](is_large[0], A[warp * 32 + lane], T.float32(50))
+    T.ptx.vote_sync.ballot.b32(votes[0], T.ptx.pred(is_large[0]), T.uint32(0xFFFFFFFF))
+    T.ptx["bfe.u32"](place[0], votes[0], T.uint32(0), T.Cast("uint32", lane))
+    T.ptx["popc.b32"](place[0], place[0])
+    B[warp * 32 + lane] = T.float32(0)
+    T.cuda.warp_sync()
+    if is_large[0] == T.uint32(1):
+        B[warp * 32 + T.Cast("int32", place[0])] = A[warp * 32 + lane]
+
+
+# right: one lane of each warp stores, whichever is elected
+# B == A[::32] + 1
+@T.prim_func
+def OneElectedLaneStores(A: T.Buffer(128), B: T.Buffer(4)):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([4])
+    lane = T.lane_id([32])
+    leader = T.alloc_local((1,), "uint32")
+    is_leader = T.alloc_local((1,), "uint32")
+    T.ptx.elect_sync(leader[0], is_leader[0], T.uint32(0xFFFFFFFF))
+    if is_leader[0] == T.uint32(1):
+        B[warp] = A[warp * 32] + T.float32(1)
+
+
+# right: all threads ask for the end of the phase in which they arrived
+# B == A[::-1]
+# needs sm_80
+@T.prim_func
+def RowTurnedRoundByStatesOfAnMbarrier(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((64,), "float32")
+    M = T.alloc_shared((1,), "uint64")
+    state = T.alloc_local((1,), "uint64")
+    is_over = T.alloc_local((1,), "uint32")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared::cta.b64"](T.address_of(M[0]), T.uint32(64))
+    T.cuda.cta_sync()
+    S[tx] = A[tx]
+    T.ptx["mbarrier.arrive.shared::cta.b64"](state[0], T.address_of(M[0]))
+    is_over[0] = T.uint32(0)
+    while is_over[0] == T.uint32(0):
+        T.ptx["mbarrier.try_wait.shared::cta.b64"](is_over[0], T.address_of(M[0]), state[0])
+    B[tx] = S[63 - tx]
+
+
+# right: two numbers packed in a register, the second one in its lower half
+# B == A.reshape(64, 2)[:, ::-1].ravel()
+@T.prim_func
+def PairsExchangedInPackedRegisters(A: T.Buffer(128), B: T.Buffer(128)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    pair = T.alloc_local((1,), "uint32")
+    halves = T.alloc_local((2,), "float16")
+    T.ptx["cvt.rn.f16x2.f32"](pair[0], A[tx * 2], A[tx * 2 + 1])
+    T.ptx["mov.b32"](halves[0], halves[1], pair[0])
+    B[tx * 2] = T.Cast("float32", halves[0])
+    B[tx * 2 + 1] = T.Cast("float32", halves[1])

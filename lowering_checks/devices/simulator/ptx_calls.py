@@ -1,0 +1,92 @@
+"""Calls of PTX's instructions, by TVM's table of them: what each argument of a call is.
+
+A call has the operands in PTX's order, then a predicate where one guards it, then a word for each
+modifier (empty where it is left out), and in the end flags: ``"pred"`` of a predicate, ``"s1"`` of
+an operand that was left out by PTX's ``_``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.backend.cuda.ptx.table import (
+    TABLE,
+    InstructionEntry,
+    OperandSlot,
+    mods,
+    operand_layout,
+    operand_type,
+)
+
+PREFIX = "ptx."
+_WRITTEN = ("w", "rw")
+
+
+@dataclass(frozen=True)
+class PtxCall:
+    """A call of an instruction.
+
+    Attributes
+    ----------
+    operands : the arguments in PTX's order; None of one that is left out
+    words : what each modifier is, by its name in TVM's table
+    registers : which of the operands are registers that the instruction writes, or reads later on
+    predicate : where it does nothing if that is 0; None without one
+    """
+
+    operands: list[Any]
+    words: dict[str, str]
+    registers: frozenset[int]
+    predicate: Any = None
+
+
+def has_results(name: str) -> bool:
+    """Whether what is called is an instruction that writes registers."""
+    entry = _find_entry(name)
+    return entry is not None and any(slot.rw in _WRITTEN for slot in entry.operands)
+
+
+def read_ptx_call(name: str, arguments: Sequence[Any]) -> PtxCall | None:
+    """The call of a name, which may be no instruction of TVM's table."""
+    entry = _find_entry(name)
+    if entry is None:
+        return None
+    end = len(arguments) - len(entry.slots) - 1
+    *tokens, flags = (str(it.value) for it in arguments[end:])
+    words, operands, predicate = mods(entry, tokens), list(arguments[:end]), None
+    if "pred" in flags.split(","):
+        predicate = operands.pop()
+    for flag in flags.split(","):  # they stand in rising order
+        if flag[:1] == "s" and flag[1:].isdigit():
+            operands.insert(int(flag[1:]), None)
+    registers = [
+        place
+        for slot, first, count in operand_layout(entry, words)
+        for place in range(first, first + count)
+        if slot.rw in _WRITTEN or (entry.family == "wgmma" and slot.name == "a")
+    ]
+    return PtxCall(operands, words, frozenset(registers), predicate)
+
+
+def name_operands(
+    name: str, given: Sequence[Any]
+) -> tuple[dict[str, str], Iterator[tuple[OperandSlot, str, list[Any]]]]:
+    """What a function of semantics is given: its modifiers by name, and each operand with its type
+    in PTX and its registers.
+    """
+    entry = TABLE[name.removeprefix(PREFIX)]
+    end = len(given) - len(entry.slots)
+    words = mods(entry, given[end:])
+    layout = operand_layout(entry, words)
+    return words, (
+        (slot, operand_type(slot, words) if slot.kind == "reg" else "", list(given[at : at + n]))
+        for slot, at, n in layout
+    )
+
+
+@functools.cache
+def _find_entry(name: str) -> InstructionEntry | None:
+    return TABLE.get(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
