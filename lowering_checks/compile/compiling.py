@@ -33,7 +33,7 @@ from tirstep.transforms.hopper.tma_tiles import TMA_STAGES
 from tirstep.transforms.pass_options import is_tirx
 from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis, get_children
 
-from ..device import DeviceError
+from ..device import DeviceError, NotRunError
 from ..steps import CheckError, suggest
 
 TARGET = "nvidia/nvidia-h100"
@@ -91,7 +91,7 @@ def compile_module(
             return tvm.compile(module, target=target, tir_pipeline=chosen)
     except Exception as error:
         if deadline.sentence:
-            raise DeviceError(deadline.sentence) from error
+            raise NotRunError(deadline.sentence) from error
         raise
 
 
@@ -289,7 +289,7 @@ _PRAGMAS = ("pragma_auto_unroll_max_step", "pragma_unroll_explicit")
 
 
 def require_compilable(module: tvm.IRModule) -> None:
-    """Raise `DeviceError` for a module whose compilation would take minutes, or never end."""
+    """Raise `NotRunError` for a module whose compilation would take minutes, or never end."""
     limit = read_limit(STATEMENTS_VARIABLE, MAX_STATEMENTS)
     for variable, function in module.functions_items():
         body, where = function.body, f"function '{variable.name_hint}'"
@@ -302,7 +302,7 @@ def require_compilable(module: tvm.IRModule) -> None:
             )
             if copies.statements > LARGEST_INDEX:
                 advice = "split the longest, whose statements TVM counts in 32 bits"
-            raise DeviceError(
+            raise NotRunError(
                 f"{where} would have {copies.statements} statements once TVM has copied them, "
                 f"one of them {copies.largest} times by the loops {_name(copies.loops)}, and more "
                 f"than {limit:g} take minutes to compile; {advice}"
@@ -358,7 +358,7 @@ def _require_short_vectors(statement: Any, where: str, outer: tuple[tuple[str, i
         outer = (*outer, (str(statement.loop_var.name), constant(statement.extent) or 1))
         lanes = math.prod(extent for _, extent in outer)
         if lanes > MAX_LANES:
-            raise DeviceError(
+            raise NotRunError(
                 f"{where} would have vectors of {lanes} lanes, by the loops {_name(outer)}, and "
                 f"more than {MAX_LANES} take minutes to compile; split the loops and vectorize an "
                 "inner part of 2 to 16"

@@ -249,6 +249,8 @@ def count_barriers(statement: Any) -> int:
     for call in find_all(statement, Call):
         if get_op_name(call) == "tirx.cuda.cta_sync":
             total += 1
+        elif get_op_name(call) in ("tirx.ptx.bar_sync", "tirx.ptx.barrier_sync"):
+            total += constant(call.args[0]) == 0
         elif get_op_name(call) == "tirx.tvm_storage_sync":
             total += str(getattr(call.args[0], "value", call.args[0])) in BLOCK_BARRIERS
         elif get_op_name(call) == HELPER:

@@ -357,6 +357,10 @@ def _call(node: Any) -> Evaluate:
     if name == "reinterpret":
         if not hasattr(node.ty, "dtype"):
             return translate(node.args[0])  # a pointer, as one to anything
+        if not hasattr(node.args[0].ty, "dtype"):
+            raise UnsupportedError(
+                f"the simulator does not support the number of a pointer: {node}"
+            )
         source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
         return _apply(lambda it: np.ascontiguousarray(it, source).view(target)[()], node.args)
     if name in ("bitwise_not", "clz"):
@@ -444,6 +448,7 @@ _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     "tvm_stack_alloca": _make_tensor_map,
     _ENCODE: _encode_tensor_map,
     "cuda.cvta_generic_to_shared": lambda node: translate(node.args[0]),
+    "isnullptr": lambda node: _constant(False),  # an argument's memory is there
 }
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
     # A truth, whose inverse is no ``~`` of it, as one of Python's.

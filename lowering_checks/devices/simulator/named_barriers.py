@@ -85,14 +85,9 @@ class NamedBarriers:
         for warp in threads.groups(WARP, is_barrier=True):
             lane = int(warp[0])
             at, count = (int(pick(each, lane)) for each in (number, asked))
-            if at == 0:
-                raise UnsupportedError(
-                    f"the simulator keeps barrier 0, which {threads.name} names, for "
-                    "__syncthreads: name another one"
-                )
             wrong = []
-            if not 0 < at < MAX_BARRIERS:
-                wrong.append(f"which is none (1 to {MAX_BARRIERS - 1} can be)")
+            if not 0 <= at < MAX_BARRIERS:
+                wrong.append(f"which is none (0 to {MAX_BARRIERS - 1} can be)")
             if count <= 0 or count % WARP:
                 wrong.append(f"for {count} threads, which are no whole warps")
             for text in wrong:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from tvm.ir import TensorLoad
-from tvm.tirx import Bind, BufferStore, Var
+from tvm.tirx import AttrStmt, Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all, find_axes
@@ -72,6 +72,9 @@ class Memories(dict[BufferKey, Memory]):
         raise UnsupportedError(f"{buffer.name} is not defined where it is used{why}")
 
 
+_POOL_BYTES = "tirx.dyn_smem_bytes"
+
+
 class TranslatedKernel(NamedTuple):
     """A kernel as it runs, and what its text says of it.
 
@@ -81,6 +84,7 @@ class TranslatedKernel(NamedTuple):
     in_step : so many neighbouring threads are in step everywhere: a warp, or a warpgroup where
         there are instructions of these
     knows : whether its threads learn of one another in another way than by barriers of their block
+    pool_bytes : how large a pool of TIRx's is, which names no size where it is allocated
     """
 
     run: Execute
@@ -88,6 +92,7 @@ class TranslatedKernel(NamedTuple):
     in_step: int
     knows: bool
     read_only: frozenset[str]
+    pool_bytes: int
 
     @classmethod
     def of(cls, body: Any) -> TranslatedKernel:
@@ -100,7 +105,9 @@ class TranslatedKernel(NamedTuple):
             loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
             stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
             read_only = frozenset(loaded - stored)
-        return cls(translate_statement(body), has_proxies, in_step, knows, read_only)
+        pools = [it.value for it in find_all(body, AttrStmt) if it.attr_key == _POOL_BYTES]
+        size = max(map(int, pools), default=0)
+        return cls(translate_statement(body), has_proxies, in_step, knows, read_only, size)
 
 
 class SimulatedGpu:
@@ -146,7 +153,7 @@ class SimulatedGpu:
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
         self.part: Array | None = None  # the lanes of what runs apart; None for all
         self._in_step = WARP
-        self._layout = SharedLayout({}, {}, {})
+        self._layout, self._pool_bytes = SharedLayout({}, {}, {}), 0
         self._allocated: dict[Var, SharedMemory] = {}
         self._counted: dict[Var, tuple[str, int]] = {}
         self.deadline: float | None = None
@@ -195,6 +202,7 @@ class SimulatedGpu:
         if body not in self.kernels:
             self.kernels[body] = TranslatedKernel.of(body)
         kernel, counts = self.kernels[body], self.state.counts
+        self._pool_bytes = kernel.pool_bytes
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
         self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
@@ -414,6 +422,7 @@ class SimulatedGpu:
             memory = LocalMemory(name, size, dtype, self.state, is_of_warps=scope == "warp")
             self.memories[BufferKey(buffer)] = memory
         elif scope in ("shared", "shared.dyn"):
+            size = size or self._pool_bytes // dtype.itemsize  # TIRx says later how large a pool is
             if size * dtype.itemsize > _LARGEST_SHARED:
                 raise UnsupportedError(
                     f"'{name}' has {size} elements of {dtype}, more shared memory than the "

@@ -19,7 +19,7 @@ from tvm.sym import Analyzer
 from tvm.tirx import AllocBuffer, Broadcast, DeclBuffer, Evaluate, Ramp, SeqStmt
 
 from tirstep.transforms.gpu_limits import WARP
-from tirstep.transforms.tir import THREAD_EXTENT, cached_by_node, find_all, find_axes
+from tirstep.transforms.tir import THREAD_EXTENT, cached_by_node, constant, find_all, find_axes
 from tirstep.tvm_compat import get_op_name
 
 from ...device import THREAD_AXES, Array
@@ -96,8 +96,10 @@ def _is_in_step(statement: Any) -> bool:
 
 
 def _is_barrier(call: Any) -> bool:
-    """Whether a call is a barrier of the thread block."""
+    """Whether a call is a barrier of the thread block, of which PTX has number 0."""
     name = get_op_name(call)
+    if name.endswith((".bar_sync", ".barrier_sync")):
+        return constant(call.args[0]) == 0
     return name.endswith(".cta_sync") or (name.endswith(SYNC) and str(call.args[0].value) in BLOCK)
 
 

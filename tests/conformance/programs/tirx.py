@@ -438,3 +438,20 @@ def PairsExchangedInPackedRegisters(A: T.Buffer(128), B: T.Buffer(128)):
     T.ptx["mov.b32"](halves[0], halves[1], pair[0])
     B[tx * 2] = T.Cast("float32", halves[0])
     B[tx * 2 + 1] = T.Cast("float32", halves[1])
+
+
+# right: two arrays side by side in one pool, and PTX's barrier of the whole block
+# B == A[::-1] * 2
+@T.prim_func
+def TwoArraysOfAPool(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    pool = T.SMEMPool()
+    S = pool.alloc((64,), "float32")
+    H = pool.alloc((64,), "float16")
+    pool.commit()
+    S[tx] = A[tx]
+    H[tx] = T.Cast("float16", A[tx])
+    T.ptx.bar.sync(T.uint32(0))
+    B[tx] = S[63 - tx] + T.Cast("float32", H[63 - tx])
