@@ -67,6 +67,7 @@ test-deep: $(STAMP) ## all of what `make test` has a share of, 300 examples each
 	$(PY) tests/fuzz_schedules.py $(SEED) $(SECONDS) --jobs 0 $(FUZZ)
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup \
 	  -o faulthandler_timeout=3600 $(ARGS)
+	$(PY) tests/foreign/tirx_kernels_table.py
 
 size: ## lines by folder, and what is tangled, against the budgets in tests/support/size.py
 	@$(PYTHON) tests/support/size.py
