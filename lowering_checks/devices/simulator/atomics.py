@@ -17,6 +17,7 @@ import numpy as np
 from ...device import Array
 from .broadcasting import spread_to
 from .function_semantics import Pointer, Semantics, Threads
+from .ptx_calls import get_type, name_operands
 from .run_state import UnsupportedError
 
 _CHANGES: dict[str, Callable[..., Any]] = {
@@ -33,8 +34,6 @@ _CHANGES: dict[str, Callable[..., Any]] = {
     "cas": lambda old, compared, value: value if old == compared else old,
 }
 """What a cell becomes, of what it held and what a thread gives."""
-_KINDS = {"f": "float", "s": "int", "u": "uint", "b": "uint"}
-"""Of types of PTX, which have their bits behind."""
 _ORDERING = ("acquire", "release", "acq_rel")
 
 
@@ -55,21 +54,19 @@ def _change(change: Callable[..., Any], threads: Threads, pointer: Pointer, *giv
     return found
 
 
-def _change_by_ptx(threads: Threads, *arguments: Any) -> None:
-    """``atom`` stores what it found in its first argument, which ``red`` does not have."""
-    values = [each for each in arguments if not isinstance(each, str)]
-    words = [each for each in arguments if isinstance(each, str)]
-    if ordering := next((word for word in words if word in _ORDERING), None):
+def _change_by_ptx(threads: Threads, *given: Any) -> None:
+    """``atom`` stores what it found in a register, which ``red`` does not have."""
+    words, operands = name_operands(threads.name, given)
+    if words["sem"] in _ORDERING:
         raise UnsupportedError(
-            f"the simulator does not order other accesses by {threads.name} with .{ordering}"
+            f"the simulator does not order other accesses by {threads.name} with .{words['sem']}"
         )
-    target = None if threads.name == "ptx.red" else values.pop(0)
-    (change,) = (_CHANGES[word] for word in words if word in _CHANGES)
-    (kind,) = (word for word in words if word[:1] in _KINDS and word[1:].isdigit())
-    memory = values[0].memory.reinterpret(np.dtype(_KINDS[kind[0]] + kind[1:]))
-    found = _change(change, threads, Pointer(threads, memory, values[0].offset), *values[1:])
-    if target is not None:
-        target.store(0, found)
+    (address,), values = operands["addr"], [*operands.get("compare", ()), *operands["value"]]
+    memory = address.memory.reinterpret(get_type(words["type"])[0])
+    place = Pointer(threads, memory, address.offset)
+    found = _change(_CHANGES[words["op"]], threads, place, *values)
+    for register in filter(None, operands.get("d", ())):
+        register.store(0, found)
 
 
 ATOMICS: dict[str, Semantics] = {

@@ -24,7 +24,7 @@ import numpy as np
 from ...device import Array
 from .function_semantics import Semantics, Threads
 from .operators import ARITHMETIC, get_operator
-from .ptx_calls import PREFIX, name_operands
+from .ptx_calls import PREFIX, get_type, list_types, name_operands
 from .run_state import UnsupportedError
 
 Words = Mapping[str, str]
@@ -32,35 +32,8 @@ Compute = Callable[..., Any]
 """Of an instruction: its modifiers, the type of its first result, and its inputs, each of shape
 (threads, elements), make what its results get.
 """
-_ELEMENTS = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "tf32": "float32",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "b32i": "uint32",
-    "b64i": "uint64",
-    "pred": "bool",
-    **{f"s{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"{kind}{bits}": f"uint{bits}" for kind in "bu" for bits in (8, 16, 32, 64)},
-}
-"""Types of PTX, in NumPy."""
 NO_MODIFIERS = ("oob", "scaled", "pzo")
 """What the simulator does not know of them."""
-
-
-@functools.cache
-def _get_type(token: str) -> tuple[np.dtype[Any], int]:
-    """The type of a register's elements, and how many there are."""
-    name, _, count = token.partition("x")
-    if token == "e2m1x2":  # two in a byte
-        name, count = "b8", ""
-    if name not in _ELEMENTS:
-        raise UnsupportedError(f"the simulator does not support registers of .{token}")
-    dtype = _ELEMENTS[name]
-    return np.dtype(getattr(ml_dtypes, dtype, dtype)), int(count or 1)
 
 
 def _read(value: Any, token: str, lanes: int) -> Array:
@@ -68,7 +41,7 @@ def _read(value: Any, token: str, lanes: int) -> Array:
     given = np.broadcast_to(np.asarray(value), (lanes, 1))
     if token == "pred":
         return given != 0
-    dtype, count = _get_type(token)
+    dtype, count = get_type(token)
     if given.dtype.kind in "iub":  # whose bits count, in as many as the register has
         given = given.astype(f"uint{8 * dtype.itemsize * count}")
     return np.ascontiguousarray(given).view(dtype)
@@ -81,7 +54,8 @@ def _run(compute: Compute, threads: Threads, *given: Any) -> None:
         raise UnsupportedError(f"the simulator does not support .{unknown[0]} of {threads.name}")
     inputs: list[Any] = []
     results: list[tuple[list[Any], str]] = []
-    for slot, token, registers in operands:
+    for slot, token in list_types(threads.name, words):
+        registers = operands[slot.name]
         if slot.rw == "w":
             results.append((registers, token))
         elif slot.kind == "imm":
@@ -89,7 +63,7 @@ def _run(compute: Compute, threads: Threads, *given: Any) -> None:
         elif registers:
             inputs.append(np.hstack([_read(it, token, threads.lanes) for it in registers]))
     with np.errstate(all="ignore"):
-        made = compute(words, _get_type(results[0][1])[0], *inputs)
+        made = compute(words, get_type(results[0][1])[0], *inputs)
     for (registers, token), values in zip(
         results, made if isinstance(made, tuple) else (made,), strict=True
     ):
@@ -97,7 +71,7 @@ def _run(compute: Compute, threads: Threads, *given: Any) -> None:
         if token == "pred":
             values = values.astype(np.uint32)
         if len(registers) > 1:
-            values = values.view(_get_type(token)[0])
+            values = values.view(get_type(token)[0])
         for place, register in enumerate(registers):
             own = values[:, place : place + 1] if len(registers) > 1 else values
             if register is None:  # PTX's _

@@ -8,10 +8,11 @@ an operand that was left out by PTX's ``_``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm.backend.cuda.ptx.table import (
     TABLE,
     InstructionEntry,
@@ -20,6 +21,9 @@ from tvm.backend.cuda.ptx.table import (
     operand_layout,
     operand_type,
 )
+
+from .memory import get_numpy_dtype
+from .run_state import UnsupportedError
 
 PREFIX = "ptx."
 _WRITTEN = ("w", "rw")
@@ -71,20 +75,50 @@ def read_ptx_call(name: str, arguments: Sequence[Any]) -> PtxCall | None:
     return PtxCall(operands, words, frozenset(registers), predicate)
 
 
-def name_operands(
-    name: str, given: Sequence[Any]
-) -> tuple[dict[str, str], Iterator[tuple[OperandSlot, str, list[Any]]]]:
-    """What a function of semantics is given: its modifiers by name, and each operand with its type
-    in PTX and its registers.
+def name_operands(name: str, given: Sequence[Any]) -> tuple[dict[str, str], dict[str, list[Any]]]:
+    """What a function of semantics is given: its modifiers, and the registers of each operand, by
+    their names in TVM's table.
     """
     entry = TABLE[name.removeprefix(PREFIX)]
     end = len(given) - len(entry.slots)
     words = mods(entry, given[end:])
     layout = operand_layout(entry, words)
-    return words, (
-        (slot, operand_type(slot, words) if slot.kind == "reg" else "", list(given[at : at + n]))
-        for slot, at, n in layout
-    )
+    return words, {slot.name: list(given[at : at + count]) for slot, at, count in layout}
+
+
+def list_types(name: str, words: dict[str, str]) -> list[tuple[OperandSlot, str]]:
+    """The operands of an instruction, and their types in PTX."""
+    entry = TABLE[name.removeprefix(PREFIX)]
+    slots = [slot for slot, _, _ in operand_layout(entry, words)]
+    return [(it, operand_type(it, words) if it.kind == "reg" else "") for it in slots]
+
+
+_ELEMENTS = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "tf32": "float32",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "b32i": "uint32",
+    "b64i": "uint64",
+    "pred": "bool",
+    **{f"s{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"{kind}{bits}": f"uint{bits}" for kind in "bu" for bits in (8, 16, 32, 64)},
+}
+"""Types of PTX, in NumPy."""
+
+
+@functools.cache
+def get_type(token: str) -> tuple[np.dtype[Any], int]:
+    """The type of a register's elements, and how many there are."""
+    name, _, count = token.partition("x")
+    if token == "e2m1x2":  # two in a byte
+        name, count = "b8", ""
+    if name not in _ELEMENTS:
+        raise UnsupportedError(f"the simulator does not support registers of .{token}")
+    return get_numpy_dtype(_ELEMENTS[name]), int(count or 1)
 
 
 @functools.cache

@@ -28,6 +28,7 @@ from tirstep.transforms.gpu_limits import WARP
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import LocalMemory, get_numpy_dtype
+from .ptx_calls import get_type, name_operands
 from .run_state import UnsupportedError
 
 _TYPES = {
@@ -41,18 +42,6 @@ _TYPES = {
 """TVM's names of types in an mma where they are not their own."""
 _ACCUMULATORS = ("float16", "float32", "int32")
 _ROW_BYTES = 16
-_REGISTER_TYPES = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "tf32": "float32",
-    "f32": "float32",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "s8": "int8",
-    "u8": "uint8",
-    "s32": "int32",
-}
-"""PTX's names of types."""
 
 
 def _load_matrices(
@@ -97,9 +86,9 @@ def _load_matrices(
 
 def _store_matrices(threads: Threads, target: Pointer, *rest: Any) -> None:
     """stmatrix: all lanes have a share of each 8×8 matrix of b16, and 8 lanes address its rows."""
-    modifiers = [each for each in rest if isinstance(each, str)]
-    registers = [each for each in rest if not isinstance(each, str)]
-    count, is_transposed = len(registers), "trans" in modifiers
+    words, operands = name_operands(threads.name, (target, *rest))
+    registers, is_transposed = operands["r"], bool(words["trans"])
+    count = len(registers)
     warps = threads.groups(WARP)
     shares = [
         np.broadcast_to(each, (threads.lanes, 1))[warps].astype(np.uint32) for each in registers
@@ -184,16 +173,19 @@ def _add_product(
 
 def _load_registers(threads: Threads, *given: Any) -> None:
     """ldmatrix of TIRx: each 8×8 matrix of b16 in a register of 32 bits of its own."""
-    words = [it for it in given if isinstance(it, str)]
-    *registers, source = (it for it in given if not isinstance(it, str))
-    if "b16" not in words or "m8n8" not in words:
-        raise UnsupportedError(f"the simulator supports ldmatrix of .m8n8 and .b16, not {words}")
+    words, operands = name_operands(threads.name, given)
+    registers, (source,) = operands["r"], operands["p"]
+    if words["type"] != "b16" or words["shape"] != "m8n8":
+        raise UnsupportedError(
+            f"the simulator supports ldmatrix of .m8n8 and .b16, not of .{words['shape']} and "
+            f".{words['type']}"
+        )
     warps, count = threads.groups(WARP), len(registers)
     lanes = threads.get_mask(warps[:, : 8 * count])
     rows = source.load(np.arange(_ROW_BYTES // source.dtype.itemsize), lanes)[warps]
     halves = np.ascontiguousarray(rows[:, : 8 * count]).view(np.uint16)
     matrices = halves.reshape(len(warps), count, 8, 8)
-    if "trans" in words:
+    if words["trans"]:
         matrices = matrices.swapaxes(2, 3)
     shares = np.ascontiguousarray(matrices).view(np.uint32).reshape(len(warps), count, WARP)
     for register, own in zip(registers, shares.swapaxes(0, 1), strict=True):
@@ -203,33 +195,29 @@ def _load_registers(threads: Threads, *given: Any) -> None:
 
 
 def _multiply_registers(threads: Threads, *given: Any) -> None:
-    """mma.sync of TIRx: D = A × B + C, of registers of 32 bits; C and D of 32-bit types."""
-    words = [it for it in given if isinstance(it, str) and it]
-    values = [it for it in given if not isinstance(it, str)]
-    shape = next((word for word in words if word.startswith("m16n8k")), "")
-    kinds = [word for word in words if word in _REGISTER_TYPES]
-    if not shape or len(kinds) != 4 or not {"row", "col"} <= {*words} or kinds[0] != kinds[3]:
-        raise UnsupportedError(f"the simulator does not support {threads.name} {' '.join(words)}")
-    result, left_type, right_type, _ = (get_numpy_dtype(_REGISTER_TYPES[it]) for it in kinds)
-    depth, size = int(shape.removeprefix("m16n8k")), left_type.itemsize
-    warps = threads.groups(WARP)
+    """mma.sync of TIRx: D = A × B + C, of registers of 32 bits, in which two halves are."""
+    words, operands = name_operands(threads.name, given)
+    is_known = words["shape"].startswith("m16n8k") and words["dtype"] == words["ctype"]
+    if not is_known or (words["alayout"], words["blayout"]) != ("row", "col"):
+        text = " ".join(filter(None, words.values()))
+        raise UnsupportedError(f"the simulator does not support {threads.name} {text}")
+    depth, warps = int(words["shape"].removeprefix("m16n8k")), threads.groups(WARP)
 
-    def take(count: int, dtype: Any, places: Array) -> Array:
-        """A matrix for each warp, of the next registers."""
-        own, values[:] = values[:count], values[count:]
-        columns = [np.broadcast_to(it, (threads.lanes, 1)) for it in own]
+    def take(operand: str, places: Array) -> Array:
+        """A matrix for each warp."""
+        columns = [np.broadcast_to(it, (threads.lanes, 1)) for it in operands[operand]]
         bits = np.hstack([it.astype(it.dtype, copy=True).view(np.uint32) for it in columns])
-        fragments = np.ascontiguousarray(bits).view(dtype)[warps]
-        return fragments.reshape(len(warps), -1)[:, places]
+        dtype, _ = get_type(words[f"{operand}type"])
+        return np.ascontiguousarray(bits).view(dtype)[warps].reshape(len(warps), -1)[:, places]
 
-    results, values[:] = values[:4], values[4:]
-    left = take(depth * size // 8, left_type, _place("a", depth, size))
-    right = take(depth * size // 16, right_type, _place("b", depth, size))
-    sums = take(4, result, _place("c"))
-    shares = _add_product(left, right, sums, kinds[1:3], saturates="satfinite" in words)
-    rows = threads.spread(warps, shares)
-    for place, register in enumerate(results):
-        register.store(0, rows[:, place : place + 1], threads.get_mask(warps))
+    size = get_type(words["atype"])[0].itemsize
+    left, right = (take(it, _place(it, depth, size)) for it in "ab")
+    kinds, saturates = (words["atype"], words["btype"]), bool(words.get("satfinite"))
+    shares = _add_product(left, right, take("c", _place("c")), kinds, saturates=saturates)
+    rows = np.ascontiguousarray(threads.spread(warps, shares)).view(np.uint32)
+    for place, register in enumerate(operands["d"]):
+        column = np.ascontiguousarray(rows[:, place : place + 1]).view(register.dtype)
+        register.store(0, column, threads.get_mask(warps))
     threads.count("matrix_multiplies")
 
 
@@ -308,7 +296,7 @@ TENSOR_CORES: dict[str, Semantics] = {
     "ptx_legacy.mma": _multiply,
     "ptx.stmatrix": _store_matrices,
     "ptx.ldmatrix": _load_registers,
-    **dict.fromkeys(("ptx.mma", "ptx.mma_int"), _multiply_registers),
+    **dict.fromkeys(("ptx.mma", "ptx.mma_f16acc", "ptx.mma_int"), _multiply_registers),
     "mma_fill_legacy": _fill,
     "mma_store_legacy": _store_matrix,
 }

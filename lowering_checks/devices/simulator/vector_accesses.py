@@ -5,37 +5,23 @@ Semantics: PTX ISA, Data Movement and Conversion Instructions, ld and st.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from . import clusters
 from .function_semantics import Pointer, Semantics, Threads
+from .ptx_calls import get_type, name_operands
 from .run_state import UnsupportedError
 
-_TYPE = re.compile(r"([busf])(8|16|32|64)$")
-_KINDS = {"b": "uint", "u": "uint", "s": "int", "f": "float"}
-_ORDERS = {"acquire", "relaxed", "release", "volatile", "mmio"}
 
-
-def _count(words: Sequence[str]) -> int:
-    return next((int(word[1:]) for word in words if re.fullmatch(r"v\d", word)), 1)
-
-
-def _read(threads: Threads, given: Sequence[Any]) -> tuple[list[Any], int, np.dtype[Any]]:
-    """What is no modifier, how many registers there are, and their type."""
-    words = [it for it in given if isinstance(it, str) and it]
-    if ordered := _ORDERS.intersection(words):
+def _require_unordered(threads: Threads, words: Mapping[str, str]) -> None:
+    """Refuse what orders other accesses."""
+    if ordered := words.get("mmio") or words["sem"].replace("weak", ""):
         raise UnsupportedError(
-            f"the simulator does not know what {threads.name} with .{min(ordered)} orders"
+            f"the simulator does not know what {threads.name} with .{ordered} orders"
         )
-    types = [found for word in words if (found := _TYPE.fullmatch(word))]
-    if not types:
-        raise UnsupportedError(f"the simulator does not support {threads.name} of {words}")
-    dtype = np.dtype(f"{_KINDS[types[0][1]]}{types[0][2]}")
-    return [it for it in given if not isinstance(it, str)], _count(words), dtype
 
 
 def _find_elements(threads: Threads, address: Any, size: int) -> np.ndarray[Any, Any]:
@@ -50,19 +36,16 @@ def _find_elements(threads: Threads, address: Any, size: int) -> np.ndarray[Any,
     return np.arange(size // address.dtype.itemsize)
 
 
-def _is_of_cluster(given: Sequence[Any]) -> bool:
-    return "shared::cluster" in [it for it in given if isinstance(it, str)]
-
-
 def _load(threads: Threads, *given: Any) -> None:
-    if _is_of_cluster(given):
+    words, operands = name_operands(threads.name, given)
+    if words["space"] == "shared::cluster":
         clusters.load(threads, *given)
         return
-    values, count, dtype = _read(threads, given)
-    address = values[count]
-    loaded = address.load(_find_elements(threads, address, count * dtype.itemsize))
-    bits = np.ascontiguousarray(loaded).view(dtype)
-    for place, register in enumerate(values[:count]):
+    _require_unordered(threads, words)
+    (address,), registers, (dtype, _) = operands["addr"], operands["d"], get_type(words["type"])
+    size = len(registers) * dtype.itemsize
+    bits = np.ascontiguousarray(address.load(_find_elements(threads, address, size))).view(dtype)
+    for place, register in enumerate(registers):
         if register is None:
             continue
         column = bits[:, place : place + 1]
@@ -73,17 +56,18 @@ def _load(threads: Threads, *given: Any) -> None:
 
 
 def _store(threads: Threads, *given: Any) -> None:
-    if _is_of_cluster(given):
+    words, operands = name_operands(threads.name, given)
+    if words["space"] == "shared::cluster":
         clusters.store(threads, *given)
         return
-    values, count, dtype = _read(threads, given)
-    address, shape = values[0], (threads.lanes, 1)
-    elements = _find_elements(threads, address, count * dtype.itemsize)
+    _require_unordered(threads, words)
+    (address,), values, (dtype, _) = operands["addr"], operands["value"], get_type(words["type"])
     columns = []
-    for value in values[1 : 1 + count]:
-        column = np.broadcast_to(value, shape)
+    for value in values:
+        column = np.broadcast_to(value, (threads.lanes, 1))
         is_other = column.dtype.itemsize != dtype.itemsize
         columns.append(column.astype(dtype) if is_other else column.copy().view(dtype))
+    elements = _find_elements(threads, address, len(values) * dtype.itemsize)
     address.store(elements, np.hstack(columns).view(address.dtype))
 
 

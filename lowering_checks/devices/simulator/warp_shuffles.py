@@ -15,6 +15,7 @@ from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
+from .ptx_calls import name_operands
 from .run_state import Batch
 
 _SOURCES: dict[str, Callable[..., Any]] = {
@@ -182,14 +183,12 @@ def _join_warps(batch: Batch, rows: Array) -> Array:
     return rows.reshape(batch.blocks, -1)[:, : batch.threads].reshape(-1, 1)
 
 
-def _shuffle_by_ptx(
-    threads: Threads, result: Any, *given: Any, takes_predicate: bool = False
-) -> None:
+def _shuffle_by_ptx(threads: Threads, *given: Any) -> None:
     """shfl.sync: the last lanes of segments, and which bits of a lane's number name its segment,
     are in `c`; where the source is in another segment, a lane gets its own value.
     """
-    predicate = given[0] if takes_predicate else None
-    value, by, c, members, mode, *_ = given[takes_predicate:]
+    words, operands = name_operands(threads.name, given)
+    (value,), (by,), (c,), (members,) = (operands[it] for it in ("a", "b", "c", "membermask"))
     last, segment = np.asarray(c) & 31, np.asarray(c) >> 8 & 31
     inside: list[Array] = []
 
@@ -202,14 +201,14 @@ def _shuffle_by_ptx(
             "down": lane + offset,
             "bfly": lane ^ offset,
             "idx": first | offset & ~segment,
-        }[mode]
-        inside.append((source >= end) if mode == "up" else (source <= end))
+        }[words["mode"]]
+        inside.append((source >= end) if words["mode"] == "up" else (source <= end))
         return np.where(inside[0], source, lane)
 
     found = _shuffle(find_source, threads, members, value, np.asarray(by) & 31)
-    _fill(result, found)
-    if predicate is not None:
-        _fill(predicate, np.broadcast_to(inside[0], found.shape).astype(np.uint32))
+    _fill(operands["d"][0], found)
+    for register in operands.get("p", ()):
+        _fill(register, np.broadcast_to(inside[0], found.shape).astype(np.uint32))
 
 
 def _fill(register: Pointer | None, values: Any) -> None:
@@ -244,23 +243,21 @@ def _reduce_by_ptx(threads: Threads, result: Any, value: Any, members: Any, *wor
     _fill(result, _reduce(step, empty)(threads, members, np.asarray(value).astype(dtype)))
 
 
-def _match(threads: Threads, result: Any, *given: Any, of_all: bool = False) -> None:
+def _match(threads: Threads, *given: Any) -> None:
     """match.sync: the lanes that have a lane's value, or all of them if all have the same."""
-    predicate = given[0] if of_all and len(given) > 5 else None
-    value, members = given[predicate is not None :][:2]
+    words, operands = name_operands(threads.name, given)
+    (value,), (members,) = operands["a"], operands["membermask"]
 
     def find(values: Array, named: Array) -> Array:
-        own = values[..., 0, :, None]
-        bits = ((values == own) & named).astype(np.int64) << np.arange(WARP)
-        return bits.sum(axis=-1)
+        is_same = values == values[..., 0, :, None]
+        return ((is_same & named).astype(np.int64) << np.arange(WARP)).sum(axis=-1)
 
     found = _combine(threads, members, value, combine=find)
-    if of_all:
-        everyone = np.asarray(members).astype(np.int64)
-        found = np.where(found == everyone, found, 0)
-    _fill(result, found.astype(np.uint32))
-    if predicate is not None:
-        _fill(predicate, (found != 0).astype(np.uint32))
+    if words["mode"] == "all":
+        found = np.where(found == np.asarray(members).astype(np.int64), found, 0)
+    _fill(operands["d"][0], found.astype(np.uint32))
+    for register in operands.get("p", ()):
+        _fill(register, (found != 0).astype(np.uint32))
 
 
 def _elect_by_ptx(threads: Threads, result: Any, predicate: Any, members: Any) -> None:
@@ -303,14 +300,10 @@ WARP_SHUFFLES: dict[str, Semantics] = {
     "ptx.activemask": lambda threads, result, *_: _fill(
         result, np.broadcast_to(np.uint32(_get_active_mask(threads)), (threads.lanes, 1))
     ),
-    "ptx.shfl_sync": _shuffle_by_ptx,
-    "ptx.shfl_sync_p": functools.partial(_shuffle_by_ptx, takes_predicate=True),
+    **dict.fromkeys(("ptx.shfl_sync", "ptx.shfl_sync_p"), _shuffle_by_ptx),
     "ptx.vote_sync": _vote_by_ptx,
     "ptx.vote_sync_ballot": functools.partial(_by_ptx, _OF_CUDA["__ballot_sync"]),
-    "ptx.match_any_sync": _match,
-    **dict.fromkeys(
-        ("ptx.match_all_sync", "ptx.match_all_sync_p"), functools.partial(_match, of_all=True)
-    ),
+    **dict.fromkeys(("ptx.match_any_sync", "ptx.match_all_sync", "ptx.match_all_sync_p"), _match),
     **dict.fromkeys(("ptx.redux_sync", "ptx.redux_sync_bitwise"), _reduce_by_ptx),
     "ptx.elect_sync": _elect_by_ptx,
     "cuda.thread_rank": lambda threads: threads.numbers.astype(np.int32),

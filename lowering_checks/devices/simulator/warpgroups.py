@@ -25,8 +25,7 @@ measured on an H100 (Zhang and others, SageAttention2, 2024, section 3.2).
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +33,7 @@ import numpy as np
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import REGISTERS, LocalMemory
+from .ptx_calls import get_type, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import MATRIX, SharedMemory
 from .tensor_cores import widen
@@ -54,14 +54,6 @@ _BANK_BIT = 7
 FRAGMENT = 4
 """The registers of 32 bits that a thread has of A: one row of eight, the other, and the next k."""
 _ON_REGISTERS = "_rs"
-_KINDS = {
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "tf32": "float32",
-    "s8": "int8",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-}
 
 
 class _Shape(NamedTuple):
@@ -118,31 +110,28 @@ def _pass(pass_: Callable[..., None], threads: Threads, *arguments: Any) -> None
     pass_(threads, *(each for each in arguments if not isinstance(each, str)))
 
 
-def _multiply(threads: Threads, *arguments: Any) -> None:
+def _multiply(threads: Threads, *given: Any) -> None:
     """wgmma.mma_async: sums += A × B, or A × B alone where scale-d is 0."""
-    on_registers = threads.name.endswith(_ON_REGISTERS)
-    shape, rest = _split(arguments, in_shared=1 if on_registers else 2)
-    count = ROWS * shape.columns // WARPGROUP
-    registers, operands = arguments[:count], list(rest)
+    words, operands = name_operands(threads.name, given)
+    shape = _read_shape(words, operands)
     groups = threads.groups(WARPGROUP)
     if not len(groups):
         return
-    memory, cells = _read_registers(threads, registers)
+    memory, cells = _read_registers(threads, operands["d"])
     mask = threads.get_mask(groups)
     memory.require_fence(mask, threads.location)
-    if on_registers:
-        fragments, operands = operands[:FRAGMENT], operands[FRAGMENT:]
-        left, end_left = _read_fragments(threads, groups, fragments, shape)
+    if "a" in operands:
+        left, end_left = _read_fragments(threads, groups, operands["a"], shape)
     else:
-        left, end_left = _read_shared(threads, groups, operands.pop(0), shape, 0)
-    descriptor, is_added = operands[:2]
-    right, end_right = _read_shared(threads, groups, descriptor, shape, 1)
-    wide = np.int64 if shape.kinds[0] == "s8" else np.float64
+        left, end_left = _read_shared(threads, groups, operands["a_desc"][0], shape, 0)
+    right, end_right = _read_shared(threads, groups, operands["b_desc"][0], shape, 1)
+    wide = np.int64 if shape.kinds[0] in ("s8", "u8") else np.float64
     product = np.matmul(widen(left, wide, shape.kinds[0]), widen(right, wide, shape.kinds[1]))
     row, column = _place_sums(shape.columns)  # as shares of its warpgroup: (groups, 128, elements)
     terms = threads.spread(groups, product[:, row, column])
     keep = _cut_off if shape.kinds[0] in ("e4m3", "e5m2") else np.asarray
-    memory.begin_update(cells, terms, bool(is_added), mask, threads.location, keep)
+    is_added = bool(operands["scale_d"][0])
+    memory.begin_update(cells, terms, is_added, mask, threads.location, keep)
 
     def arrive(ready: Array) -> None:
         for end in (end_left, end_right):
@@ -153,31 +142,17 @@ def _multiply(threads: Threads, *arguments: Any) -> None:
     threads.count("matrix_multiplies")
 
 
-def _split(arguments: Sequence[Any], *, in_shared: int = 2) -> tuple[_Shape, list[Any]]:
-    """The shape of a call, and what stands between the sums and the modifiers.
-
-    `in_shared` is how many operands are in shared memory, where those of 16 bits may be transposed.
-    """
-    words = [str(getattr(it, "value", it)) for it in arguments if _is_text(it)]
-    sizes = next(filter(None, (re.fullmatch(r"m64n(\d+)k(\d+)", word) for word in words)), None)
-    kinds = [word for word in words if word in _KINDS]
-    sums = [word for word in words if word in ("f32", "s32")]
-    if sizes is None or len(kinds) != 2 or len(sums) != 1:
-        raise UnsupportedError(f"the simulator does not support wgmma of {' '.join(words)}")
-    columns, depth = int(sizes[1]), int(sizes[2])
-    rest = [it for it in arguments[ROWS * columns // WARPGROUP :] if not _is_text(it)]
-    scales = rest[3 if in_shared == 2 else FRAGMENT + 2 :]
-    flags = (False, False)
-    if kinds[0] in ("f16", "bf16"):
-        of_b = bool(int(scales[1 + in_shared]))
-        flags = (in_shared == 2 and bool(int(scales[2])), of_b)
-    if any(int(it) != 1 for it in scales[:2]):
+def _read_shape(words: Mapping[str, str], operands: Mapping[str, list[Any]]) -> _Shape:
+    """What an instruction multiplies; operands in shared memory of 16 bits may be transposed."""
+    if words["dtype"] not in ("f32", "s32") or words.get("satfinite"):
+        text = " ".join(filter(None, words.values()))
+        raise UnsupportedError(f"the simulator does not support wgmma of {text}")
+    scales = [*operands.get("scale_a", ()), *operands.get("scale_b", ())]
+    if any(int(it) != 1 for it in scales):
         raise UnsupportedError("the simulator does not support wgmma of negated operands")
-    return _Shape(columns, depth, (kinds[0], kinds[1]), flags), rest
-
-
-def _is_text(argument: Any) -> bool:
-    return isinstance(argument, str) or isinstance(getattr(argument, "value", None), str)
+    columns, depth = map(int, words["shape"].removeprefix("m64n").split("k"))
+    flags = [bool(sum(map(int, operands.get(f"trans_{it}", ())))) for it in "ab"]
+    return _Shape(columns, depth, (words["atype"], words["btype"]), (flags[0], flags[1]))
 
 
 def _read_fragments(
@@ -185,7 +160,7 @@ def _read_fragments(
 ) -> _Read:
     """A in registers of 32 bits, which are pairs of neighbours in one buffer."""
     memory, places = _read_registers(threads, registers)
-    wanted = _KINDS[shape.kinds[0]]
+    wanted = str(get_type(shape.kinds[0])[0])
     if str(memory.dtype) != wanted:
         raise UnsupportedError(
             f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
@@ -237,7 +212,7 @@ def _read_shared(
         np.array([word >> bit & _FIELD for word in chosen], np.int64)[:, None, None] * _UNIT
         for bit in (0, 16, 32)
     )
-    wanted = _KINDS[shape.kinds[operand]]
+    wanted = str(get_type(shape.kinds[operand])[0])
     if str(memory.dtype) != wanted:
         raise UnsupportedError(
             f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
