@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer
-from tvm.tirx import AllocBuffer, Broadcast, DeclBuffer, Evaluate, Ramp, SeqStmt
+from tvm.tirx import AllocBuffer, Broadcast, DeclBuffer, Evaluate, Ramp, SeqStmt, ceildiv
 
 from tirstep.transforms.gpu_limits import WARP
 from tirstep.transforms.tir import THREAD_EXTENT, cached_by_node, constant, find_all, find_axes
@@ -240,7 +240,13 @@ def _allreduce(call: Any, reducer: Any) -> Execute:
 
 
 def _loop(node: Any) -> Execute:
-    first, extent = translate(node.min), translate(node.extent)
+    by = 1 if node.step is None else constant(node.step) or 0
+    if by < 1:
+        raise UnsupportedError(f"the simulator does not support loops with a step {node.step}")
+    first, extent = (
+        translate(node.min),
+        translate(node.extent if by == 1 else ceildiv(node.extent, by)),
+    )
     body, key = translate_statement(node.body), hash(node.loop_var)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
@@ -250,7 +256,7 @@ def _loop(node: Any) -> Execute:
         def run_iteration(step: int) -> None:
             running = _drop_exited(gpu, mask if is_uniform else restrict(mask, step < count))
             gpu.require_time()
-            gpu.values[key] = start + step
+            gpu.values[key] = start + step * by
             if running is not False:
                 body(gpu, running)
 

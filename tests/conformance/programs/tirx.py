@@ -455,3 +455,15 @@ def TwoArraysOfAPool(A: T.Buffer(64), B: T.Buffer(64)):
     H[tx] = T.Cast("float16", A[tx])
     T.ptx.bar.sync(T.uint32(0))
     B[tx] = S[63 - tx] + T.Cast("float32", H[63 - tx])
+
+
+# right: each thread has every 32nd element, by the step of its loop
+# A = whole(100)
+# B == A * 2
+@T.prim_func
+def RowDoubledByLoopsWithAStep(A: T.Buffer(100), B: T.Buffer(100)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([32])
+    for i in T.serial(tx, 100, step=32):
+        B[i] = A[i] * T.float32(2)
