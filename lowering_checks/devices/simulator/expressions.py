@@ -425,7 +425,7 @@ def _make_tensor_map(node: Any) -> Evaluate:
 
 def _shift_pointer(node: Any, *, is_by_bytes: bool = False) -> Evaluate:
     """A pointer and a number of its elements, or of bytes, which are whole elements."""
-    pointer, by = (translate(each) for each in read_call(node)[1])
+    pointer, by = (translate(each) for each in read_call(node)[1][:2])
 
     def shift(gpu: SimulatedGpu, mask: Array | None) -> Address:
         address, distance = pointer(gpu, mask), by(gpu, mask)
@@ -439,7 +439,10 @@ def _shift_pointer(node: Any, *, is_by_bytes: bool = False) -> Evaluate:
 
 _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     "tvm_builtin_pointer_offset": _shift_pointer,
-    "ptx.addr": functools.partial(_shift_pointer, is_by_bytes=True),
+    **dict.fromkeys(
+        ("ptx.addr", "handle_add_byte_offset", "ptr_byte_offset"),
+        functools.partial(_shift_pointer, is_by_bytes=True),
+    ),
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
     "address_of": lambda node: (  # a variable is that of a tensor map

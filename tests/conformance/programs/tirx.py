@@ -467,3 +467,114 @@ def RowDoubledByLoopsWithAStep(A: T.Buffer(100), B: T.Buffer(100)):
     tx = T.thread_id([32])
     for i in T.serial(tx, 100, step=32):
         B[i] = A[i] * T.float32(2)
+
+
+# right: a tile that the TMA brings, and the barrier that counts its bytes
+# needs sm_90
+# A = whole(4096, low=-9).astype("float16")
+# B == A
+@T.prim_func
+def TileBroughtByTheTma(A: T.Buffer(4096, "float16"), B: T.Buffer(4096, "float16")):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((64, 64), "float16")
+    M = T.alloc_shared((1,), "uint64")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared::cta.b64"](T.address_of(M[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+    T.cuda.cta_sync()
+    if tx == 0:
+        Tx.copy_async(
+            S[0:64, 0:64], A.view(64, 64)[0:64, 0:64], dispatch="tma_auto", mbar=T.address_of(M[0])
+        )
+        T.ptx["mbarrier.arrive.expect_tx.shared::cta.b64"](T.address_of(M[0]), T.uint32(8192))
+    T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
+    for i in range(32):
+        B[i * 128 + tx] = S[i * 2 + tx // 64, tx % 64]
+
+
+# right: a product of a warpgroup, of tiles in 128-byte rows that the TMA exchanges the parts of
+# needs sm_90
+# A = (whole(4096, low=-9) % 8).astype("float16")
+# C = (whole(4096, low=-9, seed=8) % 8).astype("float16")
+# B == (A.astype("float32").reshape(64, 64) @ C.astype("float32").reshape(64, 64).T).ravel()
+@T.prim_func
+def ProductOfAWarpgroup(
+    A: T.Buffer(4096, "float16"), C: T.Buffer(4096, "float16"), B: T.Buffer(4096)
+):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    pool = T.SMEMPool()
+    S = pool.alloc_tcgen05_mma_AB((64, 64), "float16")
+    Q = pool.alloc_tcgen05_mma_AB((64, 64), "float16")
+    pool.commit()
+    M = T.alloc_shared((1,), "uint64")
+    a = T.alloc_local((1,), "uint64")
+    c = T.alloc_local((1,), "uint64")
+    d = T.alloc_local((32,), "float32")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared::cta.b64"](T.address_of(M[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+    T.cuda.cta_sync()
+    if tx == 0:
+        Tx.copy_async(
+            S[0:64, 0:64], A.view(64, 64)[0:64, 0:64], dispatch="tma_auto", mbar=T.address_of(M[0])
+        )
+        Tx.copy_async(
+            Q[0:64, 0:64], C.view(64, 64)[0:64, 0:64], dispatch="tma_auto", mbar=T.address_of(M[0])
+        )
+        T.ptx["mbarrier.arrive.expect_tx.shared::cta.b64"](T.address_of(M[0]), T.uint32(16384))
+    T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
+    T.cuda.wgmma.encode_matrix_descriptor(T.address_of(a[0]), T.address_of(S[0, 0]), 1, 64, 3)
+    T.cuda.wgmma.encode_matrix_descriptor(T.address_of(c[0]), T.address_of(Q[0, 0]), 1, 64, 3)
+    T.ptx["wgmma.fence.sync.aligned"]()
+    for k in T.unroll(4):
+        T.ptx["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"](
+            d[0],
+            d[1],
+            d[2],
+            d[3],
+            d[4],
+            d[5],
+            d[6],
+            d[7],
+            d[8],
+            d[9],
+            d[10],
+            d[11],
+            d[12],
+            d[13],
+            d[14],
+            d[15],
+            d[16],
+            d[17],
+            d[18],
+            d[19],
+            d[20],
+            d[21],
+            d[22],
+            d[23],
+            d[24],
+            d[25],
+            d[26],
+            d[27],
+            d[28],
+            d[29],
+            d[30],
+            d[31],
+            a[0] + T.uint64(k * 2),
+            c[0] + T.uint64(k * 2),
+            T.ptx.pred(T.uint32(k > 0)),
+            1,
+            1,
+            0,
+            0,
+        )
+    T.ptx["wgmma.commit_group.sync.aligned"]()
+    T.ptx["wgmma.wait_group.sync.aligned"](0)
+    for i in range(32):
+        B[
+            (tx // 32 * 16 + tx % 32 // 4 + i // 2 % 2 * 8) * 64 + i // 4 * 8 + tx % 4 * 2 + i % 2
+        ] = d[i]
