@@ -38,6 +38,8 @@ from .tracked import DOUBLE
 from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
 
 MOST_ELEMENTS = 2**26
+LONG = 2**17
+"""Statements of a run from which LLVM's optimizer is worth its time, which is half of all here."""
 KEPT = 4
 """Answers: the inputs of a case are asked for its values and for its errors."""
 
@@ -124,7 +126,8 @@ class Evaluation:
     @functools.cached_property
     def _compiled(self) -> Any:
         """The module's ``main``, compiled by no more passes than plain loops need."""
-        target = tvm.target.Target("llvm")
+        runs_long = self.work >= LONG
+        target = tvm.target.Target({"kind": "llvm", **({} if runs_long else {"opt-level": 0})})
         passes = [
             tvm.tirx.transform.BindTarget(target.with_host(target)),
             tvm.tirx.transform.AnnotateEntryFunc(),

@@ -441,7 +441,7 @@ class ModuleProblem(AnyProblem):
                     drawn[place] = np.full_like(drawn[place], self.shape[tensor.name])
                 elif each in written and place not in kept:
                     drawn[place] = blank(tensor)
-                elif number == 2 and maker.is_data(tensor):
+                elif number == 2 and maker.is_data(tensor) and tensor.name not in indices:
                     drawn[place] = np.ones_like(drawn[place])
             yield drawn
 
