@@ -1,4 +1,4 @@
-"""``tirstep export --as trace|python|database``: what is written replays with TVM alone."""
+"""``tirstep export --as trace|python|database|tirx``: what is written needs TVM alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tvm.script import from_source
 
 from tirstep.cli import export
 from tirstep.modules import softmax
+from tirstep.processes import run_alone
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command
@@ -159,3 +160,35 @@ def test_an_export_is_not_lost_while_it_is_replaced(
 @pytest.mark.usefixtures("nothing_is_run_again")
 def test_an_empty_folder_is_taken(command: Command, tmp_path: Path) -> None:
     assert command("export", "vector_add_bound", tmp_path, "--as", "python").code == 0
+
+
+def test_a_kernel_of_tirx_stands_alone_and_is_taken_further(
+    command: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    done = command("export", "matmul_prefetched", folder, "--as", "tirx")
+    assert done.code == 0, done.err
+    assert "its numbers right on the simulator" in done.out
+    text = (folder / "kernel.py").read_text("utf-8")
+    assert "tirstep." not in text
+    compiled = "import sys; sys.path.insert(0, sys.argv[1]); import kernel, tvm; " + (
+        "tvm.compile(tvm.IRModule({'main': kernel.matmul_prefetched}), target='cuda', "
+        "tir_pipeline='tirx')"
+    )
+    assert not run_alone(compiled, str(folder))
+    assert command("check", folder / "kernel.py").code == 0
+    (folder / "racy.py").write_text(text.replace("T.cuda.cta_sync()", "pass"), "utf-8")
+    racy = command("check", folder / "racy.py")
+    assert racy.code == 1
+    assert "race: " in racy.out
+
+
+def test_what_has_no_form_in_tirx_is_refused(command: Command, tmp_path: Path) -> None:
+    for name, why in (
+        ("matmul_wgmma", "has no form in TIRx that TVM lowers: "),
+        ("decode_attention_split", "launches more than one kernel, or has statements behind it"),
+    ):
+        refused = command("export", name, tmp_path / "out", "--as", "tirx")
+        assert refused.code == 2
+        assert why in refused.err
+        assert not (tmp_path / "out").exists()

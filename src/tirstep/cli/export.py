@@ -25,22 +25,24 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
 
-REPLAY = "replay.py"
+REPLAY, KERNEL = "replay.py", "kernel.py"
 _MODULE, _TRACE = "module.json", "trace.json"
 _WORKLOAD, _RECORD = "database_workload.json", "database_tuning_record.json"
 FILES = {
     "trace": (REPLAY, _MODULE, _TRACE),
     "python": (REPLAY,),
     "database": (REPLAY, _WORKLOAD, _RECORD),
+    "tirx": (KERNEL,),
 }
 """What each form consists of."""
 _UNMEASURED = 1.0
 """Seconds of a tuning record, which MetaSchedule passes over without any; nothing was measured."""
 _LAMBDA_CONSTANT = re.compile(r"(?<=[(,] )(\d+)(?=,)|(?<=: \()(\d+)(?=,)")
-_BEGIN = '''"""{about}
+_REPLAYS = "`replay` returns the schedule, and run as a program\nthis prints its module."
+_JUDGED = 'It is compiled by\n`tvm.compile(..., tir_pipeline="tirx")`.'
+_BEGIN = f'''"""{{about}}
 
-Written by tirstep export; it needs TVM alone. `replay` returns the schedule, and run as a program
-this prints its module.
+Written by tirstep export; it needs TVM alone. {_REPLAYS}
 """
 '''
 _END = """
@@ -114,7 +116,8 @@ def command(
     """Write a recipe as a schedule for projects without tirstep.
 
     Its trace as JSON, as Python, or as a record in a database of MetaSchedule. replay.py applies
-    it, and is run once before it is written.
+    it, and is run once before it is written. Or as one kernel of TIRx, kernel.py, whose numbers are
+    checked before.
     """
     from .screen import Screen
 
@@ -138,7 +141,8 @@ def command(
         with made_aside(folder) as made:
             for name, text in files.items():
                 write_file(made / name, text)
-    about = f"  {run.recipe.name} as {form}, replayed with TVM alone"
+    how = "its numbers right on the simulator" if form == "tirx" else "replayed with TVM alone"
+    about = f"  {run.recipe.name} as {form}, {how}"
     screen.line((str(folder), "bold"), about)
     return 0
 
@@ -150,10 +154,14 @@ def make_files(run: Run, form: str) -> dict[str, str]:
 
     from tirstep.lowering_checks import print_module
     from tirstep.programs.databases import mark_bools
+    from tirstep.programs.tirx_form import make_file
 
     module, trace = run.steps[0].module, run.steps[-1].trace
     shape = run.problem.shape_text
     begin = _BEGIN.format(about=f"{run.recipe.name} of {run.recipe.kernel_name} at {shape}.")
+    if form == "tirx":
+        about = begin.replace(_REPLAYS, _JUDGED).split('"""')[1]
+        return {KERNEL: make_file(run.steps[-1].module, run.recipe.name, about)}
     if form == "trace":
         return {
             REPLAY: begin + _FROM_TRACE + _END,
@@ -202,9 +210,14 @@ def make_files(run: Run, form: str) -> dict[str, str]:
 
 
 def _verify(run: Run, files: dict[str, str], form: str) -> None:
-    """Replay the files in a process without tirstep; raises `UseError` where that fails."""
+    """Replay the files in a process without tirstep, or judge the kernel; raises `UseError` where
+    that fails.
+    """
     import tvm
 
+    if form == "tirx":
+        _judge(run, files[KERNEL])
+        return
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
         folder, expected = Path(scratch) / "export", Path(scratch) / "expected.json"
         folder.mkdir()
@@ -215,3 +228,28 @@ def _verify(run: Run, files: dict[str, str], form: str) -> None:
     if reason:
         told = f"{run.recipe.name} does not replay with TVM alone as {form}: {reason}"
         raise UseError(f"{told}; export it --as trace" if form == "python" else told)
+
+
+def _judge(run: Run, text: str) -> None:
+    """Raise `UseError` unless a kernel of TIRx has the right numbers at the run's shape."""
+    import tvm
+    from tvm.script import from_source
+
+    from tirstep.lowering_checks.device import get_reason
+    from tirstep.lowering_checks.devices.simulator import SimulatorDevice
+    from tirstep.lowering_checks.judgement import Status, judge_numbers
+    from tirstep.printing import silenced_stderr
+
+    reason = ""
+    try:
+        with silenced_stderr():
+            head = "# from tvm.script import tirx as T\n"
+            function = from_source(head + text[text.index("@T.prim_func") :])
+            module = tvm.IRModule({"main": function})
+            judged = judge_numbers(run.problem, module, SimulatorDevice(), where=run.recipe.name)
+        if judged.status is not Status.RIGHT:
+            reason = str(judged.findings[0]) if judged.findings else judged.reason
+    except Exception as error:  # of TVM's parser, which may refuse what TVM prints
+        reason = get_reason(error)
+    if reason:
+        raise UseError(f"{run.recipe.name} has no form in TIRx that TVM lowers: {reason}")
