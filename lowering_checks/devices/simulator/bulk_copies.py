@@ -257,7 +257,8 @@ def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) 
 
 def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, kind: str) -> None:
     size = ALIGNMENT[kind]
-    if place * pointer.dtype.itemsize % size:
+    begin = pointer.memory.shadow.begin if isinstance(pointer.memory, SharedMemory) else 0
+    if (begin + place * pointer.dtype.itemsize) % size:
         where = f"{pointer.name}[{pointer.get_index(lane)}] by {threads.state.describe_lane(lane)}"
         message = f"{threads.name} at {where} (must begin at a multiple of {size} bytes)"
         threads.report("misaligned access", pointer.name, message)

@@ -138,6 +138,7 @@ class Shadow:
     ----------
     unit : bytes of a cell
     span : cells of each thread block's copy; of all, where the memory is global
+    begin : where it begins in the shared memory of a block, in bytes, as far as others are in front
     is_tracked : whether any thread stores here; without that nothing can race
     written : which cells hold a stored value; empty where all of them did from the start
     written_before : which cells held one in an earlier lifetime of the buffer, the iteration of a
@@ -165,7 +166,7 @@ class Shadow:
     ) -> None:
         self.cells, self.unit, self.state = cells, unit, state
         self.span, self.is_global = cells if span is None else span, span is None
-        self.is_tracked = False
+        self.begin, self.is_tracked = 0, False
         self.last_write = NO_THREAD
         self.written = np.full(0 if starts_written else cells, False)
         self.written_before: Array | None = None

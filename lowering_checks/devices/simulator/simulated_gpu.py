@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from tvm.ir import TensorLoad
-from tvm.tirx import AttrStmt, Bind, BufferStore, Var
+from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all, find_axes
@@ -73,6 +73,8 @@ class Memories(dict[BufferKey, Memory]):
 
 
 _POOL_BYTES = "tirx.dyn_smem_bytes"
+_PLACES = 64
+"""Arrays of shared memory begin at multiples of so many bytes, as TVM declares them."""
 
 
 class TranslatedKernel(NamedTuple):
@@ -85,6 +87,7 @@ class TranslatedKernel(NamedTuple):
         there are instructions of these
     knows : whether its threads learn of one another in another way than by barriers of their block
     pool_bytes : how large a pool of TIRx's is, which names no size where it is allocated
+    static_bytes : of shared memory, which lies in front of what is dynamic
     """
 
     run: Execute
@@ -93,6 +96,7 @@ class TranslatedKernel(NamedTuple):
     knows: bool
     read_only: frozenset[str]
     pool_bytes: int
+    static_bytes: int
 
     @classmethod
     def of(cls, body: Any) -> TranslatedKernel:
@@ -106,8 +110,16 @@ class TranslatedKernel(NamedTuple):
             stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
             read_only = frozenset(loaded - stored)
         pools = [it.value for it in find_all(body, AttrStmt) if it.attr_key == _POOL_BYTES]
-        size = max(map(int, pools), default=0)
-        return cls(translate_statement(body), has_proxies, in_step, knows, read_only, size)
+        size, static = max(map(int, pools), default=0), 0
+        for buffer in {it.buffer for it in find_all(body, AllocBuffer)}:
+            if str(buffer.scope()) == "shared":
+                own = math.prod(constant(it) or 1 for it in buffer.shape) * count_lanes(
+                    buffer.dtype
+                )
+                own *= get_numpy_dtype(buffer.dtype).itemsize
+                static += -(-own // _PLACES) * _PLACES
+        run = translate_statement(body)
+        return cls(run, has_proxies, in_step, knows, read_only, size, static)
 
 
 class SimulatedGpu:
@@ -153,7 +165,8 @@ class SimulatedGpu:
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
         self.part: Array | None = None  # the lanes of what runs apart; None for all
         self._in_step = WARP
-        self._layout, self._pool_bytes = SharedLayout({}, {}, {}), 0
+        self._layout = SharedLayout({}, {}, {})
+        self._pool_bytes = self._static_bytes = 0
         self._allocated: dict[Var, SharedMemory] = {}
         self._counted: dict[Var, tuple[str, int]] = {}
         self.deadline: float | None = None
@@ -202,7 +215,7 @@ class SimulatedGpu:
         if body not in self.kernels:
             self.kernels[body] = TranslatedKernel.of(body)
         kernel, counts = self.kernels[body], self.state.counts
-        self._pool_bytes = kernel.pool_bytes
+        self._pool_bytes, self._static_bytes = kernel.pool_bytes, kernel.static_bytes
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
         self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
@@ -471,6 +484,8 @@ class SimulatedGpu:
         span, ratio = -(-size // step) * step, dtype.itemsize // unit
         count = span * self.state.batch.blocks
         shadow = Shadow(count * ratio, unit, self.state, span=span * ratio)
+        if str(buffer.scope()) == "shared.dyn":
+            shadow.begin = self._static_bytes
         data = np.full(count, filler, dtype)
         self._allocated[buffer] = SharedMemory(str(buffer.name), data, shadow, size=size)
         self._add(buffer, self._allocated[buffer])

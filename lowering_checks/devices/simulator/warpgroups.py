@@ -86,7 +86,7 @@ def _encode(
     width = _WIDTHS[_ENCODED[swizzle]]
     address = np.broadcast_to(tile.offset, (threads.lanes, 1)) * memory.dtype.itemsize
     repeats = _UNIT if width == _UNIT else 8 * width
-    wrong = threads.active & (address % repeats != 0)
+    wrong = threads.active & ((memory.shadow.begin + address) % repeats != 0)
 
     def describe(at: tuple[int, ...]) -> str:
         return (
