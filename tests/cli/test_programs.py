@@ -320,6 +320,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("source", "line", "told"), MISTAKES)
 def test_a_mistake_is_one_sentence(
     command: Command, folder: Path, source: str, line: str, told: str

@@ -34,7 +34,7 @@ def judge(program: Program, seed: int) -> Judgement:
     return judge_numbers(problem, problem.module, runner, where=program.name, seed=seed)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_has_its_verdict(name: str, seed: int) -> None:
@@ -55,6 +55,7 @@ def test_there_are_enough_of_each_kind() -> None:
     assert Counter(it.status for it in PROGRAMS.values()) == {RIGHT: 58, WRONG: 56}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", [it.name for it in PROGRAMS.values() if it.status == RIGHT])
 def test_all_of_a_right_program_runs(name: str) -> None:
     assert make_problem(PROGRAMS[name]).find_unrun(0) == []

@@ -12,6 +12,7 @@ BUGS = read_bugs()
 FOR_GPUS = ("matmul_by_one_warp", "matmul_mma_short_sum")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.killers], ids=lambda bug: bug.name)
 def test_a_bug_is_killed_by_what_must_kill_it(bug: Bug) -> None:
     said = judge(bug.original, bug.plant())

@@ -91,7 +91,7 @@ CASES = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(5)
 @DEVICES
 @pytest.mark.parametrize(("shape", "options", "config"), CASES, ids=str)
 def test_types_shapes_and_configs(shape, options: dict, config: dict, device: str) -> None:
