@@ -85,6 +85,11 @@ class NamedBarriers:
         for warp in threads.groups(WARP, is_barrier=True):
             lane = int(warp[0])
             at, count = (int(pick(each, lane)) for each in (number, asked))
+            if at == 0 and count != everybody:
+                raise UnsupportedError(
+                    f"the simulator keeps barrier 0, which {threads.name} names for {count} "
+                    "threads, for __syncthreads: name another one"
+                )
             wrong = []
             if not 0 <= at < MAX_BARRIERS:
                 wrong.append(f"which is none (0 to {MAX_BARRIERS - 1} can be)")
