@@ -37,6 +37,8 @@ from ..device import DeviceError, NotRunError
 from ..steps import CheckError, suggest
 
 TARGET = "nvidia/nvidia-h100"
+UNOPTIMIZED = '{"kind": "llvm", "opt-level": 0}'
+"""LLVM for what runs shortly or not at all: its own passes take most of a compilation's time."""
 """What is compiled for by default; its source compiles for older GPUs, too."""
 KINDS = ("cuda", "opencl", "llvm")
 """The kinds of targets whose source tirstep reads."""

@@ -17,7 +17,7 @@ from tvm.tirx import PrimFunc
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, find_axes
 
-from ..compile.compiling import MAIN, compile_module, count_iterations, name_main
+from ..compile.compiling import MAIN, UNOPTIMIZED, compile_module, count_iterations, name_main
 from ..device import (
     Arrays,
     Device,
@@ -117,4 +117,4 @@ def load_program(executable: Any, parameters: Sequence[Any]) -> Program:
 def _choose_target(module: tvm.IRModule) -> tvm.target.Target:
     """LLVM, which optimizes what runs long."""
     runs = sum(count_iterations(function.body) for _, function in module.functions_items())
-    return tvm.target.Target({"kind": "llvm", **({} if runs >= LONG else {"opt-level": 0})})
+    return tvm.target.Target("llvm" if runs >= LONG else UNOPTIMIZED)

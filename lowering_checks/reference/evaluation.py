@@ -26,7 +26,7 @@ from tirstep.modules.validation import UnjudgedError
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import constant, find_all, find_entries
 
-from ..compile.compiling import MAIN
+from ..compile.compiling import MAIN, UNOPTIMIZED
 from ..device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.merged_memory import find_private
@@ -126,8 +126,7 @@ class Evaluation:
     @functools.cached_property
     def _compiled(self) -> Any:
         """The module's ``main``, compiled by no more passes than plain loops need."""
-        runs_long = self.work >= LONG
-        target = tvm.target.Target({"kind": "llvm", **({} if runs_long else {"opt-level": 0})})
+        target = tvm.target.Target("llvm" if self.work >= LONG else UNOPTIMIZED)
         passes = [
             tvm.tirx.transform.BindTarget(target.with_host(target)),
             tvm.tirx.transform.AnnotateEntryFunc(),

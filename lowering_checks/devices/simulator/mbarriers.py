@@ -23,6 +23,7 @@ from tirstep.transforms.gpu_limits import WARP
 from ...device import Array
 from .clusters import find_pointer
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
+from .ptx_calls import fill_register
 from .shadow import GLOBAL_PROXY, OPAQUE, PROXY
 
 if TYPE_CHECKING:
@@ -331,8 +332,7 @@ def _arrive_with_state(
     for lane in get_lanes(threads):
         phases[lane] = barriers.tell_phase(pointer, lane)
     arrive(threads, pointer, *rest)
-    if state is not None:
-        state.store(0, phases.view(state.dtype))
+    fill_register(state, phases)
 
 
 def _try_wait(

@@ -24,7 +24,7 @@ import numpy as np
 from ...device import Array
 from .function_semantics import Semantics, Threads
 from .operators import ARITHMETIC, get_operator
-from .ptx_calls import PREFIX, get_type, list_types, name_operands
+from .ptx_calls import PREFIX, fill_register, get_type, list_types, name_operands
 from .run_state import UnsupportedError
 
 Words = Mapping[str, str]
@@ -67,18 +67,12 @@ def _run(compute: Compute, threads: Threads, *given: Any) -> None:
     for (registers, token), values in zip(
         results, made if isinstance(made, tuple) else (made,), strict=True
     ):
-        values = np.ascontiguousarray(values)
-        if token == "pred":
-            values = values.astype(np.uint32)
-        if len(registers) > 1:
-            values = values.view(get_type(token)[0])
+        if len(registers) == 1:
+            fill_register(registers[0], values)
+            continue
+        parts = np.ascontiguousarray(values).view(get_type(token)[0])
         for place, register in enumerate(registers):
-            own = values[:, place : place + 1] if len(registers) > 1 else values
-            if register is None:  # PTX's _
-                continue
-            own, wanted = np.ascontiguousarray(own), register.dtype
-            is_as_wide = own[0].nbytes == wanted.itemsize
-            register.store(0, own.view(wanted) if is_as_wide else own.astype(wanted))
+            fill_register(register, parts[:, place : place + 1])
 
 
 # ---- Floats

@@ -22,6 +22,7 @@ from tvm.backend.cuda.ptx.table import (
     operand_type,
 )
 
+from .function_semantics import Pointer
 from .memory import get_numpy_dtype
 from .run_state import UnsupportedError
 
@@ -119,6 +120,18 @@ def get_type(token: str) -> tuple[np.dtype[Any], int]:
     if name not in _ELEMENTS:
         raise UnsupportedError(f"the simulator does not support registers of .{token}")
     return get_numpy_dtype(_ELEMENTS[name]), int(count or 1)
+
+
+def fill_register(register: Pointer | None, values: Any, lanes: Any = None) -> None:
+    """Store what an instruction computes, of shape (threads, elements), as the bits of its
+    register; None is one that is left out.
+    """
+    if register is None:
+        return
+    made, size = np.ascontiguousarray(values), register.dtype.itemsize
+    if made[0].nbytes != size:
+        made = made.astype(f"uint{8 * size}")
+    register.store(0, made.view(register.dtype), lanes)
 
 
 @functools.cache

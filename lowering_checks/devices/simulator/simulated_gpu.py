@@ -15,6 +15,7 @@ from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, Var
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all, find_axes
 
+from ...compile.passes import count_item_bytes
 from ...device import (
     BLOCK_AXES,
     CLUSTER_AXIS,
@@ -113,10 +114,7 @@ class TranslatedKernel(NamedTuple):
         size, static = max(map(int, pools), default=0), 0
         for buffer in {it.buffer for it in find_all(body, AllocBuffer)}:
             if str(buffer.scope()) == "shared":
-                own = math.prod(constant(it) or 1 for it in buffer.shape) * count_lanes(
-                    buffer.dtype
-                )
-                own *= get_numpy_dtype(buffer.dtype).itemsize
+                own = math.prod(constant(it) or 1 for it in buffer.shape) * count_item_bytes(buffer)
                 static += -(-own // _PLACES) * _PLACES
         run = translate_statement(body)
         return cls(run, has_proxies, in_step, knows, read_only, size, static)

@@ -28,7 +28,7 @@ from tirstep.transforms.gpu_limits import WARP
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import LocalMemory, get_numpy_dtype
-from .ptx_calls import get_type, name_operands
+from .ptx_calls import fill_register, get_type, name_operands
 from .run_state import UnsupportedError
 
 _TYPES = {
@@ -189,8 +189,7 @@ def _load_registers(threads: Threads, *given: Any) -> None:
         matrices = matrices.swapaxes(2, 3)
     shares = np.ascontiguousarray(matrices).view(np.uint32).reshape(len(warps), count, WARP)
     for register, own in zip(registers, shares.swapaxes(0, 1), strict=True):
-        column = threads.spread(warps, own[..., None])
-        register.store(0, column.view(register.dtype), threads.get_mask(warps))
+        fill_register(register, threads.spread(warps, own[..., None]), threads.get_mask(warps))
     threads.count("matrix_loads")
 
 
@@ -216,8 +215,7 @@ def _multiply_registers(threads: Threads, *given: Any) -> None:
     shares = _add_product(left, right, take("c", _place("c")), kinds, saturates=saturates)
     rows = np.ascontiguousarray(threads.spread(warps, shares)).view(np.uint32)
     for place, register in enumerate(operands["d"]):
-        column = np.ascontiguousarray(rows[:, place : place + 1]).view(register.dtype)
-        register.store(0, column, threads.get_mask(warps))
+        fill_register(register, rows[:, place : place + 1], threads.get_mask(warps))
     threads.count("matrix_multiplies")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import clusters
 from .function_semantics import Pointer, Semantics, Threads
-from .ptx_calls import get_type, name_operands
+from .ptx_calls import fill_register, get_type, name_operands
 from .run_state import UnsupportedError
 
 
@@ -46,13 +46,7 @@ def _load(threads: Threads, *given: Any) -> None:
     size = len(registers) * dtype.itemsize
     bits = np.ascontiguousarray(address.load(_find_elements(threads, address, size))).view(dtype)
     for place, register in enumerate(registers):
-        if register is None:
-            continue
-        column = bits[:, place : place + 1]
-        is_other = register.dtype.itemsize != dtype.itemsize
-        register.store(
-            0, column.astype(register.dtype) if is_other else column.view(register.dtype)
-        )
+        fill_register(register, bits[:, place : place + 1])
 
 
 def _store(threads: Threads, *given: Any) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .function_semantics import Pointer, Semantics, Threads
-from .ptx_calls import name_operands
+from .function_semantics import Semantics, Threads
+from .ptx_calls import fill_register, name_operands
 from .run_state import Batch
 
 _SOURCES: dict[str, Callable[..., Any]] = {
@@ -156,8 +156,9 @@ def _vote_by_ptx(
         "all": lambda held, named: held == named,
         "any": lambda held, named: held != 0,
         "uni": lambda held, named: (held == named) | (held == 0),
+        "ballot": lambda held, named: held,
     }[mode]
-    _fill(result, np.asarray(_vote(decide)(threads, members, value)).astype(np.uint32))
+    fill_register(result, np.asarray(_vote(decide)(threads, members, value)).astype(np.uint32))
 
 
 def _get_active_mask(threads: Threads) -> Any:
@@ -206,25 +207,9 @@ def _shuffle_by_ptx(threads: Threads, *given: Any) -> None:
         return np.where(inside[0], source, lane)
 
     found = _shuffle(find_source, threads, members, value, np.asarray(by) & 31)
-    _fill(operands["d"][0], found)
+    fill_register(operands["d"][0], found)
     for register in operands.get("p", ()):
-        _fill(register, np.broadcast_to(inside[0], found.shape).astype(np.uint32))
-
-
-def _fill(register: Pointer | None, values: Any) -> None:
-    """Store what an instruction of PTX computes, as the bits of its register."""
-    if register is None:
-        return
-    made, size = np.ascontiguousarray(values), register.dtype.itemsize
-    if made.dtype.itemsize != size:
-        made = made.astype(f"uint{8 * size}")
-    register.store(0, made.view(register.dtype))
-
-
-def _by_ptx(semantics: Semantics, threads: Threads, result: Any, value: Any, *given: Any) -> None:
-    """An instruction with a result, of what takes the members first."""
-    members = given[0]
-    _fill(result, np.asarray(semantics(threads, members, value)).astype(np.uint32))
+        fill_register(register, np.broadcast_to(inside[0], found.shape).astype(np.uint32))
 
 
 def _reduce_by_ptx(threads: Threads, result: Any, value: Any, members: Any, *words: str) -> None:
@@ -240,7 +225,7 @@ def _reduce_by_ptx(threads: Threads, result: Any, value: Any, members: Any, *wor
         "or": (np.bitwise_or, 0),
         "xor": (np.bitwise_xor, 0),
     }[operation]
-    _fill(result, _reduce(step, empty)(threads, members, np.asarray(value).astype(dtype)))
+    fill_register(result, _reduce(step, empty)(threads, members, np.asarray(value).astype(dtype)))
 
 
 def _match(threads: Threads, *given: Any) -> None:
@@ -255,9 +240,9 @@ def _match(threads: Threads, *given: Any) -> None:
     found = _combine(threads, members, value, combine=find)
     if words["mode"] == "all":
         found = np.where(found == np.asarray(members).astype(np.int64), found, 0)
-    _fill(operands["d"][0], found.astype(np.uint32))
+    fill_register(operands["d"][0], found.astype(np.uint32))
     for register in operands.get("p", ()):
-        _fill(register, (found != 0).astype(np.uint32))
+        fill_register(register, (found != 0).astype(np.uint32))
 
 
 def _elect_by_ptx(threads: Threads, result: Any, predicate: Any, members: Any) -> None:
@@ -265,8 +250,8 @@ def _elect_by_ptx(threads: Threads, result: Any, predicate: Any, members: Any) -
     members = np.broadcast_to(np.asarray(members).astype(np.int64), (threads.lanes, 1))
     _report_absent(threads, members, "divergent warp instruction", threads.name)
     first = np.log2((members & -members).astype(np.float64)).astype(np.uint32)
-    _fill(result, first)
-    _fill(predicate, (threads.numbers % WARP == first).astype(np.uint32))
+    fill_register(result, first)
+    fill_register(predicate, (threads.numbers % WARP == first).astype(np.uint32))
 
 
 WARP_BARRIERS: dict[str, Semantics] = dict.fromkeys(
@@ -297,12 +282,11 @@ WARP_SHUFFLES: dict[str, Semantics] = {
     "cuda.reduce_min_sync_u32": _OF_CUDA["__reduce_min_sync"],
     "cuda.warp_reduce": reduce_in_warp,
     "tvm_warp_activemask": _get_active_mask,
-    "ptx.activemask": lambda threads, result, *_: _fill(
+    "ptx.activemask": lambda threads, result, *_: fill_register(
         result, np.broadcast_to(np.uint32(_get_active_mask(threads)), (threads.lanes, 1))
     ),
     **dict.fromkeys(("ptx.shfl_sync", "ptx.shfl_sync_p"), _shuffle_by_ptx),
-    "ptx.vote_sync": _vote_by_ptx,
-    "ptx.vote_sync_ballot": functools.partial(_by_ptx, _OF_CUDA["__ballot_sync"]),
+    **dict.fromkeys(("ptx.vote_sync", "ptx.vote_sync_ballot"), _vote_by_ptx),
     **dict.fromkeys(("ptx.match_any_sync", "ptx.match_all_sync", "ptx.match_all_sync_p"), _match),
     **dict.fromkeys(("ptx.redux_sync", "ptx.redux_sync_bitwise"), _reduce_by_ptx),
     "ptx.elect_sync": _elect_by_ptx,

@@ -53,7 +53,6 @@ _BANK_BIT = 7
 """Chunks are exchanged by the bits of the address above the 128 bytes of all banks."""
 FRAGMENT = 4
 """The registers of 32 bits that a thread has of A: one row of eight, the other, and the next k."""
-_ON_REGISTERS = "_rs"
 
 
 class _Shape(NamedTuple):
@@ -264,7 +263,7 @@ def _place_sums(columns: int) -> tuple[Array, Array]:
 
 PRODUCTS = frozenset(
     [f"ptx.wgmma_{kind}_ss" for kind in ("f16", "bf16", "tf32", "fp8", "int")]
-    + [f"ptx.wgmma_{kind}{_ON_REGISTERS}" for kind in ("f16", "bf16")]
+    + [f"ptx.wgmma_{kind}_rs" for kind in ("f16", "bf16")]
 )
 """Instructions whose first arguments are registers that they use."""
 WARPGROUPS: dict[str, Semantics] = {

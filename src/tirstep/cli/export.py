@@ -40,6 +40,7 @@ _UNMEASURED = 1.0
 _LAMBDA_CONSTANT = re.compile(r"(?<=[(,] )(\d+)(?=,)|(?<=: \()(\d+)(?=,)")
 _REPLAYS = "`replay` returns the schedule, and run as a program\nthis prints its module."
 _JUDGED = 'It is compiled by\n`tvm.compile(..., tir_pipeline="tirx")`.'
+_IMPORT = "from tvm.script import tirx as T"
 _BEGIN = f'''"""{{about}}
 
 Written by tirstep export; it needs TVM alone. {_REPLAYS}
@@ -154,14 +155,14 @@ def make_files(run: Run, form: str) -> dict[str, str]:
 
     from tirstep.lowering_checks import print_module
     from tirstep.programs.databases import mark_bools
-    from tirstep.programs.tirx_form import make_file
+    from tirstep.programs.tirx_form import write_as_tirx
 
     module, trace = run.steps[0].module, run.steps[-1].trace
     shape = run.problem.shape_text
     begin = _BEGIN.format(about=f"{run.recipe.name} of {run.recipe.kernel_name} at {shape}.")
     if form == "tirx":
-        about = begin.replace(_REPLAYS, _JUDGED).split('"""')[1]
-        return {KERNEL: make_file(run.steps[-1].module, run.recipe.name, about)}
+        kernel = write_as_tirx(run.steps[-1].module, run.recipe.name)
+        return {KERNEL: f"{begin.replace(_REPLAYS, _JUDGED)}\n{_IMPORT}\n\n\n{kernel}\n"}
     if form == "trace":
         return {
             REPLAY: begin + _FROM_TRACE + _END,
@@ -243,8 +244,7 @@ def _judge(run: Run, text: str) -> None:
     reason = ""
     try:
         with silenced_stderr():
-            head = "# from tvm.script import tirx as T\n"
-            function = from_source(head + text[text.index("@T.prim_func") :])
+            function = from_source(f"# {text[text.index(_IMPORT) :]}")
             module = tvm.IRModule({"main": function})
             judged = judge_numbers(run.problem, module, SimulatorDevice(), where=run.recipe.name)
         if judged.status is not Status.RIGHT:

@@ -22,7 +22,7 @@ import tvm_ffi
 
 from tirstep.lowering_checks import CheckError, Diff, Finding, diff_modules
 from tirstep.lowering_checks.bisect.bisection import ORDERS_THREADS, find_stages
-from tirstep.lowering_checks.compile.compiling import MAIN, TARGET, using_pipeline
+from tirstep.lowering_checks.compile.compiling import MAIN, TARGET, UNOPTIMIZED, using_pipeline
 from tirstep.lowering_checks.compile.passes import SPLIT_PASS, Lowering, Pass, lower_through_passes
 from tirstep.lowering_checks.device import (
     Arrays,
@@ -49,8 +49,7 @@ from tirstep.transforms.tir import find_all, get_axis
 
 from .editing import DEFAULT, MARK, Edit, Pipeline, edit_pipeline, list_places, raised, register
 
-HOST = '{"kind": "llvm", "opt-level": 0}'
-"""Nobody runs the machine code that comes of it, and LLVM's own passes took most of the time."""
+HOST = UNOPTIMIZED  # nobody runs the machine code that comes of it
 UNORDERED = re.compile(r"race: store to \w+\[.*? and store by ")
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
 NONE_BEHIND = "no state of the module behind the change can be interpreted"

@@ -1,8 +1,8 @@
 """Writes a scheduled kernel in the form of TIRx, which is compiled as it stands.
 
 It is lowered by the passes that put barriers in, make copies asynchronous and give shared memory
-its places, up to where TVM parts it from its host; of those that TIRx's own pipeline has as well,
-by none that makes it long. Its launches become numbers of blocks and threads.
+its places, up to where TVM splits the host from it; names for common subexpressions, which TIRx's
+own pipeline makes, are left to that. Its launches become numbers of blocks and threads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from tirstep.lowering_checks.compile.passes import SPLIT_PASS, lower_through_pas
 from tirstep.lowering_checks.steps import CheckError
 from tirstep.transforms import get_pipeline
 
-LEFT = ("tirx.CommonSubexprElim",)
-"""Passes that `tirx` has, too, and that make a kernel long."""
 _LAUNCH = re.compile(
     r' *(?:with )?(?:(\w+) = )?T\.launch_thread\("(\w+)Idx\.(\w)", (\d+)\)(?: as (\w+):)?'
 )
@@ -30,7 +28,7 @@ def write_as_tirx(module: tvm.IRModule, name: str) -> str:
     """The text of one function `name`; raises `CheckError` for what has no such form."""
 
     def leave_out(passes: list[Any]) -> list[Any]:
-        return [each for each in passes if each.info.name not in LEFT]
+        return [each for each in passes if each.info.name != "tirx.CommonSubexprElim"]
 
     with register(lambda: edit_pipeline(get_pipeline(module), leave_out)) as pipeline:
         lowering = lower_through_passes(module, "cuda", pipeline=pipeline, is_run=False)
@@ -73,9 +71,3 @@ def _name_threads(text: str, name: str) -> str:
         names, extents = (", ".join(it) for it in zip(*own, strict=True))
         numbers.append(f"    {names} = T.{call}([{extents}])")
     return "\n".join([*lines[:begin], *numbers, *lines[begin:]])
-
-
-def make_file(module: tvm.IRModule, name: str, about: str) -> str:
-    """A file of Python with the function; `about` begins its docstring."""
-    head = f'"""{about.strip()}\n"""\n\nfrom tvm.script import tirx as T\n\n\n'
-    return f"{head}{write_as_tirx(module, name)}\n"
