@@ -10,7 +10,7 @@ counted. Trials are played in workers: one that dies, of a store where none may 
 memory or time, is a finding. ``--trial N`` plays one again, in this process. ``--only`` draws one
 kernel, or "fragments" or "warpgroups": products of whole fragments, or tiles of a warpgroup, in the
 types of tensor cores; or "quads" and "rows": attention of whole fragments, or of whole rows of a
-warpgroup; or "streams" and "streamed rows": sums of several parts.
+warpgroup.
 """
 
 from __future__ import annotations

@@ -81,7 +81,6 @@ from .reduction import widen_sums as widen_sums
 from .schedule import TransformError as TransformError
 from .schedule import one_change as one_change
 from .schedule import unguarded as unguarded
-from .stream_k import stream_steps as stream_steps
 from .tensor_cores.mma_tiles import FragmentTile as FragmentTile
 from .tensor_cores.mma_tiles import SharedStore as SharedStore
 from .tensor_cores.mma_tiles import stage_fragments_at as stage_fragments_at

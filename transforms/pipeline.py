@@ -25,7 +25,6 @@ from .passes.before_flattening import (
     SplitGuardedVectors,
 )
 from .pipelining import CorrectAsyncWaits, LowerAsyncDMA
-from .stream_k import StreamSteps
 from .tensor_cores.quads import UseOwnLanes
 from .thread_rows import ExchangeByButterflies
 
@@ -74,7 +73,7 @@ def _make_pipeline() -> tuple[Any, Any, Any]:
 def name_passes(pipeline: str) -> dict[str, Any]:
     """The names that are other ones in a pipeline than in TVM's own: none but in `PIPELINE`.
 
-    GPU blocks share steps, and loops end at masks, as soon as reductions over threads are lowered.
+    Loops end at masks as soon as reductions over threads are lowered.
     Lanes find their own rows of fragments, and bulk copies are made, before TVM swizzles indices;
     loops are split at masks when pipelines are loops. Three of our passes come directly before
     FlattenBuffer, where buffers still have their dimensions and vectors are loops, those of
@@ -83,7 +82,6 @@ def name_passes(pipeline: str) -> dict[str, Any]:
     """
     if pipeline != PIPELINE:
         return {}
-    before_init = tvm.transform.Sequential([StreamSteps, EndLoopsAtMasks])
     before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines, LowerTmaStores])
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
@@ -101,7 +99,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
         "s_tir": _put_before(
             s_tir.transform,
             {
-                "LowerInitBlock": before_init,
+                "LowerInitBlock": EndLoopsAtMasks,
                 "InjectPermutedLayout": before_swizzling,
                 "LowerOpaqueBlock": SplitLoopsAtMasks,
                 "LowerThreadAllreduce": after_barriers,

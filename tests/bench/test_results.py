@@ -147,7 +147,7 @@ def test_shares_rates_and_speedups():
     bases = get_bases(rungs)
     assert (bases["matmul_warps"], bases["matmul_async"]) == ("matmul_strips", "matmul_warps")
     # What chooses its config has no base, whatever stands above it.
-    chosen = make_case(matmul_strips=9, matmul_warps=8, matmul_stream_k=40, matmul_best=7)
+    chosen = make_case(matmul_strips=9, matmul_warps=8, matmul_split_k=40, matmul_best=7)
     assert get_bases(chosen)["matmul_best"] is None
     assert share(case, case.outcomes[-1], CEILINGS) is None  # the CPU has other ceilings
     assert share(case, case.outcomes[2], CEILINGS) is None

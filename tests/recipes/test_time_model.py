@@ -46,36 +46,6 @@ def test_few_tiles_take_many_slices():
     assert 100 < tiles < 1000
 
 
-def test_workers_share_a_short_last_wave():
-    """Of 800 tiles 396 run at a time."""
-    found = choose(5120, 1280, 2560)
-    assert found.config.workers == found.choice.workers == 396
-    assert found.choice.waves == 1
-    ranked = rank_gemm(Product(5120, 1280, 2560, 4), read_gpu("NVIDIA H200"))
-    same = (found.choice.rate, 1, 0)
-    others = [it for it in ranked if (it.choice.rate, it.choice.parts, it.choice.workers) == same]
-    assert [it.choice.waves for it in others] == [3]
-    assert choose(4096, 4096, 4096).choice.workers == 0
-
-
-@pytest.mark.parametrize(
-    ("shape", "device"),
-    [
-        ((20, 60, 130), "multiprocessors=1 gigabytes=40"),  # as many workers as parts, or more
-        ((3324, 2110, 51), "NVIDIA A100-SXM4-40GB"),  # two steps
-        ((1152, 1152, 4096), "NVIDIA H200"),
-    ],
-)
-def test_what_workers_share_can_be_scheduled(shape: tuple[int, int, int], device: str):
-    ranked = rank_gemm(Product(*shape, 4), read_gpu(device))
-    shared = [vars(it.config) for it in ranked if it.choice.workers]
-    assert shared
-    assert max(config["stages"] for config in shared) <= 2  # copies that wait for each other
-    for config in shared[:: max(1, len(shared) // 3)]:
-        run = run_recipe(SPLIT, dict(zip("mnk", shape, strict=True)), config=config)
-        assert "tirstep_streams" in run.steps[-1].module.script()
-
-
 def test_any_config_has_the_rates_of_the_tile_that_is_most_like_it():
     problem = get_kernel("matmul").problem(320, 320, 12928)
     forecast = make_forecast(SPLIT, problem, H200)

@@ -60,7 +60,6 @@ DECLARED = {
     "SplitLoopsAtMasks": Declaration(
         "before", "s_tir.LowerOpaqueBlock", (EXACT, "is done at once")
     ),
-    "StreamSteps": Declaration("before", "s_tir.LowerInitBlock", ("is done at once",)),
 }
 """By name, in `tirstep.transforms.pipeline`."""
 CHANGED = {
@@ -74,7 +73,6 @@ CHANGED = {
     "LowerTmaStores": ("matmul_wgmma",),
     "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),
     "SplitLoopsAtMasks": (),
-    "StreamSteps": ("matmul_stream_k",),
 }
 """Recipes whose last steps they change, in TVM's own pipeline; none of a pass that needs another's
 work there, which has a subject of its own.

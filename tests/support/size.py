@@ -20,18 +20,18 @@ from pathlib import Path
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_702,
-    "transforms": 24_074,
+    "transforms": 23_458,
     "lowering_checks": 23_116,
-    "src/tirstep": 18_881,
-    "source": 69_773,
-    "code": 49_802,
+    "src/tirstep": 18_877,
+    "source": 69_153,
+    "code": 49_347,
     "transforms/binding.py stands on": 2_716,
     "file names of several files": 5,
-    "private helpers with one caller": 339,
-    "tests": 62_574,
-    "goldens": 33_972,
+    "private helpers with one caller": 338,
+    "tests": 62_025,
+    "goldens": 33_754,
     "pages of docs": 53,
-    "changelog": 102,
+    "changelog": 103,
     "targets of make": 12,
 }
 """Lines, but for what is counted by itself."""

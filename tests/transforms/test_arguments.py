@@ -49,7 +49,6 @@ GOOD = {
     "columns": 16,
     "rows": 0,
     "blocks": 2,
-    "workers": 2,
 }
 
 

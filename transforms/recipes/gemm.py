@@ -28,7 +28,6 @@ from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_through_registers
 from ..queries import find_row_length, get_extent
 from ..reduction import decompose_reduction_at, split_reduction
-from ..stream_k import stream_steps
 from ..tir import constant
 from ..vectorize import vectorize_copy
 from ..warp_tiling import STRIP, Inner, tile_in_warps
@@ -49,8 +48,7 @@ class GemmConfig:
 
     With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k. The pipeline
     has fewer stages where the reduction has fewer steps, and two at most for types that are not of
-    4 bytes, of which a transposed tile takes no asynchronous copies. Workers share slices of two
-    steps or more alone.
+    4 bytes, of which a transposed tile takes no asynchronous copies.
     """
 
     threads: Pair = knob(
@@ -89,12 +87,6 @@ class GemmConfig:
     )
     split_k: int = knob(
         1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4, 8, 16)
-    )
-    workers: int = knob(
-        0,
-        "GPU blocks with equal shares of the steps of all tiles, up to split_k of them in a tile; "
-        "0 has slices of one length",
-        least=0,
     )
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
 
@@ -210,9 +202,6 @@ class GemmEngine(Engine):
         elif config.stages > 2:
             prefetch_asynchronously(sch, steps, copies, stages=config.stages)
             yield "next_tiles_asynchronously"
-        if config.workers and config.split_k > 1 and get_extent(sch, steps) != 1:
-            stream_steps(sch, steps, workers=config.workers)
-            yield "steps_shared"
 
 
 GEMM = Family(
@@ -285,12 +274,4 @@ split = inner_rows.plus(
     golden={"split_k": 2},
     searched=("inner_strips",),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
-)
-stream = split.plus(
-    "stream_k",
-    workers=264,
-    why="Blocks have equal shares of the steps of all tiles, whole ones and the ends of others, so "
-    "that none waits for a last wave; slower where waves are full, as here",
-    golden={"workers": 5},
-    expects={"steps_shared": ("barriers_per_step == 1",), "parts_added": ("kernels == 2",)},
 )

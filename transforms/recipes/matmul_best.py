@@ -43,7 +43,6 @@ from .time_model import (
     TileRate,
     choose_tail,
     estimate,
-    find_stream,
     list_parts,
     read_costs,
     read_gpu,
@@ -261,22 +260,19 @@ def count_copies(product: Product, gpu: Gpu) -> float:
 
 def rank_gemm(product: Product, gpu: Gpu) -> list[Ranked]:
     """The configs without tensor cores that are tried for a product on a GPU, the fastest first:
-    tiles with any number of slices of the reduction, or with workers that share its steps, and with
-    a padding where something does not divide.
+    tiles with any number of slices of the reduction, and with a padding where something does not
+    divide.
     """
     costs, ranked = read_costs("matmul").scale(gpu), []
     for tile, rate in list_tiles(product.size):
         if tile.strip != STRIP and not product.n % STRIP:
             continue  # whole vectors are stored
-        cuts = [(parts, 0) for parts in list_parts(product, rate, costs)]
-        if stream := find_stream(product, rate, costs):
-            cuts.append(stream)
         whole = product.m % tile.tile[0] == product.n % tile.tile[1] == 0
-        for parts, workers in cuts:
+        for parts in list_parts(product, rate, costs):
             divides = whole and product.k % (tile.tile_k * parts) == 0
             tail: Any = "refuse" if divides else "pad"
-            config = replace(tile, split_k=parts, workers=workers, tail=tail)
-            ranked.append(Ranked(config, estimate(product, rate, parts, costs, workers)))
+            config = replace(tile, split_k=parts, tail=tail)
+            ranked.append(Ranked(config, estimate(product, rate, parts, costs)))
     return sorted(ranked, key=lambda it: it.choice.us)
 
 

@@ -33,7 +33,6 @@ from tvm.s_tir.schedule import SBlockRV
 from ..gpu_limits import REGISTERS, THREADS, WARP
 from ..queries import find_epilogue
 from ..schedule import TransformError
-from ..stream_k import count_parts, share_steps
 from ..tir import constant
 from .rungs import read_pairs
 from .tiled_product import VECTOR_BYTES, WholeTail, is_along_k
@@ -51,12 +50,6 @@ _WIDE = 4
 """Sums of a vector."""
 _LINE = 128
 """Bytes of a line of the L2 cache."""
-_FEWEST_STEPS = 8
-"""Of a worker that shares those of all tiles."""
-_STREAM_REGISTERS = 12
-"""Of a thread, more than without shares."""
-_STREAM_BYTES = 56 << 20
-"""Of all parts of a result, at most: beyond, they come out of memory again to be added up."""
 _STORING_THREADS = 256
 """Whose elements have the cost of a store."""
 
@@ -292,7 +285,6 @@ class Costs:
     begun : what is left of filling and storing where tiles share a multiprocessor
     scatter : how much longer a result takes to store whose rows are no whole vectors
     astride : how many times as long the L2 cache takes for rows of a tile that lie across its lines
-    streamed : how much longer steps take that workers share
     sharp : how sharply the longer of a tile's own time and that of all tiles of a multiprocessor
         is the time; infinite where the shorter one adds nothing to it
     """
@@ -313,7 +305,6 @@ class Costs:
     begun: float = 0.0
     scatter: float = 0.0
     astride: float = 1.0
-    streamed: float = 1.1
     sharp: float = math.inf
     gpu: Gpu = field(default=H200)
 
@@ -340,7 +331,6 @@ class Estimate(NamedTuple):
     Attributes
     ----------
     parts : slices of the reduction
-    workers : blocks that share the steps of all tiles; 0 where each tile has its own
     waves : of tiles that a multiprocessor computes at a time
     compute : of the waves
     memory : of the tensors and the tiles, through DRAM and the L2 cache
@@ -350,7 +340,6 @@ class Estimate(NamedTuple):
 
     rate: TileRate
     parts: int
-    workers: int
     us: float
     waves: int
     compute: float
@@ -368,31 +357,23 @@ class Ranked(NamedTuple):
     choice: Estimate
 
 
-def estimate(
-    product: Product, tile: TileRate, parts: int, costs: Costs, workers: int = 0
-) -> Estimate:
-    """What a product takes: waves of tiles, or what memory takes, and what split-K adds to them.
-
-    Workers that share the steps of all tiles are a wave, or less, of longer tiles.
-    """
+def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Estimate:
+    """What a product takes: waves of tiles, or what memory takes, and what split-K adds to them."""
     gpu = costs.gpu
     step = tile.row_bytes // product.size
     tiles = count_tiles(product, tile, parts)
-    steps, visits, slower = -(-product.k // (step * parts)), 1.0, 1.0
-    if workers and (shares := share_steps(tiles // parts, steps * parts, parts, workers)):
-        visits, slower = 1 + shares.tiles / shares.workers, costs.streamed
-        tiles, steps = shares.workers, shares.each
+    steps = -(-product.k // (step * parts))
     together = tile.count_together(steps, gpu)
     if not together:
         times = math.inf, 0, math.inf, math.inf, 0.0, costs.launch_us
-        return Estimate(tile, parts, workers, *times, tiles, together)
+        return Estimate(tile, parts, *times, tiles, together)
     # Products of a step of a tile, and what its loads take: of vectors of 16 bytes, or of fewer
     # where rows are odd.
     (rows, columns), lengths = tile.tile, (product.k, product.n)
     wide = VECTOR_BYTES // product.size
     pairs = zip(lengths, tile.tile, strict=True)
     loads = sum(extent * step / math.gcd(length, wide) for length, extent in pairs)
-    full = slower * steps * (2 * rows * columns * step + costs.load_flops * loads)
+    full = steps * (2 * rows * columns * step + costs.load_flops * loads)
     full /= costs.flops_per_us / gpu.multiprocessors
     waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
     alone, crowded = max(full / tile.rate, waiting), full / (tile.crowded or tile.rate)
@@ -414,7 +395,7 @@ def estimate(
         Of several tiles one scheduler may have more warps than another; of one tile that is in its
         own rate.
         """
-        begin = visits * (costs.fill_us * (1 + costs.crowd * (count - 1)) + store)
+        begin = costs.fill_us * (1 + costs.crowd * (count - 1)) + store
         each = -(-count * warps // _SCHEDULERS) * _SCHEDULERS / warps if count > 1 else 1.0
         own, shared = alone + begin, each * crowded + costs.begun * begin
         longer, sharp = max(own, shared), costs.sharp if count > 1 else math.inf
@@ -441,7 +422,7 @@ def estimate(
     hidden = costs.hidden * min(compute, memory)
     us = costs.launch_us + max(compute, memory) + hidden + sums
     times = us, waves + (rest > 0), compute, memory, sums, costs.launch_us
-    return Estimate(tile, parts, workers, *times, tiles, together)
+    return Estimate(tile, parts, *times, tiles, together)
 
 
 def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
@@ -456,27 +437,6 @@ def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
     yield from dict.fromkeys(
         -(-steps // -(-steps // parts)) for parts in range(1, max(most, 1) + 1)
     )
-
-
-def find_stream(product: Product, tile: TileRate, costs: Costs) -> tuple[int, int] | None:
-    """The parts of a tile, and the workers that a GPU runs at a time, each with an equal share of
-    the steps of all tiles; None where there are too few steps, too many parts for the workers or
-    the L2 cache, or asynchronous copies, which wait for each other there.
-    """
-    steps = -(-product.k // (tile.row_bytes // product.size))
-    tiles = count_tiles(product, tile, 1)
-    larger = tile._replace(registers=tile.registers and tile.registers + _STREAM_REGISTERS)
-    workers = costs.gpu.multiprocessors * larger.count_together(steps, costs.gpu)
-    if tile.stages > 2 or product.batch > 1 or tiles * steps < _FEWEST_STEPS * workers:
-        return None
-    parts, most = 2, _STREAM_BYTES // (_RESULT_BYTES * product.cells)
-    while parts <= min(workers, most, (steps + 1) // 2):  # of two steps or more
-        whole = -(-steps // parts) * parts
-        needed = max(2, count_parts(tiles, whole, -(-tiles * whole // workers)))
-        if needed <= parts:
-            return parts, workers
-        parts = needed
-    return None
 
 
 def count_tiles(product: Product, tile: TileRate, parts: int) -> int:

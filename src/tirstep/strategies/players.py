@@ -561,7 +561,6 @@ _ROWS = {
     "store_through_tiles": _move(
         1, "tile loops", warps=WARPS, lanes=(128, 128, 32), vector=VECTORS
     ),
-    "stream_steps": _move(1, "loop", workers=(2, 3, 5)),
     "suggest_unrolling": _move(1, "serial"),
     "tensorize_fragments": _move(3, "roles", tf32=(False, False, True)),
     "tensorize_in_quads": _move(2, "quads"),

@@ -86,7 +86,6 @@ HALVES: Choices = {
     "scale": (None, None, 0.25),
 }
 MULTIPLIED: Choices = {"dtype": ("float16", "float16", *TYPES), "transpose_b": (False, True)}
-STREAMED, SUMS = (1, 5, 8, 13, 24), (12, 16, 24, 36, 48)
 """Sizes of results, and of sums of several parts."""
 PARTS: dict[str, tuple[str, Choices, Choices]] = {
     "fragments": (
@@ -115,10 +114,8 @@ PARTS: dict[str, tuple[str, Choices, Choices]] = {
         },
         {**HALVES, "fused_exponents": (False, True)},
     ),
-    "streams": ("matmul", {"m": STREAMED, "n": STREAMED, "k": SUMS}, {}),
-    "streamed rows": ("row_sum", {"m": STREAMED, "n": SUMS}, {}),
 }
-"""Problems that tensor cores and steps shared by GPU blocks are for: kernel, sizes and options."""
+"""Problems that tensor cores are for: kernel, sizes and options."""
 HUGE: tuple[tuple[str, dict[str, int]], ...] = (
     ("vector_add", {"n": 2**31 - 8}),
     ("vector_add", {"n": 2**31 - 1}),
@@ -185,7 +182,7 @@ def _draw_kernel(
 
 
 def draw_part(choice: Choice, part: str) -> Problem:
-    """A problem of `PARTS`: whole fragments, tiles of warpgroups, rows of these, or streams."""
+    """A problem of `PARTS`: whole fragments, tiles of warpgroups, or rows of these."""
     name, sizes, options = PARTS[part]
     shape, drawn = _draw(choice, sizes), _draw(choice, options)
     dtype = str(drawn.get("dtype"))

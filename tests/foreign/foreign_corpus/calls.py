@@ -58,7 +58,6 @@ OPTIONS: dict[str, Sequence[Options]] = {
     "stage_swizzled_at": ({"operand": 0, "warpgroups": 1, "vector": 8},),
     "store_through_shared": ({"columns": 16, "warps": 1, "vector": 4},),
     "store_through_tiles": ({"warps": 1, "vector": 4},),
-    "stream_steps": ({"workers": 4},),
     "tile_block": (
         {"threads": (4, 8)},
         {"threads": (8,), "tail": "guard"},
