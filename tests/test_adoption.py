@@ -20,7 +20,7 @@ def test_every_example_is_counted() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} - {"lines"} == {*LINES["NAMES"]}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", LINES["NAMES"])
 def test_both_schedules_are_right_and_ours_is_shorter(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -56,6 +56,7 @@ def test_pytest_s_own_words_are_read(tmp_path: Path):
         assert (run.returncode, run.stderr.count("skips:")) == (code, code)
 
 
+@pytest.mark.share(2)
 def test_the_browser_s_tests_are_as_many_as_ci_states():
     """Where there is no browser they are all skipped; where there is one, none may be."""
     script = (ROOT / ".ci" / "run").read_text()

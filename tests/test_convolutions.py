@@ -69,7 +69,7 @@ def schedule(function: PrimFunc, *, tensor_cores: bool) -> tuple[str, Any]:
     raise AssertionError("no rule takes it")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", CASES)
 def test_a_convolution_is_a_product_on_tensor_cores(name: str) -> None:
     build, shapes = CASES[name]

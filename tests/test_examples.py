@@ -71,7 +71,7 @@ TRACED = [  # in a folder of its own, one after the other
 ]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(20)
 @pytest.mark.usefixtures("report_in_this_process")
 @pytest.mark.parametrize(("folder", "line", "shown"), RUN)
 def test_a_command_of_an_example(
@@ -90,6 +90,7 @@ def test_a_command_of_an_example(
     assert shown in printed.out
 
 
+@pytest.mark.share(2)
 def test_a_project_without_tirstep_applies_what_was_tuned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
@@ -121,6 +122,7 @@ def test_an_old_program_is_rewritten_and_runs(
     assert "define" in done.stdout, done.stderr  # LLVM's source
 
 
+@pytest.mark.share(3)
 @pytest.mark.usefixtures("report_in_this_process")
 def test_an_app_is_traced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -70,6 +70,7 @@ SHOWN = {
 PLANTED = {"wrong": lose_the_guard, "raised": stumble, "changed by a refusal": refuse_too_late}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", PLANTED)
 def test_what_is_planted_is_found_and_shown(kind, monkeypatch):
     monkeypatch.setattr(tr, "split_loop", PLANTED[kind])
@@ -148,6 +149,7 @@ def test_a_play_is_made_anew_from_its_calls():
     assert len(replay(play.problem, play.calls[:2]).calls) <= 2
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["matmul_wgmma", "matmul_mma_split_k"])
 def test_the_calls_of_a_recipe_make_its_last_step(name):
     """Transforms and primitives, each at its place, of blocks within others, too."""

@@ -63,7 +63,7 @@ def test_one_row_is_read_by_vectors_once(models: dict[str, Any], *, is_packed: b
     assert find_difference(sch.mod, function) == ""
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_a_piece_of_a_diffusion_model_is_taken_with_its_convolutions(
     models: dict[str, Any],
 ) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 SCRIPT = '''
 import subprocess
 import sys
@@ -44,6 +46,7 @@ if __name__ == "__main__":
 '''
 
 
+@pytest.mark.share(4)
 def test_commands_take_a_users_programs(installed_wheel, tmp_path: Path):
     folder = tmp_path / "empty"
     folder.mkdir()

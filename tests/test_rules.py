@@ -41,7 +41,7 @@ def is_on_threads(function: PrimFunc) -> bool:
     return {"blockIdx.x", "threadIdx.x"} <= axes
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_all_functions_of_a_block_of_half_precision_are_scheduled(example: dict[str, Any]) -> None:
     scheduled = example["schedule_block"](example["make_block"]("n", "float16"))
     functions = list_functions(scheduled)
@@ -50,7 +50,7 @@ def test_all_functions_of_a_block_of_half_precision_are_scheduled(example: dict[
     assert relax.build(scheduled, GPU, tir_pipeline="tirstep") is not None
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_the_scheduled_block_computes_the_same_through_the_virtual_machine(
     example: dict[str, Any],
 ) -> None:
@@ -62,6 +62,7 @@ def test_the_scheduled_block_computes_the_same_through_the_virtual_machine(
     np.testing.assert_allclose(results[0].sum(axis=-1), 1, rtol=1e-5)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "name", ["fused_matmul1_multiply_add_cast", "fused_softmax_cast1", "rms_norm", "matmul2"]
 )

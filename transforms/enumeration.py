@@ -6,7 +6,6 @@ All values of an expression are computed at once, as arrays over the variables t
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -242,16 +241,6 @@ def group_linked(expressions: list[Any], loops: list[For]) -> list[list[Any]]:
         merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
         groups.append(([*merged[0], expression], [*merged[1], *used]))
     return [group[0] for group in groups]
-
-
-def count_values(value: Any, conditions: list[Any], loops: list[For]) -> Counter[int]:
-    """How often an expression has each of its values in the iterations that conditions let through.
-
-    Nothing where there are too many iterations, or an expression is not one of the loops alone.
-    """
-    is_simple = all(constant(loop.min) == 0 for loop in loops)
-    rows = _try_all([value], conditions, loops) if is_simple else None
-    return Counter() if rows is None else Counter(rows[:, 0].tolist())
 
 
 def _try_all(columns: list[Any], conditions: list[Any], loops: list[For]) -> Table | None:

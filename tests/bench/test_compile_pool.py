@@ -115,6 +115,7 @@ HOLD = [CompileJob("matmul_naive", SHAPE, {}, config) for config in ({}, {"hold"
 """Jobs of `misbehave`, of which the second one does not end."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("one_process")
 def test_a_process_that_takes_too_long_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tirstep.bench.compile_pool.compile_job", misbehave)

@@ -50,7 +50,7 @@ LINES = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("name", FILES)
 def test_every_command_takes_it(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -36,6 +36,7 @@ def goldens(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT / "tests" / "golden", tmp_path / "golden"))
 
 
+@pytest.mark.share(2)
 def test_good_recipes(command: Command):
     result = command("check", "vector_add_bound", "matmul_naive", *CPU)
     assert (result.code, result.err) == (0, "")
@@ -45,6 +46,7 @@ def test_good_recipes(command: Command):
     assert result.out.endswith("2 recipes, 5 modules: all good\n")
 
 
+@pytest.mark.share(2)
 def test_all_recipes_and_orphans(command: Command, goldens: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         "tirstep.transforms.recipes.RECIPES", {"vector_add_bound": find_recipe("vector_add_bound")}
@@ -89,6 +91,7 @@ def test_wrong_kernel(command: Command, wrong_vector_add: None):
     assert "elements are wrong (integers, seed 0)" in result.out
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("wrong_vector_add")
 def test_wrong_numbers_name_the_command_that_finds_who_is_at_fault(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -152,6 +155,7 @@ def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path,
     assert finding["where"] == "vector_add_bound 02_bound"
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("wrong_at_odd_lengths")
 def test_every_wrong_run_is_told_with_what_repeats_it(command: Command):
     asked = ("check", "vector_add_bound", "--seed", 3, "--runs", 5, *CPU)

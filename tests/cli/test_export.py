@@ -52,6 +52,7 @@ def replay(folder: Path) -> str:
     ).stdout
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("form", "files"),
     [
@@ -162,6 +163,7 @@ def test_an_empty_folder_is_taken(command: Command, tmp_path: Path) -> None:
     assert command("export", "vector_add_bound", tmp_path, "--as", "python").code == 0
 
 
+@pytest.mark.share(3)
 def test_a_kernel_of_tirx_stands_alone_and_is_taken_further(
     command: Command, tmp_path: Path
 ) -> None:
@@ -183,6 +185,7 @@ def test_a_kernel_of_tirx_stands_alone_and_is_taken_further(
     assert "race: " in racy.out
 
 
+@pytest.mark.share(2)
 def test_what_has_no_form_in_tirx_is_refused(command: Command, tmp_path: Path) -> None:
     for name, why in (
         ("matmul_wgmma", "has no form in TIRx that TVM lowers: "),

@@ -86,6 +86,7 @@ def test_compiled_for_two_architectures(command: Command):
     assert [entry["architecture"] for entry in last["compiled"]] == ["sm_80", "sm_75"]
 
 
+@pytest.mark.share(2)
 def test_what_an_architecture_refuses_is_told_and_so_is_a_missing_nvdisasm(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ):

@@ -177,6 +177,7 @@ def test_every_command_that_writes_is_here():
     assert writers - {"ladder"} == written | {arguments[0] for arguments in SEARCHES.values()}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_disk_that_gets_full_at_any_moment(command: Command, disk: Disk, name: str):
     arguments, expected, stride = CALLS[name]
@@ -211,7 +212,7 @@ SEARCHES = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_keeps_the_trials_that_it_wrote(command: Command, disk: Disk, name: str):
     """A whole run, on a disk that is full after every number of changes, and one that goes on."""

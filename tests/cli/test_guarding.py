@@ -70,6 +70,7 @@ def test_only_what_may_crash_is_guarded_and_once(monkeypatch: pytest.MonkeyPatch
     assert not is_guarded(["pass"])
 
 
+@pytest.mark.share(2)
 def test_a_program_that_ends_the_process_is_told_in_a_sentence(tmp_path: Path):
     file = tmp_path / "wild.py"
     file.write_text("import tvm, ctypes\nctypes.string_at(0)\n", "utf-8")

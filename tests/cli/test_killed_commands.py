@@ -66,6 +66,7 @@ assert read(folder).keys() == old.keys()
 """
 
 
+@pytest.mark.share(3)
 @pytest.mark.usefixtures("warm_commands")
 # After the last of these the folder lies beside its place.
 @pytest.mark.parametrize(

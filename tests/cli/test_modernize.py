@@ -130,6 +130,7 @@ TOLD = [
 ]
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", old_programs.COMPILED)
 def test_an_old_program_is_rewritten_compiles_and_is_judged(
     folder: Path, command: Command, name: str

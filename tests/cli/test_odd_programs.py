@@ -144,6 +144,7 @@ def test_what_cannot_be_judged_is_a_sentence(
     assert sentence in f"{result.out}{result.err}"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("shape", "out", "store", "elements"),
     [

@@ -59,6 +59,7 @@ def test_a_program_is_checked_with_its_sizes_open_too(command: Command):
     assert document["ok"]
 
 
+@pytest.mark.share(2)
 def test_why_with_open_sizes_finds_the_pass_and_its_script_shows_it(command: Command, folder: Path):
     result = command("why", "open.py:lanes", "--open", "n", "--shape", "6")
     assert result.code == 1

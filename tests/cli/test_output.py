@@ -61,6 +61,7 @@ def run_into(stream: TextIO, arguments: tuple[str, ...], folder: Path) -> int:
         stream.close()
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("nothing_is_run_again")
 @pytest.mark.parametrize("arguments", [*PLAIN, *CALLS.values()], ids=" ".join)
 def test_output_to_a_full_disk_is_a_sentence_and_to_nobody_a_quiet_end(
@@ -88,6 +89,7 @@ def shell(line: str) -> tuple[int, str, str]:
 CLOSED = "tirstep: standard output is closed; send it somewhere, or to /dev/null\n"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -235,6 +237,7 @@ def find_children(process: int) -> list[str]:
     return found
 
 
+@pytest.mark.share(3)
 @pytest.mark.skipif(count_cores() == 1, reason="one core has no pool of processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_processes_of_a_report_end_with_it(tmp_path: Path, number: signal.Signals):
@@ -274,6 +277,7 @@ def is_alive(process: str) -> bool:
         return False
 
 
+@pytest.mark.share(2)
 def test_a_locale_without_utf8_writes_the_same_files(tmp_path: Path):
     call = [sys.executable, "-m", "tirstep", "check", "--write-goldens", "vector_add_bound"]
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

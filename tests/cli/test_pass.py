@@ -123,6 +123,7 @@ def test_a_pass_that_changes_nothing_was_not_tested(command: Command, folder: Pa
     assert command(*words, "--json").document["tested"] == 0
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -159,6 +160,7 @@ def test_an_error_that_a_pass_catches_is_its_own_affair(command: Command, folder
     assert (result.code, result.document["counts"]) == (3, {"unchanged": 1})
 
 
+@pytest.mark.share(2)
 def test_a_wrong_pass_is_told_with_a_script_that_shows_it(command: Command, folder: Path):
     result = command("pass", f"{WRONG}:sort_operands", "module.py:double", "--json")
     document = result.document
@@ -192,7 +194,7 @@ def test_a_file_of_another_hand_stays_and_is_told_before_the_work(
     assert (folder / "thesis").read_text() == "years"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_facts_that_differ_are_told(command: Command, folder: Path):
     result = command("pass", "--drop", "s_tir.ThreadSync", "window_sum_shared", "-o", "small.py")
     assert result.code == 1
@@ -218,7 +220,7 @@ def test_a_whole_pipeline_takes_the_place_of_tvm_s(command: Command, folder: Pat
     assert result.document["counts"] == {"unchanged": 2}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", ["barrierless", "hidden"])
 def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(
     command: Command, folder: Path, name: str
@@ -232,7 +234,7 @@ def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(
     assert done.returncode == 1
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(12)
 def test_the_corpus_is_searched_and_goes_on_from_its_state(
     command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

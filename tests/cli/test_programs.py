@@ -30,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             del sys.modules[name]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
@@ -191,6 +192,7 @@ def test_functions_of_a_module_come_in_turn(command: Command):
     assert "--json is of one program; name one of the 2 here: each_add, each_relu" in told
 
 
+@pytest.mark.share(2)
 def test_goldens_of_ones_own(command: Command, folder: Path):
     golden = folder / "golden"
     for text in ("kern.py", "mine.py", "mine.py:Mine"):
@@ -320,7 +322,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(("source", "line", "told"), MISTAKES)
 def test_a_mistake_is_one_sentence(
     command: Command, folder: Path, source: str, line: str, told: str
@@ -428,6 +430,7 @@ def late(sch):
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("report_in_this_process")
 def test_where_one_of_several_raises_the_others_are_judged(command: Command, folder: Path):
     (folder / "some.py").write_text((folder / "mine.py").read_text() + BROKEN)

@@ -44,6 +44,7 @@ def test_what_is_stale_is_told_and_filled(fill_documents: Command, tmp_path: Pat
     assert (failed.code, "a Python program fails: --- before" in failed.err) == (2, True)
 
 
+@pytest.mark.share(6)
 @pytest.mark.usefixtures("warm_commands")
 def test_the_documents_are_as_generated(fill_documents: Command):
     result = fill_documents("--check")

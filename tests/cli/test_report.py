@@ -35,6 +35,7 @@ def test_a_report_of_ours_is_replaced(command: Command, tmp_path: Path):
     assert read(path)["title"] == "vector_add 2048 float32"
 
 
+@pytest.mark.share(2)
 def test_processes_make_the_same_as_one(command: Command, tmp_path: Path, monkeypatch):
     def steps(path: Path) -> str:
         recipes = read(path)["recipes"]

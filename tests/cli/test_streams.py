@@ -51,6 +51,7 @@ def test_diff_is_coloured_and_long_lines_are_not_wrapped():
     assert max(len(line) for line in ESCAPE.sub("", text).splitlines()) > 100
 
 
+@pytest.mark.share(2)
 @WARM
 def test_a_ladder_shows_progress_in_a_terminal_and_all_of_its_table_in_a_narrow_one():
     row = re.compile(r"^vector_add_bound +2 +(ok)? +right on cpu +\+7 −6", re.MULTILINE)

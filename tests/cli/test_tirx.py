@@ -111,6 +111,7 @@ def test_facts_and_source_are_those_of_its_own_pipeline(command: Command, kernel
     assert "__syncthreads" not in source
 
 
+@pytest.mark.share(3)
 def test_a_pass_is_tried_within_its_pipeline(command: Command, kernels: Path):
     words = ["pass", "kernels.py:drop_barriers", "--after", "LowerTIRxCleanup", "kernels.py:turned"]
     result = command(*words)

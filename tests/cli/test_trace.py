@@ -74,6 +74,7 @@ def trace(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("rest", "code", "printed", "told"),
     [
@@ -108,6 +109,7 @@ def test_an_app_is_as_without_it_and_its_functions_are_checked_as_they_were_call
     assert (listed[:15], listed[-20:]) == ("capture  gather", "tvm.compile for llvm")
 
 
+@pytest.mark.share(3)
 def test_a_gpu_s_function_is_wrong_with_the_integers_that_it_was_called_with(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -128,6 +130,7 @@ def test_a_gpu_s_function_is_wrong_with_the_integers_that_it_was_called_with(
     assert (page.code, "1 recipe, 1 step" in page.out) == (0, True)
 
 
+@pytest.mark.share(2)
 def test_an_index_that_left_its_buffer_is_a_finding(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -154,6 +157,7 @@ for rows in ("n", 6):
 """
 
 
+@pytest.mark.share(3)
 def test_a_schedule_of_tvm_s_own_is_a_step(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -235,6 +239,7 @@ def test_a_row_that_is_not_whole_is_none_and_a_lost_file_is_told(
     )
 
 
+@pytest.mark.share(3)
 def test_another_sitecustomize_runs_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text("import sys\nsys.mine = 5\n")

@@ -47,6 +47,7 @@ def test_a_recipe_of_a_users_file_in_half_precision(command: Command, tmp_path: 
     assert count_records(folder) == 1
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("inline")
 def test_the_same_command_again_goes_on(command: Command, tmp_path: Path) -> None:
     line = ("tune", "matmul_tiled", "--shape", "32x48x16", "--target", "llvm", "-o", tmp_path)

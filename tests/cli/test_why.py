@@ -60,6 +60,7 @@ def test_a_wrong_kernel_is_told_with_the_script(command: Command, tmp_path: Path
     assert " of 256 elements are wrong" in alone.stdout
 
 
+@pytest.mark.share(2)
 @needs_compiler
 def test_wrong_code_generation_is_told_with_the_source(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +84,7 @@ def test_wrong_code_generation_is_told_with_the_source(
     assert 'extern "C" __global__ void' in result.out
 
 
+@pytest.mark.share(2)
 def test_a_spoiled_step_is_told_with_its_diff(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -235,6 +237,7 @@ def rotated(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4, 64), "float32")):
 """
 
 
+@pytest.mark.share(3)
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("program", "place", "found"),

@@ -55,7 +55,7 @@ def test_there_are_enough_of_each_kind() -> None:
     assert Counter(it.status for it in PROGRAMS.values()) == {RIGHT: 58, WRONG: 56}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", [it.name for it in PROGRAMS.values() if it.status == RIGHT])
 def test_all_of_a_right_program_runs(name: str) -> None:
     assert make_problem(PROGRAMS[name]).find_unrun(0) == []

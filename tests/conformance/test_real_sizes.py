@@ -38,7 +38,7 @@ VERDICTS = {
 }
 
 
-@pytest.mark.share(20)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_a_program_of_real_size_has_its_verdict(name: str) -> None:
     (recipe,) = pick_programs(f"{FOLDER}/{name}")

@@ -84,7 +84,7 @@ def count_allowed(ahead: int, *, commit_always: bool, copies_first: bool) -> int
     return min(count - (k + 1) for k, count in enumerate(committed))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("slots", [2, 3, 4])
 def test_copied_rings(slots: int) -> None:
     """Waits must be long enough, and no copy may go to a slot that is loaded from or filled."""

@@ -60,6 +60,7 @@ def programs() -> list[str]:
     return [Writer(Dice(f"{kind} {seed}"), kind).write() for seed in range(100) for kind in kinds]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("what", DRAWN)
 def test_what_passes_forget_is_drawn(programs: list[str], what: str):
     assert sum(re.search(DRAWN[what], text) is not None for text in programs) > 3

@@ -57,7 +57,7 @@ def grow(module):
     return change(module, BufferStore, lambda store: tvm.tirx.SeqStmt([store, store]))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_the_example_that_wins_keeps_its_promises():
     made = load_value(f"{EXAMPLES}/vectorize_maps.py:vectorize_maps")
     subjects = list(list_steps(run_golden(RECIPES["depthwise_conv2d_tiled"])))

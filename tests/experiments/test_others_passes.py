@@ -22,7 +22,7 @@ def draw(trial: int) -> Subject | None:
         return None
 
 
-@pytest.mark.share(24)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("name", PASSES)
 def test_a_pass_of_others_is_judged_as_what_it_is(name: str):
     is_right, anchor, run = PASSES[name]

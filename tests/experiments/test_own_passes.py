@@ -21,7 +21,7 @@ from tirstep.transforms.recipes import RECIPES
 CORRECTING = ("CorrectAsyncWaits", "NameBarriersOfRoles", "PointInOwnTypes", "UseOwnLanes")
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_pass_of_ours_keeps_its_promises(name: str):
     subjects = list_subjects(name)
@@ -29,7 +29,7 @@ def test_a_pass_of_ours_keeps_its_promises(name: str):
     assert (report.tried, report.changed) == (len(subjects), len(subjects))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_pass_of_ours_does_what_its_golden_says(name: str):
     assert (GOLDENS / f"{name}.diff").read_text("utf-8") == make_golden(name)

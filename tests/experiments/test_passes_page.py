@@ -10,11 +10,12 @@ from tirstep.experiments import assert_keeps_promises
 from tirstep.experiments.promises import load_value
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(18)
 def test_the_page_has_today_s_outputs():
     assert PAGE.read_text("utf-8") == make_page()
 
 
+@pytest.mark.share(4)
 def test_the_pass_on_the_page_is_whole(tmp_path: Path):
     """It is taken as it stands, changes modules, and keeps its promises on all of them."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

@@ -31,7 +31,7 @@ def draw(trial: int) -> Subject:
     return Corpus(0, ("program",)).draw(trial)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_wrong_pass_is_caught_and_made_small(name: str, tmp_path: Path):
     with load_experiment("", "", f"{WRONG}:{name}") as experiment:
@@ -64,6 +64,7 @@ def main(B: T.Buffer((4, 1), "int32")):
 """
 
 
+@pytest.mark.share(3)
 def test_a_change_at_a_pass_of_ours_is_made_small_in_our_pipeline(tmp_path: Path):
     subject = make_subject("ours", parse_program(ASKS_FOR_OURS))
     spec = f"{WRONG}:drop_last_barrier"
@@ -75,6 +76,7 @@ def test_a_change_at_a_pass_of_ours_is_made_small_in_our_pipeline(tmp_path: Path
     assert found.shrunk.trial.what == "race"
 
 
+@pytest.mark.share(3)
 def test_a_right_change_is_not_caught():
     """A pass that TVM runs anyway, once more."""
     edit = Edit("after", "tirx.StmtSimplify", tvm.tirx.transform.StmtSimplify())

@@ -102,6 +102,7 @@ def test_a_trial_that_is_known_is_not_made_again(tmp_path: Path):
     assert tried == [f"program {number} of seed 0" for number in range(3)]
 
 
+@pytest.mark.share(3)
 def test_several_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch):
     """One that TVM ends has its trial made here again."""
     corpus = Corpus(0, ("program",))

@@ -76,7 +76,7 @@ SIZES = {"page_size": 4, "H": 2, "D": 32}
 """Of open sizes those that a kernel is made for; all others are small and differ."""
 
 
-@pytest.mark.share(11)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(
     ("module", "name", "given", "statuses", "told"),

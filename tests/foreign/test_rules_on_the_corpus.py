@@ -75,6 +75,7 @@ def try_rules(foreign: Foreign) -> tuple[str, str, str]:
     return "", LEFT, " | ".join(reason for rule in ours for reason in rule.reasons.values())
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("name", "rule"), RULES.items())
 def test_rules_take_a_function_and_are_right(name: str, rule: str) -> None:
     taken, verdict, text = try_rules(CORPUS[name])

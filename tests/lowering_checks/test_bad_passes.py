@@ -123,7 +123,7 @@ PLANTED: list[tuple[str, str, Change, tuple]] = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("behind", "change", "of"),
     [(behind, change, of) for behind, _, change, of in PLANTED],
@@ -177,7 +177,7 @@ RIGHT: list[tuple[str, Change, tuple]] = [
 ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize(
     ("behind", "change", "of"),
     RIGHT,
@@ -192,6 +192,7 @@ def test_a_pass_that_is_right_here_is_not_accused(
     assert found.first_bad is None, str(found.first_bad)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_pass_that_comes_several_times_is_named_by_its_number(
     monkeypatch: pytest.MonkeyPatch, which: int
@@ -477,7 +478,7 @@ TENSOR_CORES = [
 ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("name", "behind", "change", "which"), TENSOR_CORES)
 def test_a_wrong_pass_for_tensor_cores_is_named(
     monkeypatch: pytest.MonkeyPatch,
@@ -499,7 +500,7 @@ def test_a_wrong_pass_for_tensor_cores_is_named(
     assert shown.text.startswith("planted is no pass of TVM's own, so this script cannot run it")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_nothing_is_wrong_with_tensor_cores_in_any_stage() -> None:
     """A wait for products reads shared memory to its end, before threads store there again."""
     run = at_last_step("matmul_wgmma")
@@ -513,7 +514,7 @@ def test_nothing_is_wrong_with_tensor_cores_in_any_stage() -> None:
             assert not found, stage.label
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize(
     ("behind", "change"),
     [

@@ -35,7 +35,7 @@ def find(wrong: Wrong, problem: Problem, seed: int = 0) -> list[str]:
     ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_a_wrong_kernel_is_seen(wrong: Wrong) -> None:
     """At every length and in every type, with so few rows that they are more inputs than one."""
@@ -79,7 +79,7 @@ def test_every_planted_kernel_names_an_input_that_exists() -> None:
     assert {wrong.kernel for wrong in WRONG} == set(DECLARED)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("order", ["serial", "pairs"])
 @pytest.mark.parametrize("name", RIGHT)
 def test_fast_arithmetic_at_its_worst_is_within_the_bounds(name: str, order: str) -> None:
@@ -95,7 +95,7 @@ def test_fast_arithmetic_at_its_worst_is_within_the_bounds(name: str, order: str
                 assert not found, f"{problem} {found}"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", ["cpu", "simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
     ("recipe", "shape", "options"),

@@ -57,7 +57,7 @@ def find_breaches(run: Run) -> list[str]:
     return [str(outcome.finding) for outcome in outcomes if outcome.finding is not None]
 
 
-@pytest.mark.share(10)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.usefixtures("no_compiler")
 def test_what_a_recipe_expects_of_the_lowering_holds(name: str):
@@ -67,7 +67,7 @@ def test_what_a_recipe_expects_of_the_lowering_holds(name: str):
     assert find_breaches(run) == []
 
 
-@pytest.mark.share(16)
+@pytest.mark.share(30)
 @needs_compiler
 @pytest.mark.parametrize("name", COMPILED)
 def test_what_a_recipe_expects_of_the_machine_code_holds(name: str):

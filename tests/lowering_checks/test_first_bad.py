@@ -160,6 +160,7 @@ def test_a_module_that_is_wrong_as_it_stands_is_a_step() -> None:
     assert (found.kind, found.number) == ("step", 0)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("body", "number", "name", "sentence"),
     [
@@ -246,7 +247,7 @@ def test_a_pass_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "planted failure" in found.finding.message
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     "name", ["vector_add_bound", "window_sum_shared", "conv1d_unrolled", "matmul_shared"]
 )
@@ -262,6 +263,7 @@ def test_nothing_is_wrong_with_a_recipe(name: str) -> None:
     assert ends == steps
 
 
+@pytest.mark.share(2)
 @needs_compiler
 def test_wrong_code_generation_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Planted in the source, which no pass has seen: a name that nothing declares."""

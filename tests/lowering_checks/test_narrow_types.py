@@ -40,7 +40,7 @@ def is_seen(problem: Problem, narrowing: Narrowing, seeds: range) -> bool:
     return any(check_program(problem, program, "numpy", where="", seed=seed) for seed in seeds)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("problem", [*PROBLEMS, *FLOAT8], ids=str)
 def test_a_narrower_type_is_seen_and_the_right_one_is_not(problem: Problem) -> None:
     """With one seed where chance has no part in it, and else with one of three."""

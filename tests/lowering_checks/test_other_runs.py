@@ -22,7 +22,7 @@ LAST = [ladder[-1] for ladder in LADDERS.values()]
 BY_NAME = pytest.mark.parametrize("recipe", LAST, ids=lambda recipe: recipe.name)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @BY_NAME
 def test_a_recipe_takes_an_odd_shape_and_ends_finished_there(recipe) -> None:
     odd = find_odd_run(run_golden(recipe))

@@ -67,7 +67,7 @@ def make_problem(name: str) -> ModuleProblem:
     return ModuleKernel(MODULES[name], name).problem()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", list(kernels()))
 def test_the_catalogue_means_what_numpy_says(name: str) -> None:
     """Values as NumPy has them, and bounds as tight as those of its arrays."""
@@ -95,7 +95,7 @@ def test_the_catalogue_means_what_numpy_says(name: str) -> None:
             assert theirs.answer(ours.integer_inputs(0)).is_exact
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", list(MODULES))
 def test_a_module_as_it_is_and_scheduled_is_right(name: str) -> None:
     problem = make_problem(name)
@@ -108,6 +108,7 @@ def test_a_module_as_it_is_and_scheduled_is_right(name: str) -> None:
         assert not check_numbers(problem, scheduled, device, where=name)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("name", "right", "wrong", "what"), PLANTED, ids=lambda text: text[:24])
 def test_a_wrong_module_is_found(name: str, right: str, wrong: str, what: str) -> None:
     problem = make_problem(name)
@@ -175,6 +176,7 @@ def halves8(A: T.Buffer((16,), "int8"), B: T.Buffer((16,), "int8"), C: T.Buffer(
 SUM = '(T.Cast("int32", A[i]) + T.Cast("int32", B[i])) // 2'
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("function", "right", "wrong"),
     [

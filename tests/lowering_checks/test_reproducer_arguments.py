@@ -53,6 +53,7 @@ BUGS = [
 ]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "blocks", "before", "after"), BUGS)
 def test_the_script_of_a_module_shows_the_bug(
     tmp_path: Path, name: str, blocks: str, before: str, after: str

@@ -151,6 +151,7 @@ def test_what_is_no_address(text: str, sentence: str) -> None:
     assert sentence in str(caught.value)
 
 
+@pytest.mark.share(4)
 def test_a_tracker_hands_servers_out() -> None:
     tracker, port = find_port(), find_port()
     at = f"127.0.0.1:{tracker}"

@@ -96,6 +96,7 @@ def vectors(sch):
 """
 
 
+@pytest.mark.share(3)
 def test_it_ends_at_once_when_it_is_interrupted(tmp_path: Path) -> None:
     program = tmp_path / "vectors.py"
     program.write_text(PROGRAM.format(support=str(SUPPORT)))

@@ -60,7 +60,7 @@ def drop(module: tvm.IRModule, kind: type, wanted: str, which: int) -> tvm.IRMod
     return tvm.IRModule(functions)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
 def test_a_recipe_has_no_faults_and_the_right_numbers(recipe: Recipe) -> None:
     golden = run_golden(recipe)

@@ -140,7 +140,7 @@ def test_of_a_program_with_a_reference_it_is_the_program() -> None:
     assert make_problem(waits, turned).find_unrun(0) == []
 
 
-@pytest.mark.share(29)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("name", RECIPES)
 def test_all_of_a_recipe_runs_at_its_golden_and_at_an_odd_shape(name: str) -> None:
     """As modules of somebody's own; of those whose threads exchange values nothing is known."""

@@ -126,6 +126,7 @@ def make_run(body: Body, kernel: str = "matmul", shape: dict[str, int] | None = 
     return run_recipe(made, example.shape)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("body", "kernel", "shape", "number", "sentence"),
     [

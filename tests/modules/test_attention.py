@@ -45,6 +45,7 @@ def test_what_cannot_be_is_refused(options: dict, sentence: str) -> None:
         attention.problem(**{**sizes, **options})
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("group", [1, 2])
 def test_one_key_takes_all_and_nothing_is_tolerated(run, dtype: str, group: int) -> None:

@@ -137,6 +137,7 @@ def test_one_round_is_enough_where_ones_fit() -> None:
         assert len(problem.integer_rounds(0)) == 1
 
 
+@pytest.mark.share(3)
 def test_an_interval_is_the_bound_rounded_to_the_output(problem: Problem) -> None:
     for inputs in (problem.float_inputs(4), *(it for _, it in problem.planted_inputs(4))):
         assert_interval(problem, inputs)

@@ -24,7 +24,7 @@ def assert_within_bound(run, problem: Problem, inputs: list[np.ndarray]) -> None
         assert (np.abs(values - exact) <= bound).all()
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 def test_whole_numbers_are_computed_exactly(run, problem: Problem) -> None:
     if problem.is_exact:
         assert_exact(run, problem.module, problem, seed=1)
@@ -32,7 +32,7 @@ def test_whole_numbers_are_computed_exactly(run, problem: Problem) -> None:
         assert_within_bound(run, problem, problem.integer_inputs(1))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 def test_random_numbers_are_within_the_bound(run, problem: Problem) -> None:
     assert_within_bound(run, problem, problem.float_inputs(2))
 

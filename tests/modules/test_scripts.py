@@ -188,6 +188,7 @@ OPEN = {
 """Shapes of kernels that do not take any."""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", kernels())
 def test_every_size_of_every_kernel_can_be_open(run, name) -> None:
     made = get_kernel(name)

@@ -46,6 +46,7 @@ def test_its_package_has_the_name_of_the_folder(project: Path):
     assert 'name = "fast_kernels"' in (project / "pyproject.toml").read_text()
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("warm_commands")
 def test_its_makefile_checks_and_reports(project: Path):
     done = call("make", "check", "report", f"PYTHON={sys.executable}", folder=project)
@@ -54,6 +55,7 @@ def test_its_makefile_checks_and_reports(project: Path):
     assert (project / "report.html").is_file()
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("warm_commands")
 def test_a_changed_recipe_fails_until_its_golden_is_written(project: Path, tmp_path: Path):
     copy = tmp_path / project.name

@@ -15,7 +15,7 @@ TILED = {"batch": 1, "heads": 4, "queries": 8, "keys": 12, "dim": 6}
 WHOLE = {"threads": (2, 2), "thread_tile": (2, 2)}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @DEVICES
 @pytest.mark.parametrize(
     ("name", "options", "config"),
@@ -107,7 +107,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "shape", "options", "config", "sentence"), REFUSED)
 def test_what_does_not_fit_is_refused(
     name: str, shape: dict, options: dict, config: dict, sentence: str

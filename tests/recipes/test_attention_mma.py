@@ -18,7 +18,7 @@ DIAGONAL = {"heads": 1, "keys": 128}
 """Two tiles on the diagonal, of which the last one is behind the pipeline's loop."""
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize(
     ("name", "options", "config"),
     [
@@ -37,7 +37,7 @@ def test_types_masks_and_tiles(name: str, options: dict, config: dict) -> None:
     require_right(made)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize(
     "name",
     [it.name for ladder in ("attention_mma", "attention_mma_causal") for it in LADDERS[ladder]],

@@ -36,7 +36,7 @@ IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
 """Two warpgroups take turns, each with 64 queries."""
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("name", "shape", "options", "config"),
     [
@@ -86,7 +86,7 @@ def judge(made: Run, seed: int = 0) -> list[str]:
     return [get_op_name(call) for call in calls if isinstance(call, Call)]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", ["attention_wgmma_async", "attention_wgmma_roles", LAST, ENDED])
 def test_one_key_takes_all_and_nothing_is_tolerated(name: str) -> None:
     causal = "causal" in name
@@ -145,7 +145,7 @@ def test_turns_begin_in_front_of_products_and_end_behind_them(overlaps: bool) ->
 # ---- The compiler's word
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @needs_compiler
 @pytest.mark.parametrize(("name", "config"), [(LAST, {"pingpong": True}), (ENDED, {})])
 def test_nothing_is_spilled_and_no_instruction_serialized(name: str, config: dict) -> None:

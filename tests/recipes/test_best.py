@@ -123,7 +123,7 @@ FLOAT8 = {"dtype": "float8_e4m3fn", "acc": "fp22", "out": "float32", "transpose_
 FEW = {"threads": 32, "depth": 8, "steps": 4}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "shape", "options", "config", "architecture"),

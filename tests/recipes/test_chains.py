@@ -67,6 +67,7 @@ def test_the_norm_could_be_repaired_too() -> None:
     assert f"C_acc[vi, vj] * ({new}" in repair
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("name", "shape"),
     [

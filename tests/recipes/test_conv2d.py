@@ -15,7 +15,7 @@ SIZES = ("n", "h", "w", "ci", "co", "kh", "kw")
 BFLOAT16 = {"dtype": "bfloat16", "out": "bfloat16"}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @DEVICES
 @pytest.mark.parametrize(
     ("name", "shape", "options"),

@@ -55,7 +55,7 @@ def test_numbers_at_drawn_shapes(name: str, data: st.DataObject, seed: int) -> N
     require_right(made, data.draw(st.sampled_from(["simulator", "cpu"]), label="device"), seed)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @DEVICES
 @BY_NAME
 def test_one_key_takes_all_at_lengths_on_the_edges_of_ranges(name: str, device: str) -> None:

@@ -27,7 +27,7 @@ def test_any_number_of_elements_is_right(kernel, n, dtype):
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="best") == []
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 def test_many_elements_are_right_too():
     problem = get_kernel("gelu").problem(MANY + 3, dtype="bfloat16")
     sch = Schedule(problem.module)

@@ -35,7 +35,7 @@ def test_what_needs_no_padding_is_not_copied(shape: tuple[int, ...], kernels: in
     assert last.get_accesses("global", "load").scalars == 0
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("tail", ["refuse", "copy", "pad"])
 @pytest.mark.parametrize(
     "dtype", ["float8_e4m3fn", "float8_e5m2", "int8", "float16", "bfloat16", "float32"]

@@ -53,14 +53,14 @@ CASES = [
 ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @pytest.mark.parametrize(("shape", "options", "config"), CASES, ids=str)
 def test_types_shapes_and_configs(shape: tuple, options: dict, config: dict) -> None:
     sizes = dict(zip("mnk", shape, strict=True))
     require_right(run_recipe(LAST, sizes, options=options, config={**SMALL, **config}))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "name",
     [f"matmul_mma_{it}" for it in ("block_swizzle", "split_k", "best")]
@@ -91,7 +91,7 @@ def test_the_last_steps_are_right_at_one_small_tile() -> None:
             assert check_numbers(run.problem, step.module, SIMULATOR, where=step.name) == []
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", ["int8", "float8_e5m2"])
 @pytest.mark.parametrize("tail", ["pad", "copy"])
 @pytest.mark.parametrize("name", ["matmul_mma_swizzled", "matmul_mma_rows"])

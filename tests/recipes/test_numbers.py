@@ -123,7 +123,7 @@ def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("recipe", [*recipes], ids=lambda recipe: recipe.name)
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(24)
 @by_name(it for it in DRAWN if not it.arch and it not in RUNGS)
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject, seed: int) -> None:
@@ -131,7 +131,7 @@ def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject,
     check(recipe, ("simulator", "cpu"), data, seed)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(15)
 @by_name(it for it in RUNGS if not it.arch)
 @FEWEST
 @given(data=st.data(), seed=SEEDS)
@@ -139,7 +139,7 @@ def test_numbers_and_faults_of_rungs(recipe: Recipe, data: st.DataObject, seed: 
     check(recipe, ("simulator", "cpu"), data, seed)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(16)
 @by_name(it for it in DRAWN if it.arch)
 @FEWER
 @given(data=st.data(), seed=SEEDS)
@@ -148,7 +148,7 @@ def test_numbers_and_faults_on_tensor_cores(recipe: Recipe, data: st.DataObject,
     check(recipe, ("simulator",), data, seed)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @by_name(it for it in RECIPES.values() if it.kernel in SMALLER)
 @FEWER
 @given(data=st.data(), seed=SEEDS)
@@ -220,7 +220,7 @@ def test_numbers_of_the_three_steps_at_their_sizes_on_cuda(name: str, size: int)
     assert not check_numbers(run.problem, module, get_device("cuda"), where=name)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(15)
 @pytest.mark.parametrize(
     "recipe", [recipe for recipe in DRAWN if recipe.tails], ids=lambda recipe: recipe.name
 )

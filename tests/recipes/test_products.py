@@ -12,13 +12,14 @@ from tirstep.transforms.recipes.time_model import Product, TileRate, estimate, r
 NAMES = [recipe.name for ladder in PRODUCTS for recipe in ladder]
 
 
+@pytest.mark.share(3)
 @DEVICES
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_at_the_golden_example(name: str, device: str) -> None:
     require_right(run_golden(RECIPES[name]), device)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @DEVICES
 @pytest.mark.parametrize(
     ("name", "options", "config"),

@@ -59,7 +59,7 @@ def play_drawn(name: str, data: st.DataObject, device: str) -> None:
     assert_right(play, device)
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("name", PRIME)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
@@ -73,7 +73,7 @@ def test_transforms_between_primitives_are_refused_or_right(name: str, data: st.
     assert not findings or own, "\n".join([*findings, str(play.problem), *map(str, play.calls)])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @ALL
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
@@ -89,7 +89,7 @@ def test_a_random_schedule_is_refused_or_right_on_cuda(name: str, data: st.DataO
     play_drawn(name, data, "cuda")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data())
 def test_nests_of_2_to_the_31_iterations_stay_whole(data: st.DataObject) -> None:
@@ -125,7 +125,7 @@ def test_sizes_of_one_and_odd_ones_are_drawn() -> None:
             assert any(size % 2 and size > 1 for sizes in drawn for size in sizes), name
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(12)
 def test_most_random_schedules_can_be_launched() -> None:
     """Otherwise the simulator would see few of them; some are two kernels."""
     finished, several, done = 0, 0, {}

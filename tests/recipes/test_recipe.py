@@ -35,7 +35,7 @@ REWRITTEN = re.compile(
 """Recipes that replace blocks by their own, or store by what no tensor intrinsic describes."""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @ALL
 def test_the_trace_of_each_step_makes_its_module_again(recipe: Recipe) -> None:
     """That of the last one simplified, too, as MetaSchedule keeps it, without dead instructions."""
@@ -112,7 +112,7 @@ def test_an_example_is_small_and_a_reader_is_told_what_a_recipe_does(recipe: Rec
         assert size == "tail" or size in recipe.doc, f"the docstring does not explain {size}"
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     "recipe",
     {recipe.body: recipe for recipe in RECIPES.values()}.values(),
@@ -129,7 +129,7 @@ def tag(loop: For) -> str:
     return "" if loop.thread_binding is None else str(loop.thread_binding.thread_tag)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(15)
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
 def test_a_recipe_compiles_for_a_gpu_at_its_seed(recipe: Recipe) -> None:
     """TVM's own code generator, without a GPU: its kernels have the threads of the schedule."""

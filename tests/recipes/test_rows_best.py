@@ -60,7 +60,7 @@ def test_a_long_row_is_cut_in_parts(kernel):
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="best") == []
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(
     ("kernel", "m", "n", "device"),
@@ -80,7 +80,7 @@ def test_few_rows_that_nothing_divides_are_cut(kernel, m, n, device, dtype):
     assert check_numbers(problem, sch.mod, get_device(device), where="best") == []
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @settings(max_examples=6)
 @given(
     kernel=st.sampled_from(("row_sum", "matvec")),

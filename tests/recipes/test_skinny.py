@@ -14,7 +14,7 @@ TYPES = ("float32", "float16", "bfloat16", "int8", "tf32", "float8_e4m3fn")
 LAST = RECIPES["matmul_skinny_split_k"]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @settings(max_examples=12)
 @given(
     shape=st.tuples(st.integers(1, 12), st.integers(1, 150), st.integers(1, 120)),

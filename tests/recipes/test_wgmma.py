@@ -91,7 +91,7 @@ CASES = [
 ]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(20)
 @DEVICES
 @pytest.mark.parametrize(("shape", "options", "config"), CASES, ids=str)
 def test_types_shapes_and_configs(shape, options: dict, config: dict, device: str) -> None:
@@ -137,7 +137,7 @@ def test_rungs_are_right_at_a_real_shape(recipe, dtype: str, out: str, transpose
     require_right(run, "cuda")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(9)
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "options"),

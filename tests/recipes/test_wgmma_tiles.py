@@ -106,6 +106,7 @@ def test_what_is_chosen_is_accepted(shape: tuple[int, ...], options: dict, whole
         assert "tiled" in [step.name for step in run.steps]
 
 
+@pytest.mark.share(2)
 def test_what_stays_is_right():
     """On a GPU of two multiprocessors, which have several tiles each."""
     shape = 200, 392, 72

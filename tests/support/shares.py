@@ -1,14 +1,16 @@
 """Long tests by shares: `make test` runs the day's share, `make test-deep` all.
 
-A test marked ``share(n)`` is one of n: of its cases each nth runs, from another one each day. The
-day is the environment's TIRSTEP_DAY, as 2026-11-27, which `make test` sets to today's; without it,
-as for a plain `pytest`, everything runs.
+A test marked ``share(n)`` is one of n: of its cases each nth runs, from another one each day. A
+test of one case runs each nth day; which day hangs on its name, so that days are alike. The day is
+the environment's TIRSTEP_DAY, as 2026-11-27, which `make test` sets to today's; without it, as for
+a plain `pytest`, everything runs.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
+import zlib
 from collections import Counter
 from typing import Any
 
@@ -30,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if mark is not None:
             name = item.nodeid.partition("[")[0]
             seen[name] += 1
-            if (seen[name] + number) % mark.args[0]:
+            if (seen[name] + number + zlib.crc32(name.encode())) % mark.args[0]:
                 left_out[name] += 1
                 others.append(item)
                 continue

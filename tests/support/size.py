@@ -31,7 +31,7 @@ BUDGETS = {
     "tests": 62_025,
     "goldens": 33_754,
     "pages of docs": 53,
-    "changelog": 103,
+    "changelog": 102,
     "targets of make": 12,
 }
 """Lines, but for what is counted by itself."""

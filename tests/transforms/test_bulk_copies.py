@@ -112,7 +112,7 @@ def test_lay_in_panels_pair() -> None:
 # ---- Numbers, on the simulator
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("shape", "options", "config"),
     [
@@ -195,6 +195,7 @@ def lowered() -> dict[str, tuple[tvm.IRModule, Run]]:
     return found
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [TMA.name, ROLES.name, WGMMA.name, WGMMA_ROLES.name])
 @pytest.mark.parametrize(
     ("call", "place", "value", "kind"),

@@ -60,7 +60,7 @@ def test_store_through_tiles_pair() -> None:
 # ---- Numbers, on the simulator
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("shape", "options", "config"),
     [

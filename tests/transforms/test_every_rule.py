@@ -70,7 +70,7 @@ def test_every_rule_has_a_test() -> None:
     assert [*read_tests()] == [rule.name for rule in (*OF_SIZES, *OF_PLACES, *OF_LOWERING)]
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("rule", read_tests())
 def test_a_rule_that_finds_nothing_fails_its_test(rule: str) -> None:
     file, name = read_tests()[rule].split()

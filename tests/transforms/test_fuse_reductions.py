@@ -194,6 +194,7 @@ def fuse_attention(module, *, tile: int):
     return sch, blocks, (h, rows, keys)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("tile", "causal", "least"),
     [(4, False, MIN_VALUE), (5, True, MIN_VALUE), (5, True, "T.float32('-inf')")],

@@ -91,6 +91,7 @@ CASES = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("name", "tiles", "accumulate"), CASES)
 def test_places(name: str, tiles: tuple[int, ...], accumulate: str) -> None:
     text, axis, inputs, outputs = PROGRAMS[name]

@@ -49,7 +49,7 @@ def tensorize_matmul(
     return sch.mod
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize(("dtype", "acc"), TYPES)
 def test_a_tensorized_matmul_is_exact(dtype: str, acc: str, transpose_b: bool) -> None:

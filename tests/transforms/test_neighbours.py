@@ -84,6 +84,7 @@ def test_only_a_stride_of_one_makes_neighbours(stride, lanes):
     assert ("are no neighbours", "A") in apart or stride == 0  # one element that is repeated
 
 
+@pytest.mark.share(3)
 # Rows among steps that do not divide them, and rows that are shorter than a vector.
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_name_barriers_of_roles_pair() -> None:
 # ---- Numbers, on the simulator
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("recipe", "shape", "options", "config"),
     [

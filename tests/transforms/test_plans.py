@@ -73,7 +73,7 @@ halves that are added | flat | op.add(op.split(x, 2, axis=1)[0], op.split(x, 2, 
 TABLE = [row.split(" | ") for row in FUNCTIONS.replace("\n    |", " |").strip().split("\n")]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("plans", "result", "tensors"), [pytest.param(*row[1:], id=row[0]) for row in TABLE]
 )

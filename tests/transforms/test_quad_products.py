@@ -173,7 +173,7 @@ def test_a_chain_of_products_in_a_transform_of_one_s_own(dtype: str) -> None:
     check_numbers(before, sch.mod)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_tensorize_in_quads_refuses_what_does_not_fit():
     sch, finish = prepare_chain(parse_kernel(CHAIN.format(dtype="float16")))
     with refuses(sch, "lays 'X_local' out over the registers of a warp's lanes, and block 'P' wou"):

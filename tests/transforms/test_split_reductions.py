@@ -65,6 +65,7 @@ def split_pair(module, parts: int, *, fused: bool):
     return sch.mod
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("producer", "use", "start"),
     [

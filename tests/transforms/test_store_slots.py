@@ -27,7 +27,7 @@ def make_run(shape: tuple[int, ...], options: dict, config: dict, recipe=STAYS) 
     )
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("recipe", "shape", "options", "config"),
     [

@@ -212,6 +212,7 @@ def find_refusal(sch: Schedule) -> str:
     return ""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("dtype", "value", "most"),
     [

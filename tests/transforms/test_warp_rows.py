@@ -160,6 +160,7 @@ def make_two_warpgroups() -> dict[str, tvm.IRModule]:
     return {step.name: step.module for step in made.steps}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("step", ["products_overlapped", "warps_specialized"])
 def test_alternate_warpgroups_pair(step: str) -> None:
     before = make_two_warpgroups()[step]

@@ -23,6 +23,7 @@ RECIPE = find_recipe("matmul_split_k")
 SCHEDULE = Schedule(PROBLEM.module)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("device", [H100, "a GPU of tomorrow"])
 def test_the_config_of_matmul_best_comes_first(device: str) -> None:
     found = make_plan(RECIPE, PROBLEM, device=device).promising
@@ -47,7 +48,7 @@ def test_what_the_space_has_not_is_left_out() -> None:
     assert make_plan(find_recipe("softmax_rows"), softmax, device=H100).promising == []
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 def test_four_trials_are_no_slower_than_the_chosen_config(tmp_path: Path) -> None:
     best = find_recipe("matmul_best").steps(PROBLEM.module, device=H100)[-1].module
 
