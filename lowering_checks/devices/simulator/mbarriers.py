@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tirstep.transforms.gpu_limits import WARP
+from tirstep.transforms.gpu_limits import WARP, count_registers
 
 from ...device import Array
 from .clusters import find_pointer
@@ -34,8 +34,6 @@ KIND = "mbarrier"
 DEADLOCK = "deadlock"
 MAX_COUNT = 2**20 - 1
 _BYTES = 8
-_REGISTERS = 1 << 16
-"""Of a multiprocessor (CUDA C++ Programming Guide, "Compute Capabilities")."""
 
 
 @dataclass
@@ -56,7 +54,7 @@ class MBarrier:
         known, too; as `RunState.known`
     gathered : the same of the phase that is going on
     copied : the same of what copies brought, which a wait of any scope makes known
-    visits : for each lane of another block when it arrived last
+    visits : for each lane when it arrived or waited last
     """
 
     name: str
@@ -151,9 +149,10 @@ class MBarriers:
                     threads, pointer, lane, "while a bulk copy to arrive there is in flight"
                 )
             for other, time in found.visits.items():
-                if threads.state.tell_heard(lane)[other % found.copied.shape[-1]] <= time:
+                heard = threads.state.tell_heard(lane)[other % found.copied.shape[-1]]
+                if other != lane and heard <= time:
                     visitor = threads.state.describe_lane(other)
-                    why = f"where {visitor} arrives, which nobody has waited for"
+                    why = f"where {visitor} arrives or waits, which nothing orders before it"
                     self.report(threads, pointer, lane, why, kind="race")
                     break
             self._mark(pointer, lane, is_opaque=False)
@@ -188,8 +187,8 @@ class MBarriers:
             self.report(threads, pointer, lane, f"in phase {barrier.phase} {missing}")
             return
         state, inside = threads.state, lane % threads.state.batch.group
+        barrier.visits[lane] = state.interval
         if self._is_apart(barrier, lane):
-            barrier.visits[lane] = state.interval
             self.gpu.meetings.visit(lane, int(state.batch.block[barrier.maker, 0]))
         # One that is relaxed tells only, in a cluster, of what tensor cores have read.
         told = np.stack([state.tell_known(lane), state.tell_heard(lane)])
@@ -246,6 +245,7 @@ class MBarriers:
             released[0, ~own] = 0
         assert known is not None
         known[:, lane] = np.maximum.reduce([known[:, lane], released, barrier.copied])
+        barrier.visits[lane] = threads.state.interval
         return True
 
     def report(
@@ -263,13 +263,17 @@ class MBarriers:
 
     def report_left(self) -> None:
         """Findings about what nobody waited for until the kernel ended, or waited for in vain."""
+        threads = self.gpu.state.batch.threads
+        begun = count_registers(threads)
         for block in {block for block, _ in self._asked}:
             counts = [asked for (its, _), asked in self._asked.items() if its == block]
             first, last = (sum(asked[at] for asked in counts) for at in (0, -1))
-            if (asked := max(first, last)) > _REGISTERS:
+            # A warpgroup that asks for none keeps those that it began with.
+            kept = (threads - 4 * WARP * len(counts)) * begun
+            if (asked := max(first, last) + kept) > threads * begun:
                 message = (
                     f"setmaxnreg waits forever: the warpgroups of a thread block ask for {asked} "
-                    f"registers, of {_REGISTERS} that a multiprocessor has"
+                    f"registers, of {threads * begun} that its threads begin with"
                 )
                 self.gpu.state.log.add_sentence(DEADLOCK, message)
         for barrier in self._made.values():
