@@ -172,12 +172,14 @@ class _Pair:
         """Whether both are stores, and use no element in common: copies of a loop's body do so."""
         if not (self.first.is_write and self.last.is_write) or self.first.place == self.last.place:
             return False
-        return self._get_elements(self.first).isdisjoint(self._get_elements(self.last))
-
-    def _get_elements(self, use: Use) -> set[tuple[int, ...]]:
-        """The elements of a use in all iterations that are tried."""
-        key = ("elements", id(use), *self._beside)
-        return self._recall(key, lambda: set().union(*self._get_cells(use).values()))
+        first, last = (
+            self._recall(
+                ("elements", id(use), *self._beside),
+                lambda use=use: set().union(*self._get_cells(use).values()),
+            )
+            for use in (self.first, self.last)
+        )
+        return bool(first.isdisjoint(last))
 
     def _choose(self) -> list[list[int]]:
         """The iterations of each common loop that are tried: of those that decide nothing, one."""
