@@ -172,14 +172,11 @@ class _Pair:
         """Whether both are stores, and use no element in common: copies of a loop's body do so."""
         if not (self.first.is_write and self.last.is_write) or self.first.place == self.last.place:
             return False
-        first, last = (
-            self._recall(
-                ("elements", id(use), *self._beside),
-                lambda use=use: set().union(*self._get_cells(use).values()),
-            )
-            for use in (self.first, self.last)
-        )
-        return bool(first.isdisjoint(last))
+        elements = []
+        for use in (self.first, self.last):
+            unite = functools.partial(set[Any]().union, *self._get_cells(use).values())
+            elements.append(self._recall(("elements", id(use), *self._beside), unite))
+        return bool(elements[0].isdisjoint(elements[1]))
 
     def _choose(self) -> list[list[int]]:
         """The iterations of each common loop that are tried: of those that decide nothing, one."""
