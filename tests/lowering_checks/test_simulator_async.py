@@ -1,74 +1,16 @@
 """cp.async in the simulator: data arrives at the wait, and whoever comes too early is found."""
 
-import functools
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import tvm
-from edits import WAIT, drop_barrier, edit_wait
 from kernels import parse_kernel
-from pipelines import asynchronous_matmul, tensor_core_matmul
 from tvm.script import from_source
-from tvm.tirx import AttrStmt
 
 from tirstep.lowering_checks.devices import DeviceFinding
 from tirstep.lowering_checks.devices.simulator import (
     lower,
     simulate_lowered,
 )
-from tirstep.modules import Problem, matmul
-
-PIPELINES: dict[str, tuple[Callable[..., tvm.IRModule], Problem]] = {
-    "registers": (asynchronous_matmul, matmul.problem(32, 32, 40)),
-    "tensor cores": (tensor_core_matmul, matmul.problem(64, 64, 128, dtype="float16")),
-}
-
-
-@functools.cache
-def find_lowered(kind: str, stages: int) -> tvm.IRModule:
-    make, _ = PIPELINES[kind]
-    return lower(make(stages=stages))
-
-
-def run(kind: str, lowered: tvm.IRModule) -> tuple[bool, list[DeviceFinding]]:
-    """Whether the numbers are right, and what was found."""
-    _, problem = PIPELINES[kind]
-    outputs = [np.full(output.shape, np.nan, output.dtype) for output in problem.outputs]
-    inputs = problem.integer_inputs(0)
-    result = simulate_lowered(lowered, [*inputs, *outputs])
-    (expected,) = problem.reference(inputs)
-    return np.array_equal(result.arguments[-1], expected), result.findings
-
-
-def later(node: Any) -> Any:
-    """A wait that leaves one more group in flight."""
-    return AttrStmt(node.node, node.attr_key, node.value + 1, node.body)
-
-
-@pytest.mark.share(2)
-@pytest.mark.parametrize("stages", [2, 3, 4])
-@pytest.mark.parametrize("kind", PIPELINES)
-def test_every_wait_that_is_deleted_or_too_short_is_found(kind: str, stages: int) -> None:
-    lowered = find_lowered(kind, stages)
-    waits = lowered.script().count(WAIT)
-    assert waits == stages
-    for which in range(waits):
-        for change in (later, lambda node: node.body):
-            _, found = run(kind, edit_wait(lowered, which, change))
-            assert {finding.kind for finding in found} == {"race"}
-            assert "is in flight" in found[0].message
-
-
-@pytest.mark.parametrize("kind", PIPELINES)
-def test_every_barrier_of_a_pipeline_that_is_dropped_is_found(kind: str) -> None:
-    lowered = find_lowered(kind, 3)
-    barriers = lowered.script().count("tvm_storage_sync")
-    assert barriers == 4  # one before each copy, one after each wait
-    for which in range(barriers):
-        _, found = run(kind, drop_barrier(lowered, which))
-        assert {finding.kind for finding in found} == {"race"}
 
 
 def run_shifted(lowered: tvm.IRModule, size: int) -> tuple[np.ndarray, list[DeviceFinding]]:
@@ -148,9 +90,3 @@ def test_what_a_copy_leaves_out_is_zero(operands: str, expected) -> None:
     assert found == []
     place = np.arange(128)
     np.testing.assert_array_equal(got, np.where(expected(place), place + 1, 0))
-
-
-def test_a_copy_of_a_misaligned_address_is_found() -> None:
-    _, found = run_explicit(("T.address_of(A_1[cse_v1])", "T.address_of(A_1[cse_v1 % 124 + 1])"))
-    assert {finding.kind for finding in found} == {"misaligned access"}
-    assert "vector access at A[1] by " in found[0].message

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tvm
 from edits import edit
+from golden_runs import run_golden
+from tvm.ir import Call
 from tvm.tirx import BufferStore, Evaluate, For, call_intrin
 from warps import (
     load_bytes_transposed,
@@ -14,11 +16,13 @@ from warps import (
 )
 
 from tirstep.lowering_checks import DeviceError, get_device
+from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices.simulator import (
     lower,
     simulate_lowered,
 )
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 
 SIMULATOR = get_device("simulator")
@@ -146,3 +150,19 @@ def test_what_mma_does_not_take_is_refused_in_a_sentence() -> None:
         DeviceError, match=r"does not support ptx_legacy\.mma m16n8k16 row col bf16"
     ):
         program([*zeros, np.zeros((16, 8), "f4"), np.zeros((16, 8), "f4")])
+
+
+def test_a_tile_at_an_address_that_its_swizzle_does_not_divide_is_found() -> None:
+    run = run_golden(RECIPES["matmul_wgmma_swizzled"])
+
+    def shift(call: Call) -> Call:
+        _, data, offset, *rest = call.args
+        return call_intrin(call.ty, call.op, call.args[0], data, offset + 8, *rest)
+
+    lowered = lower(run.steps[-1].module)
+    planted = edit(lowered, Call, lambda it: str(it.op.name) == "tirx.tvm_access_ptr", shift)
+    inputs = run.problem.integer_inputs(0)
+    result = simulate_lowered(planted, [*inputs, *map(blank, run.problem.outputs)])
+    found = [it.message for it in result.findings if it.kind == "misaligned access"]
+    assert "(a swizzle of 128 bytes begins at a multiple of 1024)" in found[0]
+    assert not np.array_equal(result.arguments[-1], run.problem.reference(inputs)[0])

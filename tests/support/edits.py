@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
-from tvm.tirx import AttrStmt, BufferStore, Evaluate
+from tvm.tirx import BufferStore, Evaluate
 from tvm_ffi import structural_map
 
-WAIT = "async_wait_inflight_count"
 NOTHING = Evaluate(tvm.tirx.const(0, "int32"))
 
 
@@ -47,8 +46,3 @@ def drop_barrier(module: tvm.IRModule, which: int) -> tvm.IRModule:
 def drop_store(module: tvm.IRModule, buffer: str) -> tvm.IRModule:
     """The module without the first store to a buffer."""
     return edit(module, BufferStore, lambda node: node.buffer.name == buffer, lambda _: NOTHING)
-
-
-def edit_wait(module: tvm.IRModule, which: int, change: Callable[[Any], Any]) -> tvm.IRModule:
-    """The module with one of the waits of a pipeline changed."""
-    return edit(module, AttrStmt, lambda node: node.attr_key == WAIT, change, which)

@@ -4,11 +4,10 @@ import pytest
 import tvm
 from kernels import at_block
 from pairs import refuses
-from pipelines import tensor_core_matmul
 from tvm.s_tir import Schedule
 from tvm.tirx import AttrStmt
 
-from tirstep.lowering_checks import check_numbers, get_device, run_golden
+from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
 from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.transforms.pass_options import KEY, set_pipeline
 from tirstep.transforms.pipelining import COMMIT, WAIT, CorrectAsyncWaits
@@ -69,8 +68,14 @@ def test_without_the_pass_it_is_a_race() -> None:
 
 
 def test_other_pipelines_stay_as_they_are() -> None:
-    modules = [run_golden(RECIPES[name]).steps[-1].module for name in ("matmul_mma_block_swizzle",)]
-    modules += [tensor_core_matmul(stages=stages) for stages in (2, 3, 4)]
+    modules = [run_golden(RECIPES["matmul_mma_block_swizzle"]).steps[-1].module]
+    shape = {"m": 64, "n": 64, "k": 128}
+    for stages in (2, 3, 4):
+        config = {"tile": (64, 64), "warp": (32, 32), "tile_k": 32, "stages": stages}
+        run = run_recipe(
+            RECIPES["matmul_mma_async"], shape, options={"dtype": "float16"}, config=config
+        )
+        modules.append(run.steps[-1].module)
     for module in modules:
         lowered = lower(in_default_pipeline(module))
         assert count(lowered)

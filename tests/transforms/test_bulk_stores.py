@@ -1,25 +1,19 @@
 """Results that go through tiles and are stored by the TMA: pairs, numbers, bugs, refusals."""
 
-import re
-
-import numpy as np
 import pytest
 import tvm
 from golden_runs import read_step
 from kernels import at_block
-from pairs import check_pair, find_kinds, refuses
+from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.tirx import Evaluate, SeqStmt
-from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError, split_loop, store_by_tma, store_through_tiles
 from tirstep.transforms.hopper.tma_tiles import TMA_STORE, CopyShape
-from tirstep.transforms.passes.barriers import is_barrier
 from tirstep.transforms.recipes import RECIPES, wgmma
 
 SIMULATOR = get_device("simulator")
@@ -115,7 +109,7 @@ def test_a_batch_is_stored_too() -> None:
     assert '"tensor", "3d", "global"' in lower(run.steps[-1].module).script()
 
 
-# ---- Bugs that die in a lowered program
+# ---- What is refused where it is lowered
 
 TEXT = """\
 # from tvm.script import ir as I
@@ -145,109 +139,10 @@ TWICE = from_source(TEXT)
 """A kernel that stores two tiles out of one place in shared memory, one after the other."""
 
 
-def leave_out(module: tvm.IRModule, wanted) -> tvm.IRModule:
-    """The module without the statements of sequences that `wanted(parts, place)` names."""
-    dropped = []
-
-    def rewrite(sequence: SeqStmt):
-        parts = list(sequence.seq)
-        kept = [part for at, part in enumerate(parts) if not wanted(parts, at)]
-        dropped.extend(parts[len(kept) :])
-        return sequence if len(kept) == len(parts) else SeqStmt(kept) if kept[1:] else kept[0]
-
-    functions = {
-        variable: structural_map(function, (SeqStmt, rewrite))
-        for variable, function in module.functions_items()
-    }
-    assert dropped
-    return tvm.IRModule(functions)
-
-
-def calls(*words: str):
-    """Names the calls whose text has all these words."""
-
-    def wanted(parts, at: int) -> bool:
-        return isinstance(parts[at], Evaluate) and all(f'"{it}"' in str(parts[at]) for it in words)
-
-    return wanted
-
-
-def is_before(parts, at: int) -> bool:
-    """The barrier in front of the copies."""
-    return is_barrier(parts[at]) and at + 1 < len(parts) and "bulk_group" in str(parts[at + 1])
-
-
-def is_behind(parts, at: int) -> bool:
-    return is_barrier(parts[at]) and at > 0 and "bulk_group" in str(parts[at - 1])
-
-
-def is_last_fence(parts, at: int) -> bool:
-    return calls("proxy")(parts, at) and at + 2 < len(parts) and "bulk_group" in str(parts[at + 2])
-
-
 @pytest.fixture(scope="module")
 def lowered() -> tuple[tvm.IRModule, Run]:
     run = run_small((64, 32, 128), HALF)
     return lower(run.steps[-1].module), run
-
-
-@pytest.mark.parametrize(
-    ("wanted", "kind"),
-    [
-        (is_last_fence, "missing proxy fence"),
-        (is_before, "race"),
-        (calls("commit_group", "bulk"), "unfinished bulk store"),
-        (calls("wait_group", "bulk"), "unfinished bulk store"),
-    ],
-    ids=["fence", "barrier", "commit", "wait"],
-)
-def test_a_bug_of_one_tile_dies(lowered, wanted, kind: str) -> None:
-    module, run = lowered
-    assert find_kinds(module, run) == set()
-    assert kind in find_kinds(leave_out(module, wanted), run)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "kind"),
-    [
-        (is_last_fence, "missing proxy fence"),
-        (is_before, "race"),
-        (is_behind, "race"),
-        (calls("wait_group", "read"), "race"),
-        (calls("commit_group", "bulk"), "unfinished bulk store"),
-    ],
-    ids=["fence", "barrier before", "barrier behind", "wait", "commit"],
-)
-def test_a_bug_of_memory_that_is_used_again_dies(wanted, kind: str) -> None:
-    sch = Schedule(TWICE)
-    store_by_tma(sch, sch.get_sblock("write"))
-    module = lower(sch.mod)
-    given = np.arange(128 * 64, dtype="float16").reshape(128, 64)
-    arguments = [given, np.full_like(given, np.nan)]
-    assert simulate_lowered(module, arguments).findings == []
-    assert re.findall(r'"wait_group", "(\w*)"', module.script()) == ["read", ""]
-    found = simulate_lowered(leave_out(module, wanted), arguments).findings
-    assert kind in {each.kind for each in found}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda shape: shape._replace(swizzle=0),
-        lambda shape: shape._replace(box=(63, 64)),
-        lambda shape: shape._replace(panels=1),
-    ],
-    ids=["no swizzle", "a row less", "a panel less"],
-)
-def test_a_tile_that_is_described_otherwise_dies(change) -> None:
-    run = run_small((64, 128, 128), HALF, tile=(64, 128))
-    sch, write, *_ = at_block(run.steps[-1].module, "C_shared.dyn")
-    shape = CopyShape.of_list(sch.get(write).annotations[TMA_STORE])
-    sch.unannotate(write, TMA_STORE)
-    sch.annotate(write, TMA_STORE, change(shape).to_list())
-    found = check_numbers(run.problem, sch.mod, SIMULATOR, where="planted")
-    assert len(found) == 1
-    assert "elements are wrong" in found[0].message
 
 
 def test_a_box_of_a_row_too_many_is_refused_where_it_is_lowered() -> None:
@@ -259,17 +154,7 @@ def test_a_box_of_a_row_too_many_is_refused_where_it_is_lowered() -> None:
         lower(sch.mod)
 
 
-# ---- What the compiler makes of it
-
-
 # ---- Refusals
-
-
-def prepare(shape=(64, 32, 128), options=HALF, **config) -> tuple[Schedule, object]:
-    """A schedule whose result lies in a tile, and the block that writes it."""
-    run = run_small(shape, options, **config)
-    sch = Schedule(run.steps[-2].module)
-    return sch, sch.get_sblock("C_shared.dyn")
 
 
 def test_store_by_tma_refuses_what_does_not_fit():

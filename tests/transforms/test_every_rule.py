@@ -27,7 +27,7 @@ kernel in an unrolled loop: found_by_fuzzing a_kernel_in_a_loop_that_is_unrolled
 kernel partly outside of its virtual threads: found_by_fuzzing virtual_threads_and_a_sum
 vectors that CUDA does not have: vectorize vectorize_loop_refuses_vectors_that_cuda_has
 descending quotients: quads lay_in_quads_refuses_tensors_and_readers
-lost guard: accepted_and_wrong sums_over_threads_of_rows_that_are_guarded
+lost guard: thread_sums the_sums_of_rows_that_do_not_exist
 terms of other threads lost: thread_sums terms_of_threads_whose_initialization
 late initialization: beginnings an_order_in_which_a_later_term_comes_before
 broken pipeline: found_by_fuzzing a_copy_through_registers_keeps_its_loops

@@ -7,11 +7,8 @@ import tvm
 from golden_runs import read_step
 from kernels import parse_kernel
 from pairs import check_pair, find_kinds, refuses
-from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
-from tvm.script import tirx as T
-from tvm.tirx import AllocBuffer, AttrStmt, BufferLoad, BufferStore, Evaluate, IfThenElse
-from tvm_ffi import structural_map
+from tvm.tirx import AttrStmt, IfThenElse
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
 from tirstep.lowering_checks.devices.simulator import lower
@@ -19,7 +16,6 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
 from tirstep.transforms import TransformError, make_persistent
-from tirstep.transforms.annotations import TMA_IN_FLIGHT
 from tirstep.transforms.hopper.tma_loads import Pipeline
 from tirstep.transforms.hopper.tma_tiles import TMA_PERSISTENT, TMA_ROLES
 from tirstep.transforms.hopper.warp_roles import NameBarriersOfRoles
@@ -137,7 +133,7 @@ def test_a_bias_is_added_by_named_barriers() -> None:
     assert check_numbers(problem, sch.mod, SIMULATOR, where="bias") == []
 
 
-# ---- Bugs that die in a lowered recipe
+# ---- Memory, and fences
 
 
 def simulate(module: tvm.IRModule, run: Run) -> set[str]:
@@ -156,61 +152,6 @@ def test_the_last_stages_are_released_when_their_groups_have_ended(
 ) -> None:
     monkeypatch.setattr(Pipeline, "wait_for_groups", lambda self: [])
     assert "race" in simulate(run.steps[-1].module, run)
-
-
-def test_a_stage_is_not_refilled_under_its_group(run: Run) -> None:
-    sch = Schedule(run.steps[-1].module)
-    sch.unannotate(find_loop(sch), TMA_IN_FLIGHT)
-    assert "race" in simulate(sch.mod, run)
-
-
-def change_barrier(module: tvm.IRModule, change: Callable[[Evaluate], object]) -> tvm.IRModule:
-    """A lowered module with other named barriers."""
-
-    def rewrite(node: Evaluate) -> object:
-        name = str(getattr(getattr(node.value, "op", None), "name", ""))
-        return change(node) if name == "tirx.ptx.bar_sync_count" else node
-
-    functions = {
-        variable: structural_map(function, (Evaluate, rewrite))
-        for variable, function in module.functions_items()
-    }
-    return tvm.IRModule(functions)
-
-
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        (lambda _: Evaluate(T.ptx.bar.sync(T.uint32(8), T.uint32(384))), "deadlock"),
-        (lambda _: Evaluate(T.ptx.bar.sync(T.uint32(8), T.uint32(128))), "race"),
-        (lambda _: Evaluate(0), "race"),
-    ],
-    ids=["too many", "too few", "none"],
-)
-def test_a_barrier_of_other_threads_dies(run: Run, change, kind: str) -> None:
-    module = lower(run.steps[-1].module)
-    assert kind in find_kinds(change_barrier(module, change), run)
-
-
-def test_a_tile_is_not_stored_in_the_place_of_a_stage() -> None:
-    run = make_run(
-        (64, 192, 96), {"dtype": "tf32", "transpose_b": True}, {"tile_k": 32, "persistent": 1}
-    )
-    module = lower(run.steps[-1].module)
-    assert find_kinds(module, run) == set()
-    body = module["main"].body
-    (stage,) = [it.buffer for it in find_all(body, AllocBuffer) if it.buffer.name == "A_shared.dyn"]
-
-    def store(node: BufferStore) -> BufferStore:
-        if node.buffer.name != "C_shared.dyn":
-            return node
-        return BufferStore(stage, node.value, node.indices)
-
-    def load(node: TensorLoad) -> TensorLoad:
-        return BufferLoad(stage, node.indices) if node.source.name == "C_shared.dyn" else node
-
-    made = structural_map(module["main"], [(BufferStore, store), (TensorLoad, load)])
-    assert "race" in find_kinds(tvm.IRModule({"main": made}), run)
 
 
 def test_memory_of_stages_is_nothing_elses(run: Run) -> None:
