@@ -3,6 +3,7 @@
 The limits are those of the table "Technical Specifications per Compute Capability" in the CUDA C++
 Programming Guide; how registers and shared memory are handed out (granularities, the reserved
 kilobyte) is what NVIDIA's occupancy calculator does, whose header cuda_occupancy.h is part of CUDA.
+The tests ask the compiler which architectures there are and how many threads an SM has.
 """
 
 from __future__ import annotations
@@ -61,10 +62,15 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             Architecture("sm_75", 32, 16, 64 * KIB, 64 * KIB, 256, 0),
             Architecture("sm_80", 64, 32, 164 * KIB, 163 * KIB),
             Architecture("sm_86", 48, 16, 100 * KIB, 99 * KIB),
+            Architecture("sm_87", 48, 16, 164 * KIB, 163 * KIB),
+            Architecture("sm_88", 48, 16, 100 * KIB, 99 * KIB),
             Architecture("sm_89", 48, 24, 100 * KIB, 99 * KIB),
             Architecture("sm_90a", 64, 32, 228 * KIB, 227 * KIB),
             Architecture("sm_100a", 64, 32, 228 * KIB, 227 * KIB),
+            Architecture("sm_103a", 64, 32, 228 * KIB, 227 * KIB),
+            Architecture("sm_110a", 48, 24, 228 * KIB, 227 * KIB),
             Architecture("sm_120a", 48, 24, 100 * KIB, 99 * KIB),
+            Architecture("sm_121a", 48, 24, 100 * KIB, 99 * KIB),
         )
     }
 )

@@ -21,6 +21,7 @@ from tirstep.lowering_checks.facts import (
     get_facts,
 )
 from tirstep.lowering_checks.facts.architectures import (
+    Architecture,
     compute_occupancy,
     find_refusal,
     get_architecture,
@@ -81,6 +82,37 @@ def test_tensor_maps_are_given_where_a_kernel_takes_one():
 def test_without_a_compiler_a_sentence_says_what_to_install(blocking: Facts):
     with pytest.raises(CheckError, match=r"pip install 'tirstep\[cuda\]', or CUDA's nvcc"):
         compile_facts(blocking.source, "sm_80")
+
+
+@needs_compiler
+def test_there_is_every_architecture_that_the_compiler_knows():
+    if find_compiler("nvrtc"):
+        from cuda.bindings import nvrtc
+
+        _, known = nvrtc.nvrtcGetSupportedArchs()
+    else:
+        command = [str(cuda_compilers.find_tool("nvcc")), "--list-gpu-code"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        known = map(int, re.findall(r"sm_(\d+)$", listed, re.MULTILINE))
+    assert {*known} <= {limits.capability for limits in ARCHITECTURES.values()}
+
+
+@needs_compiler
+@pytest.mark.share(4)
+@pytest.mark.parametrize("limits", ARCHITECTURES.values(), ids=lambda it: it.name)
+def test_the_compiler_takes_an_sm_for_as_large(limits: Architecture):
+    """It ignores a wish for more threads or blocks than an SM has, and says so."""
+    compiler = cuda_compilers.get_compiler()
+
+    def is_too_large(threads: int, blocks: int) -> bool:
+        bounds = f"__launch_bounds__({threads}, {blocks})"
+        source = f'extern "C" __global__ void {bounds} k(float *p) {{ p[threadIdx.x] = 1; }}'
+        return "out of range" in compiler.compile(source, limits.name).log
+
+    threads = limits.warps * 32
+    assert not is_too_large(threads // limits.blocks, limits.blocks)
+    assert is_too_large(threads // limits.blocks + 32, limits.blocks)
+    assert is_too_large(32, limits.blocks + 1)
 
 
 @pytest.mark.parametrize(
