@@ -230,9 +230,7 @@ class ModuleBisection:
     threaded : the module before its threads were made serial, if they were
     deadline : when, by `time.monotonic`, no more states are interpreted: they count as such that
         cannot be judged
-    first_deadline : the same while nothing is known to be wrong
-    is_wrong : whether something is, and is looked for
-    refused : None where TVM lowers the module
+    last_deadline : the same once something is known to be wrong, and is looked for
     judged : what was run
     not_run : what could not be run, each with the reason
     scheduled : the module as it stands, if it was found right
@@ -244,9 +242,7 @@ class ModuleBisection:
     module: tvm.IRModule
     threaded: tvm.IRModule | None
     deadline: float = math.inf
-    first_deadline: float = math.inf
-    is_wrong: bool = False
-    refused: FirstBadState | None = None
+    last_deadline: float = math.inf
     judged: list[JudgedState] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
     scheduled: JudgedState | None = None
@@ -256,7 +252,10 @@ class ModuleBisection:
     _verdicts: dict[int, list[Finding] | str] = field(default_factory=dict)
 
     def find_first_bad(self, target: str, pipeline: str | None) -> FirstBadState | None:
-        """The first bad state, None where nothing is wrong; what is seen is in the attributes."""
+        """The first bad state, None where nothing is wrong; what is seen is in the attributes.
+
+        A module that TVM refuses is not wrong in any state: it is `FirstBadState.failed`.
+        """
         found = self._judge_scheduled() or []
         if found:
             return _bad_schedule(found[0], Interpreter.name)
@@ -305,10 +304,7 @@ class ModuleBisection:
         if failed is not None:
             finding = Finding("lowering", "", add_advice(failed.reason, self.module, str(failed)))
             wrong = JudgedState(AS_LOWERED, "")
-            self.refused = FirstBadState(
-                None, finding, right, wrong, False, unjudged, failed=failed
-            )
-            return None
+            return FirstBadState(None, finding, right, wrong, False, unjudged, failed=failed)
         if is_gpu:
             for each in behind[:1]:
                 self.not_run.append(f"all from {each.label[5:]}: {self._verdicts[each.number]}")
@@ -377,10 +373,8 @@ class ModuleBisection:
     def _run(self, module: tvm.IRModule, device: Device) -> list[Finding]:
         """The findings; the interpreter has its share of the time that is left."""
         if isinstance(device, Interpreter):
-            now, deadline = time.monotonic(), self.first_deadline
-            if self.is_wrong:
-                deadline = self.deadline
-            device.deadline = now + max(deadline - now, 0.0) * SHARE
+            now = time.monotonic()
+            device.deadline = now + max(self.deadline - now, 0.0) * SHARE
         try:
             return self.check(module, device)
         except DeviceError:
@@ -425,7 +419,7 @@ class ModuleBisection:
         """The first wrong stage, where the last one is wrong."""
         if self._wrong_on_cpu is not None:
             return _bad_schedule(self._wrong_on_cpu, CpuDevice.name)
-        self.is_wrong = True
+        self.deadline = self.last_deadline
 
         def is_right(place: int) -> bool | None:
             found = self._judge_stage(stages[place])

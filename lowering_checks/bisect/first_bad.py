@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, cast
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -37,7 +37,6 @@ from .bisection import (
 )
 
 UNKNOWN_START = "the start, of which nothing could be run,"
-Kind: TypeAlias = Literal["step", "pass", "between", "refused"]
 StepCheck: TypeAlias = Callable[[Step, tvm.IRModule, Device], list[Finding]]
 
 
@@ -71,7 +70,7 @@ class FirstBad:
     arguments, outputs : where a module was given: its arguments, and the places of the outputs
     """
 
-    kind: Kind
+    kind: str
     right: str
     wrong: str
     number: int
@@ -274,13 +273,12 @@ def _search(
         now = time.monotonic()
         first_deadline = min(deadline, now + max(deadline - now, 0.0) / (len(steps) - place))
         found = ModuleBisection(
-            functools.partial(check, step), module, threaded, deadline, first_deadline
+            functools.partial(check, step), module, threaded, first_deadline, deadline
         )
-        bad = found.find_first_bad(used, pipeline)
+        state = found.find_first_bad(used, pipeline)
         judged += found.judged
         told = [f"{step_label(step)}, {text}" for text in found.not_run]
-        state = bad or (found.refused if refused is None else None)
-        if state is not None:
+        if state is not None and (state.failed is None or refused is None):
             stage, failed, before = state.stage, state.failed, steps[max(0, place - 1)].module
             right, finding, gaps = "", state.finding, list(state.not_run)
             number, title, after = step.index, step.name, step.module
@@ -317,7 +315,7 @@ def _search(
                 kind = ("step" if stage is None else "pass") if is_exact else "between"
                 names = (right or "before", f"{number} {title}")
             first_bad = FirstBad(
-                kind=cast(Kind, kind),
+                kind=kind,
                 right=right,
                 wrong=name(step, state.wrong, "wrong" if failed is None else ""),
                 number=number,
@@ -335,9 +333,9 @@ def _search(
                 source=state.source,
                 is_pass=stage is not None or failed is not None,
             )
-            if bad is not None:
+            if failed is None:
                 # A CPU only says what comes out: what was not run is told, too.
-                given_up = told if bad.wrong.device == CpuDevice.name else []
+                given_up = told if state.wrong.device == CpuDevice.name else []
                 given_up = [*([] if refused is None else [str(refused)]), *given_up]
                 return RunBisection(first_bad, tuple(judged), tuple(given_up))
             refused = first_bad

@@ -11,9 +11,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import KernelError, Problem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.inputs import Array
-from tirstep.modules.kernel import Tensor
 from tirstep.transforms import get_pass_options, get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
 
@@ -43,6 +42,7 @@ from .first_bad import FirstBad
 
 PREFIXES = ("tirx.", "s_tir.", "tirstep.")
 """Of the names of passes that a script runs."""
+Drawn = tuple[tuple[int, int] | None, ...]
 SECONDS = 300.0
 """How long a reproducer may run."""
 _SHOWN = re.compile(
@@ -55,40 +55,6 @@ REACH = 3
 FAR = 4000
 """Where those show nothing: numbers that no narrower float than float32 holds."""
 SEEDS = 3
-
-
-@dataclass(frozen=True)
-class Case:
-    """The arguments of a script: whole numbers that it draws itself.
-
-    Attributes
-    ----------
-    tensors : what the arguments are, in the function's order
-    drawn : from which to which whole number each is; None for what is only written
-    outputs : the places of what is compared
-    bounds : how far off each output may be, in absolute numbers
-    """
-
-    tensors: tuple[Tensor, ...]
-    drawn: tuple[tuple[int, int] | None, ...]
-    outputs: tuple[int, ...]
-    seed: int = 0
-    bounds: tuple[float, ...] = ()
-
-    def make_arguments(self) -> list[Array]:
-        """Those that the script makes; a scalar is an array of shape ()."""
-        random = np.random.default_rng(self.seed)
-        arrays = []
-        for tensor, drawn in zip(self.tensors, self.drawn, strict=True):
-            low, high = drawn or (0, 0)
-            array = np.asarray(random.integers(low, high + 1, tensor.shape))
-            arrays.append(array.astype(dtype_facts(tensor.dtype).numpy))
-        return arrays
-
-    def run(self, module: tvm.IRModule) -> list[Array]:
-        """The outputs, by LLVM; raises `DeviceError`."""
-        after = CpuDevice().compile(module)(self.make_arguments())
-        return [after[place].astype(np.float64) for place in self.outputs]
 
 
 def write_reproducer(bad: FirstBad, path: Path) -> None:
@@ -180,11 +146,11 @@ def _make_script(bad: FirstBad) -> str:
         ]
     about += [f"not run: {text}" for text in bad.not_run]
     said = "\n".join(about).replace("\\", "/").replace('"""', "'''")
-    dtypes = [str(it.dtype) for it in kernel[MAIN].params if not is_scalar(it)]
-    half = "import ml_dtypes  # noqa: F401: gives NumPy the types\n"
-    if not any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes):
-        half = ""
-    serial = make_threads_serial(bad.module)
+    module, parameters = bad.module, bad.module[MAIN].params
+    dtypes = [str(it.ty if is_scalar(it) else it.dtype) for it in parameters]
+    is_half = any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
+    half = "import ml_dtypes  # noqa: F401: gives NumPy the types\n" * is_half
+    serial = make_threads_serial(module)
 
     def begin(is_shown: bool) -> list[str]:
         """The parts up to what changed."""
@@ -193,8 +159,8 @@ def _make_script(bad: FirstBad) -> str:
             parts += ["# What is to be computed.\n", quote("KERNEL", print_module(kernel))]
         parts += [
             "\n# The step" + (", its thread bindings made serial.\n" if is_shown else ".\n"),
-            quote("MODULE", print_module(serial if is_shown else bad.module)),
-            f"OPTIONS = {get_pass_options(bad.module)}  # of TVM's pass context\n",
+            quote("MODULE", print_module(serial if is_shown else module)),
+            f"OPTIONS = {get_pass_options(module)}  # of TVM's pass context\n",
             f"TARGET = {(HOST if is_shown else bad.target)!r}\n",
             quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
             "print(DIFF)\n",
@@ -230,27 +196,44 @@ def _make_script(bad: FirstBad) -> str:
         if problem.find_refusal() is not None or problem.work > WHOLE_WORK:
             return "".join([*begin(False), *judged])
 
-    def refer(case: Case) -> Sequence[Array]:
+    plans, shapes, outputs = _plan_inputs(bad, dtypes)
+
+    def make_arguments(drawn: Drawn, seed: int) -> list[Array]:
+        """Those that the script makes; a scalar is an array of shape ()."""
+        random = np.random.default_rng(seed)
+        ends = [each or (0, 0) for each in drawn]
+        each = zip(dtypes, shapes, ends, strict=True)
+        return [
+            np.asarray(random.integers(low, high + 1, shape)).astype(dtype_facts(dtype).numpy)
+            for dtype, shape, (low, high) in each
+        ]
+
+    def run(module: tvm.IRModule, arguments: Sequence[Array]) -> list[Array]:
+        """The outputs, by LLVM; raises `DeviceError`."""
+        after = CpuDevice().compile(module)(arguments)
+        return [after[place].astype(np.float64) for place in outputs]
+
+    def refer(arguments: Sequence[Array]) -> Sequence[Array]:
         if is_kernel and problem is not None:  # only the reference knows what is right
-            return problem.reference(problem.take_inputs(case.make_arguments()))
-        return case.run(kernel)
+            return problem.reference(problem.take_inputs(arguments))
+        return run(kernel, arguments)
 
     # A kernel without threads, which a CPU runs as it stands; else it is tried.
-    is_shown = is_kernel and bool(structural_equal(serial, bad.module))
+    is_shown = is_kernel and bool(structural_equal(serial, module))
     is_shown = is_shown and CpuDevice().find_obstacle(serial) is None
-    plans = list(dict.fromkeys(_plan_cases(bad)))
-    case = plans[0]
-    far = [(-FAR, FAR) if each == (-REACH, REACH) else each for each in case.drawn]
-    tried = [replace(plan, seed=seed) for seed in range(SEEDS) for plan in plans]
-    for each in (*tried, replace(case, drawn=tuple(far))):
+    far = tuple((-FAR, FAR) if each == (-REACH, REACH) else each for each in plans[0])
+    tried = [*((plan, seed) for seed in range(SEEDS) for plan in plans), (far, 0)]
+    chosen: tuple[Drawn, int, Sequence[Any]] | None = None
+    for drawn, seed in tried:
+        arguments = make_arguments(drawn, seed)
         # The bounds that hold between two right modules.
-        bounds: Sequence[Any] = [0.0] * len(each.outputs)
+        bounds: Sequence[Any] = [0.0] * len(outputs)
         with suppress(DeviceError, KernelError):
             if problem is None:
-                after = CpuDevice().compile(kernel)(each.make_arguments())
-                bounds = [get_default_bound(after[place]) for place in each.outputs]
+                after = CpuDevice().compile(kernel)(arguments)
+                bounds = [get_default_bound(after[place]) for place in outputs]
             else:
-                inputs, is_exact = problem.take_inputs(each.make_arguments()), False
+                inputs, is_exact = problem.take_inputs(arguments), False
                 if isinstance(problem, ModuleProblem):
                     is_exact = problem.answer(inputs).is_exact
                 elif isinstance(problem, Problem):
@@ -258,34 +241,36 @@ def _make_script(bad: FirstBad) -> str:
                 if not is_exact:
                     errors = problem.error_bound(inputs)
                     bounds = [2 * float(np.max(bound, initial=0)) for bound in errors]
-        bounded = replace(each, bounds=tuple(bounds))
-        case = bounded if each is tried[0] else case
+        chosen = chosen or (drawn, seed, bounds)
         if not is_tried or bad.finding.message.startswith("out of bounds"):
             break
         if not np.isfinite(bounds).all():  # nothing is known of some elements
             continue
         try:
-            pairs = zip(bounded.run(serial), refer(bounded), bounds, strict=True)
+            pairs = zip(run(serial, arguments), refer(arguments), bounds, strict=True)
         except (DeviceError, KernelError):
             break
         if any(find_wrong(got, it, (it - bound, it + bound)).any() for got, it, bound in pairs):
-            case, is_shown = bounded, True
+            chosen, is_shown = (drawn, seed, bounds), True
             break
+    assert chosen is not None
+    drawn, seed, bounds = chosen
     parts = begin(is_shown)
-    names = [case.tensors[place].name for place in case.outputs]
+    names = [str(parameters[place].name) for place in outputs]
     parts += [
-        f"\nSEED = {case.seed}\n",
+        f"\nSEED = {seed}\n",
         "# Of each argument: from which to which whole number it is; None for a mere output.\n",
-        f"DRAWN = {list(case.drawn)}\n",
-        f"SHAPES = {[list(each.shape) for each in case.tensors]}\n",
-        f"OUTPUTS, NAMES = {list(case.outputs)}, {names}\n",
-        f"BOUNDS = {_spell(case.bounds)}  # of the errors of each output, in absolute numbers\n",
+        f"DRAWN = {list(drawn)}\n",
+        f"SHAPES = {[list(shape) for shape in shapes]}\n",
+        f"OUTPUTS, NAMES = {outputs}, {names}\n",
+        f"BOUNDS = {_spell(bounds)}  # of the errors of each output, in absolute numbers\n",
         ARGUMENTS,
     ]
     if is_kernel and isinstance(problem, ModuleProblem) and not is_shown:
         return "".join([*parts, *judged])
     if is_kernel and problem is not None:
-        values = ", ".join(_spell(array.ravel()[:VALUES].tolist()) for array in refer(case))
+        known = refer(make_arguments(drawn, seed))
+        values = ", ".join(_spell(array.ravel()[:VALUES].tolist()) for array in known)
         parts.append(KNOWN.format(source=problem.reference_name, values=values))
     else:
         parts.append('right = run(from_source(KERNEL), "llvm", {})\n')
@@ -309,9 +294,13 @@ def quote(name: str, text: str) -> str:
     return f"{name} = (\n{lines})\n" if lines else f'{name} = ""\n'
 
 
-def _plan_cases(bad: FirstBad) -> Iterator[Case]:
-    """Small whole numbers, the plainest first: for floats up to `REACH`, for integers of the range
-    that was searched with, since they may be indices; for a scalar what it was.
+def _plan_inputs(
+    bad: FirstBad, dtypes: Sequence[str]
+) -> tuple[list[Drawn], list[tuple[int, ...]], list[int]]:
+    """From which to which whole number each argument is, the plainest first: floats up to `REACH`,
+    integers in the range that was searched with, since they may be indices; a scalar is what it
+    was, and None what is only written. Then the arguments' shapes, and the places of what is
+    compared.
     """
     rounds, own, in_out = [bad.arguments], list[int](), frozenset[int]()
     if bad.run is not None:
@@ -322,27 +311,23 @@ def _plan_cases(bad: FirstBad) -> Iterator[Case]:
         planted = (inputs for _, inputs in problem.planted_inputs(bad.seed))
         inputs = (*problem.integer_rounds(bad.seed), *planted)
         rounds = [tuple(problem.make_arguments(each, blanks)) for each in inputs]
-    for arguments in rounds:
-        tensors, drawn = list[Tensor](), list[tuple[int, int] | None]()
-        outputs = {*bad.outputs, *own}  # of a reference parameters may have other names
-        for place, (parameter, given) in enumerate(
-            zip(bad.module[MAIN].params, arguments, strict=True)
-        ):
-            array, scalar = np.asarray(given), is_scalar(parameter)
-            dtype, values = str(parameter.ty if scalar else parameter.dtype), array.astype(float)
-            tensors.append(Tensor(str(parameter.name), array.shape, dtype, is_scalar=scalar))
-            is_float = dtype_facts(dtype).is_float
-            flat = values.ravel()
-            is_of_one = bool(np.isnan(flat).all() or (flat == flat[:1]).all())
-            if place in outputs and (is_of_one if bad.run is None else place not in in_out):
-                drawn.append(None)
-            elif scalar and np.isfinite(values):
-                drawn.append((round(values.item()) or int(is_float),) * 2)
-            elif is_float or not array.size:
-                drawn.append((-REACH, REACH))
-            else:
-                drawn.append((int(array.min()), int(array.max())))
-        yield Case(tuple(tensors), tuple(drawn), tuple(sorted(outputs)))
+    outputs = sorted({*bad.outputs, *own})  # of a reference parameters may have other names
+    scalars = [is_scalar(it) for it in bad.module[MAIN].params]
+
+    def plan(place: int, given: Array) -> tuple[int, int] | None:
+        array, is_float = np.asarray(given), dtype_facts(dtypes[place]).is_float
+        flat = array.astype(float).ravel()
+        is_of_one = bool(np.isnan(flat).all() or (flat == flat[:1]).all())
+        if place in outputs and (is_of_one if bad.run is None else place not in in_out):
+            return None
+        if scalars[place] and np.isfinite(flat).all():
+            return (round(flat.item()) or int(is_float),) * 2
+        if is_float or not array.size:
+            return -REACH, REACH
+        return int(array.min()), int(array.max())
+
+    plans = [tuple(map(plan, range(len(dtypes)), each)) for each in rounds]
+    return [*dict.fromkeys(plans)], [np.shape(each) for each in rounds[0]], outputs
 
 
 # The parts of the script: it ends with 1 where the wrong result shows, with 2 where it cannot.

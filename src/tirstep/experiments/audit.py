@@ -64,7 +64,7 @@ def audit(subject: Subject) -> Mapping[str, Any]:
         return {"status": UNJUDGED, "reason": obstacle}
     end = time.monotonic() + SECONDS
     search = ModuleBisection(check, subject.module, None, end, end)
-    bad = search.find_first_bad(subject.target, None) or search.refused
+    bad = search.find_first_bad(subject.target, None)
     if search.lowering is None:
         wrong = "" if bad is None else bad.finding.message
         return {"status": LEFT_OUT, "reason": f"the schedule itself: {wrong}"}
