@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import numpy as np
 import tvm
 import tvm_ffi
 
@@ -19,7 +20,7 @@ from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import Step
 
 from ..compile.compiling import MAIN, TARGET, name_main
-from ..device import Device, DeviceError, NotRunError
+from ..device import Device, DeviceError, NotRunError, require_arguments
 from ..devices import find_unbound_sblocks
 from ..devices.cpu import CpuDevice
 from ..devices.simulator.interpreter import Interpreter
@@ -220,19 +221,14 @@ def _take_function(
     """The module with its function called ``main``; raises `CheckError` where it does not fit."""
     try:
         module = name_main(module)
+        require_arguments(module[MAIN].params, [np.asarray(it) for it in arguments])
     except DeviceError as error:
         raise CheckError(f"find_bad_pass: {error}") from error
-    functions, parameters = len(module.functions), len(module[MAIN].params)
-    wrong = ""
+    functions, wrong = len(module.functions), ""
     if len(expected) > len(arguments):
         wrong = "more outputs are expected than there are arguments"
     elif functions != 1:
         wrong = f"the module has {functions} functions; give one of one function"
-    elif parameters != len(arguments):
-        wrong = (
-            f"the function has {parameters} parameters and {len(arguments)} arguments are given; "
-            "give one for each"
-        )
     if wrong:
         raise CheckError(f"find_bad_pass: {wrong}")
     return module

@@ -181,18 +181,14 @@ def _make_script(bad: FirstBad) -> str:
             closed = close_sizes(reference, problem.shape, problem.kernel.name, left=left)
             judged.append(quote(right, print_module(tvm.IRModule({MAIN: closed}))))
         given, recorded = problem.kernel.recorded, ""
-        if sum(it.size for it in given if it is not None and it.dtype.kind in "biu") in range(
-            1, VALUES
-        ):
+        whole = [it if it is not None and it.dtype.kind in "biu" else None for it in given]
+        if 0 < sum(it.size for it in whole if it is not None) < VALUES:
             listed = [
-                "None"
-                if it is None or it.dtype.kind not in "biu"
-                else f'np.array({it.tolist()}, "{it.dtype}")'
-                for it in given
+                str(it) if it is None else f'np.array({it.tolist()}, "{it.dtype}")' for it in whole
             ]
             judged.append(f"RECORDED = [{', '.join(listed)}]  # the integers of a call\n")
             recorded = ", recorded=RECORDED"
-        judged.append(JUDGE.format(right=right, seed=bad.seed, recorded=recorded))
+        judged.append(TIRSTEP + JUDGE.format(right=right, seed=bad.seed, recorded=recorded))
         if problem.find_refusal() is not None or problem.work > WHOLE_WORK:
             return "".join([*begin(False), *judged])
 
@@ -274,7 +270,7 @@ def _make_script(bad: FirstBad) -> str:
         parts.append(KNOWN.format(source=problem.reference_name, values=values))
     else:
         parts.append('right = run(from_source(KERNEL), "llvm", {})\n')
-    return "".join([*parts, COMPARE if is_shown else SEARCH])
+    return "".join([*parts, COMPARE if is_shown else TIRSTEP + SEARCH])
 
 
 def _spell(values: Iterable[float]) -> str:
@@ -394,29 +390,25 @@ assert is_right.all()
 print("The result is right here.")
 """
 
-SEARCH = """try:
-    from tirstep.lowering_checks.bisect import find_bad_pass
+TIRSTEP = """try:
+    from tirstep.lowering_checks import bisect, get_device, judgement, reference
 except ImportError:
     print("A CPU does not show it with TVM alone; with tirstep, this script searches for it.")
     sys.exit(2)
-module = from_source(MODULE)
+"""
+
+SEARCH = """module = from_source(MODULE)
 given = make_arguments(module)
-bad = find_bad_pass(module, given, right, TARGET, bounds=BOUNDS, outputs=OUTPUTS)
+bad = bisect.find_bad_pass(module, given, right, TARGET, bounds=BOUNDS, outputs=OUTPUTS)
 print("nothing is wrong here" if bad is None else f"tirstep finds: {bad}")
 sys.exit(2 if bad is None else 1)
 """
 
-JUDGE = """try:
-    from tirstep.lowering_checks import get_device
-    from tirstep.lowering_checks.judgement import judge_numbers
-    from tirstep.lowering_checks.reference import ModuleKernel
-except ImportError:
-    print("A CPU does not show it with TVM alone; with tirstep, this script judges it.")
-    sys.exit(2)
-module = from_source(MODULE)
-right = ModuleKernel(from_source({right}), "main")
-problem = ModuleKernel(module, "main", reference=right{recorded}).problem(**SIZES)
-judged = judge_numbers(problem, module, get_device("simulator"), where="main", seed={seed})
+JUDGE = """module = from_source(MODULE)
+right = reference.ModuleKernel(from_source({right}), "main")
+problem = reference.ModuleKernel(module, "main", reference=right{recorded}).problem(**SIZES)
+simulator = get_device("simulator")
+judged = judgement.judge_numbers(problem, module, simulator, where="main", seed={seed})
 print("nothing is wrong here" if not judged.findings else f"tirstep finds: {{judged.findings[0]}}")
 sys.exit(1 if judged.findings else 2)
 """

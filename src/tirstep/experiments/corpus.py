@@ -130,7 +130,7 @@ class TrialRecord:
 
     Attributes
     ----------
-    status : one of `trying.STATUSES`, or ``"undrawn"``
+    status : that of a `Trial`, or ``"undrawn"``
     what : the kind of wrong: ``"numbers"``, ``"race"``, ``"refused"``
     at : in an audit, the first pass after which it is wrong, or the one that refuses it
     changed : the passes that changed the module, in an audit all of TVM's
@@ -199,9 +199,9 @@ def hunt(
     missing = [trial for trial in trials if trial not in file.records]
     cores = min(count_cores(), len(missing) // FEWEST)
     make = partial(make_record, corpus, attempt)
-    pool = WorkerProcesses(cores, 0, _begin_worker, make)
+    pool = WorkerProcesses(cores, 0, _begin_worker)
     try:
-        made = {trial: pool.submit(_make_in_worker, trial) for trial in missing if cores > 1}
+        made = {trial: pool.submit(make, trial) for trial in missing if cores > 1}
         for trial in trials:
             if trial not in file.records:
                 try:
@@ -228,14 +228,6 @@ def make_record(corpus: Corpus, attempt: Attempt, trial: int) -> TrialRecord:
     return TrialRecord(trial, kind, label, **found)
 
 
-_worker: list[Callable[[int], TrialRecord]] = []
-
-
-def _begin_worker(make: Callable[[int], TrialRecord]) -> None:
-    """Keep what this process makes of each trial. A crash of TVM's ends it without a word."""
+def _begin_worker() -> None:
+    """A crash of TVM's ends this process without a word."""
     end_silently()
-    _worker.append(make)
-
-
-def _make_in_worker(trial: int) -> TrialRecord:
-    return _worker[0](trial)

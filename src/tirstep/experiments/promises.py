@@ -6,7 +6,7 @@ whose file is run as an import would run it.
 from __future__ import annotations
 
 import copyreg
-import difflib
+import functools
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +21,13 @@ from tvm.tirx import Evaluate, SeqStmt
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks.compile.passes import Pass as RunPass
-from tirstep.lowering_checks.steps import suggest
+from tirstep.lowering_checks.steps import suggest as suggest_names
 from tirstep.programs.found import DECLARED
 from tirstep.programs.loading import load_place
 from tirstep.programs.naming import ProgramError, read_spelling
 from tirstep.strategies.drawn_programs import parse_program
 from tirstep.transforms.passes.barriers import is_barrier
+from tirstep.transforms.schedule import suggest
 from tirstep.transforms.tir import find_all
 
 from .corpus import KINDS, Corpus, UndrawnError
@@ -116,8 +117,7 @@ class Declaration:
         """Raise `ExperimentError` for a place or a promise that is not known."""
         for promise in self.promises:
             if promise not in PROMISES:
-                near = difflib.get_close_matches(promise, PROMISES, n=1, cutoff=0.5)
-                hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(PROMISES)}"
+                hint = suggest(promise, PROMISES, f"there are: {', '.join(PROMISES)}")
                 raise ExperimentError(f"nothing checks the promise '{promise}'; {hint}")
         Edit(self.place, self.anchor).require(list_places())
 
@@ -247,7 +247,7 @@ def load_value(text: str) -> Any:
         raise ExperimentError(str(error)) from error
     if name not in values:
         known = [each for each in values if not each.startswith("_")]
-        hint = suggest(name, known, "name what it defines")
+        hint = suggest_names(name, known, "name what it defines")
         raise ExperimentError(f"{place} has no '{name}'; {hint}")
     return values[name]
 
@@ -283,6 +283,7 @@ def load_experiment(place: str, anchor: str, spec: str) -> Experiment:
     return Experiment(name, edit, promises=promises, named=named, digest=digest)
 
 
+@functools.cache
 def _reopen(*named: str) -> Experiment:
     return load_experiment(*named).__enter__()  # until this process ends
 

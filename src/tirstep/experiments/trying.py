@@ -209,14 +209,8 @@ def make_subject(label: str, module: tvm.IRModule, seed: int = 0) -> Subject:
     return Subject(label, module, ModuleOracle(module, seed))
 
 
-LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED = STATUSES = (
-    "left out",
-    "unchanged",
-    "right",
-    "wrong",
-    "refused",
-    "unjudged",
-)
+LEFT_OUT, UNCHANGED, RIGHT, UNJUDGED = "left out", "unchanged", "right", "unjudged"
+WRONG, REFUSED = "wrong", "refused"
 BAD = (WRONG, REFUSED)
 """What makes a pass wrong: another answer, or a module that it or a pass behind it refuses."""
 SECONDS = 60.0
@@ -361,7 +355,7 @@ class Trial:
 
     Attributes
     ----------
-    status : one of `STATUSES`
+    status : ``"right"``, ``"wrong"``, ``"refused"``, ``"unchanged"``, ``"unjudged"``, ``"left out"``
     reason : why it was left out or refused, or what is wrong; may be empty
     what : the kind of wrong, see `get_kind`; ``"refused"``
     is_changed : the pass, or the pipeline up to where it was changed, made another module
@@ -519,19 +513,15 @@ def _judge(
 ) -> DeviceVerdict:
     """What a device says: of the module with the change where it is right without it."""
     findings: list[tuple[Finding, ...] | None] = [None, None]
-    note, times = "", []
+    note, times = "", list[Timing]()
     for at, (device, pipeline) in enumerate(zip(pair, pipelines, strict=True)):
         with using_pipeline(pipeline):
             findings[at], note = _check(subject, device)
-        if findings[at] != ():
-            break
-    if findings == [(), ()] and pair[0].has_clock:
-        for device, pipeline in zip(pair, pipelines, strict=True):
-            with using_pipeline(pipeline):
-                try:
+            if findings[at] != ():
+                break
+            if device.has_clock:
+                with contextlib.suppress(DeviceError):
                     times.append(device.time(subject.module, subject.oracle.arguments))
-                except DeviceError:
-                    break
     timed = (times[0], times[1]) if len(times) == 2 else None
     return DeviceVerdict(pair[0].name, findings[0], findings[1], note, timed)
 

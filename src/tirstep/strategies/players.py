@@ -54,11 +54,13 @@ class Player:
     ----------
     moves : what is drawn from: `MOVES`, or `WITH_PRIMITIVES`
     at : the block that the call is about
+    drawn : the options that the call has so far
     """
 
     def __init__(self, choice: Choice, play: Play, moves: Sequence[str] = ()) -> None:
         self.choice, self.play, self.moves = choice, play, moves or MOVES
         self.at: Block = play.blocks()[0]
+        self.drawn: dict[str, Any] = {}
 
     def one(self, values: Iterable[Any], label: str) -> Any:
         return self.choice.one(list(values), label)
@@ -71,7 +73,7 @@ class Player:
         """The calls of a recipe, a tile, or nothing."""
         how = self.one(("nothing", "tile", *["recipe"] * 3), "begin")
         if how == "tile":
-            self.play.call(self.do_tile_block())
+            self.play.call(self.draw("tile_block"))
         elif how == "recipe" and (recipes := self._list_recipes()):
             recipe = self.one(recipes, "recipe")
             config = self._draw_config(recipe)
@@ -118,6 +120,7 @@ class Player:
             options = TABLE[call.name].options if call.name in TABLE else {}
             name = self.one(list(options), "option") if options else ""
             if name in call.options and self.one(range(CHANGED), "changed") == 0:
+                self.drawn = {**call.options}
                 changed = {**call.options, name: self._draw_option(name, options[name])}
                 call = replace(call, options=changed)
             try:
@@ -139,10 +142,15 @@ class Player:
     def draw(self, name: str) -> Call:
         """A call of a transform: its options, then where."""
         move = TABLE[name] if name in TABLE else PRIMITIVES[name]
-        if not move.where:
-            return getattr(self, f"do_{name}")()
-        options = {each: self._draw_option(each, drawn) for each, drawn in move.options.items()}
-        return Call(name, PLACES[move.where](self), options)
+        self.drawn = {}
+        for each, values in move.options.items():
+            self.drawn[each] = self._draw_option(each, values)
+        places = list[Any]()
+        for word in move.where.split():
+            place = getattr(self, word)
+            drawn = place() if callable(place) else place
+            places += drawn if isinstance(drawn, tuple) else [drawn]
+        return Call(name, tuple(places), self.drawn)
 
     def _draw_option(self, name: str, drawn: Any) -> Any:
         return drawn(self) if callable(drawn) else self.one(drawn, name)
@@ -173,6 +181,9 @@ class Player:
             indices = [i for i in indices if kinds[i] == ForKind.SERIAL] or indices
         return Loop(at, self.one(indices, "loop"))
 
+    def serial(self) -> Loop:
+        return self.loop(serial=True)
+
     def sequence(self) -> Loop:
         """A loop for a pipeline: of several statements, where there is one."""
         loops = [Loop(self.at, index) for index in range(len(self.play.loops(self.at)))]
@@ -191,17 +202,58 @@ class Player:
             found += [it for it in self.play.blocks() if self.play.node(it).same_as(inside[0])]
         return loop, found
 
-    def elsewhere(self) -> tuple[Block, Loop]:
-        """A block, and a loop of another one."""
+    def elsewhere(self) -> Loop:
+        """A loop of another block."""
         other = self.block()
-        return self.at, self.loop(other) if self.play.loops(other) else self.loop()
+        return self.loop(other) if self.play.loops(other) else self.loop()
 
-    def tile_loops(self) -> tuple[Block, Loop, Loop]:
-        """A block, and the loops of the grid and of the warps, mostly."""
+    def last(self) -> Loop:
+        """The innermost loop, or a serial one."""
+        innermost = Loop(self.at, len(self.play.loops(self.at)) - 1)
+        return self.one((innermost, self.loop(serial=True)), "which")
+
+    def neighbours(self) -> list[Loop]:
+        """Loops in a row."""
+        count = len(self.play.loops(self.at))
+        first = self.one(range(count), "first")
+        end = min(count, first + self.one((1, 2, 2, 3), "count"))
+        return [Loop(self.at, index) for index in range(first, end)]
+
+    def pair(self) -> list[Loop]:
+        """Loops of two blocks at one depth."""
+        other = self.block()
+        depth = min(len(self.play.loops(it)) for it in (self.at, other))
+        index = self.one(range(max(1, depth)), "depth")
+        return [Loop(self.at, index), Loop(other, index)]
+
+    def turned(self) -> list[Loop]:
+        """Some loops in any order."""
+        left = list(range(len(self.play.loops(self.at))))
+        count = self.one(range(1, len(left) + 1), "count")
+        drawn = [left.pop(self.one(range(len(left)), "next")) for _ in range(count)]
+        return [Loop(self.at, index) for index in drawn]
+
+    def fitting(self) -> Loop:
+        """A serial loop, mostly as long as the kernel's threads on the drawn axis are many."""
+        extent, loops = self.extents().get(self.drawn["axis"]), self.play.loops(self.at)
+        alike = [
+            Loop(self.at, index)
+            for index, loop in enumerate(loops)
+            if extent is not None and queries.get_extent(self.play.sch, loop) == extent
+            if self.play.sch.get(loop).kind == ForKind.SERIAL
+        ]
+        any_loop = self.loop(serial=True)
+        return self.mostly(self.one(alike, "loop"), any_loop, "other") if alike else any_loop
+
+    def consumers(self) -> list[Block]:
+        return [self.block() for _ in range(self.one((0, 1, 1, 2), "count"))]
+
+    def tile_loops(self) -> tuple[Loop, Loop]:
+        """The loops of the grid and of the warps, mostly."""
         outer = [Loop(self.at, index) for index in range(min(2, len(self.play.loops(self.at))))]
         drawn = [self.loop(), self.loop()]
         first, second = self.mostly(outer, drawn, "elsewhere") if len(outer) == 2 else drawn
-        return self.at, first, second
+        return first, second
 
     def roles(self) -> tuple[Block, list[Block], Block, Block]:
         """A product, mostly with its own loads, zeros and store."""
@@ -223,6 +275,15 @@ class Player:
         operands = [it.source for it in nodes[block].reads if not it.source.same_as(sums)]
         loads = [find(operand, "writes") for operand in operands[:2]]
         return block, loads, find(sums, "writes"), find(sums, "reads")
+
+    def quads(self) -> tuple[Any, ...]:
+        """A product; its loads, of which one may be in registers already; what clears its sums."""
+        block, loads, zeros, _ = self.roles()
+        return block, self.one((loads, loads, loads[1:]), "loads"), self.one((zeros, None), "zeros")
+
+    def warpgroup(self) -> tuple[Any, ...]:
+        """A product, what clears its sums, and what stores them."""
+        return itemgetter(0, 2, 3)(self.roles())
 
     # Options.
 
@@ -247,6 +308,10 @@ class Player:
             return shape[0] if count == 1 else tuple(shape)
         return self.one((2, 4, 8, 32, (2, 2), (4, 2), (4, 4), (2, 2, 2)), "threads")
 
+    def inner(self) -> int:
+        large = (1024,) if self.play.problem.flops > 2**30 else ()
+        return self.one((1, 2, 3, 4, 5, 8, 16, *large), "inner")
+
     def warps(self) -> int:
         """Of a fetch by warps: mostly those of the kernel."""
         return self.one([self.extents().get("threadIdx.y", 1)] * 9 + [1, 2, 4], "warps")
@@ -266,109 +331,36 @@ class Player:
     def is_tf32(self) -> bool:
         return self.play.problem.options["dtype"] == "tf32"
 
-    # Transforms whose places or options depend on one another.
+    def axis(self) -> str:
+        """One of the kernel's own every second time."""
+        known = self.extents()
+        is_known = known and self.one((False, True), "known")
+        return self.one(known if is_known else AXES, "axis")
 
-    def do_split_loop(self) -> Call:
-        large = (1024,) if self.play.problem.flops > 2**30 else ()
-        inner = self.one((1, 2, 3, 4, 5, 8, 16, *large), "inner")
-        return _call("split_loop", self.loop(serial=True), inner=inner, tail=self.tail())
+    def below(self, other: str) -> int:
+        """A number below that of another option."""
+        return self.one(range(self.drawn[other]), "below")
 
-    def do_fuse_loops(self) -> Call:
-        count = len(self.play.loops(self.at))
-        first = self.one(range(count), "first")
-        last = min(count, first + self.one((1, 2, 2, 3), "count"))
-        return _call("fuse_loops", [Loop(self.at, index) for index in range(first, last)])
-
-    def do_merge_loops(self) -> Call:
-        other = self.block()
-        depth = min(len(self.play.loops(it)) for it in (self.at, other))
-        index = self.one(range(max(1, depth)), "depth")
-        return _call("merge_loops", [Loop(self.at, index), Loop(other, index)])
-
-    def do_reorder_loops(self) -> Call:
-        left = list(range(len(self.play.loops(self.at))))
-        count = self.one(range(1, len(left) + 1), "count")
-        drawn = [left.pop(self.one(range(len(left)), "next")) for _ in range(count)]
-        return _call("reorder_loops", [Loop(self.at, index) for index in drawn])
-
-    def do_bind_loop(self) -> Call:
-        axis, loop, extents = self.one(AXES, "axis"), self.loop(serial=True), self.extents()
-        if extents and self.one((False, True), "known"):
-            axis = self.one(extents, "axis")
-            fitting = [
-                Loop(self.at, index)
-                for index, loop in enumerate(self.play.loops(self.at))
-                if queries.get_extent(self.play.sch, loop) == extents[axis]
-                and self.play.sch.get(loop).kind == ForKind.SERIAL
-            ]
-            loop = self.one(fitting, "loop") if fitting else loop
-        return _call("bind_loop", loop, axis=axis)
-
-    def do_tile_block(self) -> Call:
-        count = self.one((1, 2, 2), "count")
-        axes = self.one((None, None, ("x", "y")), "axes") if count == 2 else None
-        each = [self.one((1, 2, 3), "each") for _ in range(count)]
-        return _call(
-            "tile_block",
-            self.at,
-            threads=[self.one((1, 2, 3, 4, 8), "threads") for _ in range(count)],
-            per_thread=self.one((None, each), "per_thread"),
-            axes=axes,
-            fuse_threads=self.one((False, False, True), "fuse"),
-            tail=self.tail(),
-        )
-
-    def do_tile_in_warps(self) -> Call:
-        strips = self.one(((1, 1), (2, 1), (1, 2), (2, 2)), "strips")
-        threads = ((4, 8), (8, 4), (2, 4), (4, 2), (8, 8), (16, 2))
-        return _call(
-            "tile_in_warps",
-            self.at,
-            threads=self.one(threads, "threads"),
-            per_thread=tuple(strip * self.one((1, 2), "each") for strip in strips),
-            strips=strips,
-            warp=self.one((None, (4, 8), (8, 4)), "warp"),
-            interleave=self.one((1, 1, 2), "interleave"),
-            inner=self.one(("columns", "rows"), "inner"),
-            inner_strips=self.one(("columns", "rows"), "inner_strips"),
-            swizzle=self.one((1, 1, 2), "swizzle"),
-            tail=self.tail(),
-        )
-
-    def do_vectorize_loop(self) -> Call:
-        last = Loop(self.at, len(self.play.loops(self.at)) - 1)
-        return _call("vectorize_loop", self.one((last, self.loop(serial=True)), "which"))
-
-    def do_split_reductions(self) -> Call:
-        consumers = [self.block() for _ in range(self.one((0, 1, 1, 2), "count"))]
-        return _call("split_reductions", self.at, consumers, parts=self.one((2, 3, 4), "parts"))
-
-    def do_pad_block(self) -> Call:
+    def multiples(self) -> list[int]:
+        """For each iterator of the block."""
         count = len(self.play.node(self.at).iter_vars)
-        multiples = [self.one((1, 2, 4, 8), "multiple") for _ in range(count)]
-        return _call("pad_block", self.at, multiples=multiples)
+        return [self.one((1, 2, 4, 8), "multiple") for _ in range(count)]
 
-    def do_fold_tile(self) -> Call:
-        row = self.one((1, 2, 4, 8), "row")
-        return _call("fold_tile", self.at, row=row, padding=self.one(range(row), "padding"))
+    def tile(self) -> list[int]:
+        """Threads along one dimension, or two."""
+        count = self.one((1, 2, 2), "count")
+        return [self.one((1, 2, 3, 4, 8), "threads") for _ in range(count)]
 
-    def do_align_vectors(self) -> Call:
-        vector = self.one((2, 4), "vector")
-        return _call("align_vectors", self.at, vector=vector, offset=self.one(range(vector), "off"))
+    def per_thread(self) -> list[int] | None:
+        """For each dimension of the threads, or none."""
+        each = [self.one((1, 2, 3), "each") for _ in self.drawn["threads"]]
+        return self.one((None, each), "per_thread")
 
-    def do_lay_in_quads(self) -> Call:
-        """The last two dimensions of what a block writes mostly, or one of rows."""
+    def rows(self) -> int:
+        """The last dimension but one of what a block writes mostly, or another one."""
         writes = self.play.node(self.at).writes
         count = len(writes[0].source.shape) if writes else 1
-        rows, columns = self.one(
-            [(count - 2, count - 1)] * 2
-            + [
-                (self.one(range(count), "rows"), None),
-                tuple(self.one(range(4), "any") for _ in "ij"),
-            ],
-            "dimensions",
-        )
-        return _call("lay_in_quads", self.at, rows=rows, columns=columns)
+        return self.one((count - 2, count - 2, *range(4)), "rows")
 
     # The finishing phase.
 
@@ -450,7 +442,7 @@ class Move(NamedTuple):
     Attributes
     ----------
     weight : how often, among all
-    where : its places, of `PLACES`; "" for a move of its own, the player's method ``do_NAME``
+    where : its places: an attribute or a method of the player for each, or for a tuple of them
     options : by name, what one is chosen of, or what draws one
     """
 
@@ -463,141 +455,122 @@ def _move(weight: int, where: str = "", /, **options: Any) -> Move:
     return Move(weight, where, options)
 
 
-def _quads(player: Player) -> tuple[Any, ...]:
-    """A product; its loads, of which one may be in registers already; and what clears its sums."""
-    block, loads, zeros, _ = player.roles()
-    return block, player.one((loads, loads, loads[1:]), "loads"), player.one((zeros, None), "zeros")
-
-
-PLACES: Mapping[str, Callable[[Player], tuple[Any, ...]]] = {
-    "nowhere": lambda _: (),
-    "block": lambda player: (player.at,),
-    "two blocks": lambda player: (player.at, player.block(), player.loop()),
-    "block, loop": lambda player: (player.at, player.loop()),
-    "loop": lambda player: (player.loop(),),
-    "serial": lambda player: (player.loop(serial=True),),
-    "sequence": lambda player: (player.sequence(),),
-    "copies": lambda player: player.copies(),
-    "elsewhere": lambda player: player.elsewhere(),
-    "tile loops": lambda player: player.tile_loops(),
-    "roles": lambda player: player.roles(),
-    "quads": _quads,
-    "warpgroup": lambda player: itemgetter(0, 2, 3)(player.roles()),
-}
-"""What a move is made at."""
-TAIL, SCOPE, THREADS, WARPS = Player.tail, Player.scope, Player.threads, Player.warps
-SHARED = ("shared", "shared.dyn")
 PAIRS = ((16, 16), (16, 32), (32, 16), (32, 32))
 """Sides of tiles of fragments."""
 SMALL: dict[str, Sequence[Any]] = {"tile": PAIRS[1:], "warp": PAIRS[:1]}
 TILES = ((64, 64), (64, 64), (64, 32), (128, 32), (64, 16), (64, 8))
 """Rows and columns of tiles of warpgroups."""
-VECTORS, ONCE = (1, 2, 4, 8), (1, 1, 1, 2)
+VECTORS = (1, 1, 2, 4, 8)
+OPTIONS: Mapping[str, Any] = {
+    "operand": (0, 0, 1, 1, 2),
+    "parts": (2, 3, 4),
+    "scope": Player.scope,
+    "stages": (2, 2, 3, 4),
+    "swizzle": (1, 1, 1, 2),
+    "tail": Player.tail,
+    "tf32": Player.is_tf32,
+    "threads": Player.threads,
+    "vector": VECTORS,
+    "warpgroups": Player.warps,
+    "warps": Player.warps,
+}
+"""The options of these names, where a move has no other choices."""
 _ROWS = {
-    "align_vectors": _move(2),
+    "align_vectors": _move(2, vector=(2, 4), offset=lambda player: player.below("vector")),
     "alternate_warpgroups": _move(1, "sequence"),
-    "bind_batch": _move(1, "block", axis=("blockIdx.y", "blockIdx.z"), kept=(0, 1, 1, 2)),
-    "bind_loop": _move(6),
-    "cache_read_at": _move(5, "block, loop", operand=(0, 0, 1, 1, 2), scope=SCOPE),
-    "cache_row_at": _move(2, "block, loop", operand=(0, 0, 1)),
-    "cache_write_at": _move(4, "block, loop", scope=SCOPE),
-    "compute_block_at": _move(4, "elsewhere"),
-    "fetch_cooperatively": _move(4, "block", vector=(1, 1, 2, 4), threads=THREADS, tail=TAIL),
-    "fold_tile": _move(2),
-    "fuse_epilogue_at": _move(2, "two blocks"),
-    "fuse_loops": _move(3),
-    "fuse_reductions": _move(2, "two blocks", accumulate=("in place", "apart")),
-    "lay_in_panels": _move(1, "block", width=(1, 4, 8, 16, 64)),
-    "lay_in_quads": _move(2),
+    "bind_batch": _move(1, axis=("blockIdx.y", "blockIdx.z"), kept=(0, 1, 1, 2)),
+    "bind_loop": _move(6, "fitting", axis=Player.axis),
+    "cache_read_at": _move(5),
+    "cache_row_at": _move(2, operand=(0, 0, 1)),
+    "cache_write_at": _move(4),
+    "compute_block_at": _move(4, "at elsewhere"),
+    "fetch_cooperatively": _move(4),
+    "fold_tile": _move(2, row=(1, 2, 4, 8), padding=lambda player: player.below("row")),
+    "fuse_loops": _move(3, "neighbours"),
+    "fuse_reductions": _move(2, accumulate=("in place", "apart")),
+    "lay_in_panels": _move(1, width=(1, 4, 8, 16, 64)),
+    "lay_in_quads": _move(
+        2,
+        rows=Player.rows,
+        columns=lambda player: player.one((*[player.drawn["rows"] + 1] * 4, None, 0, 1), "columns"),
+    ),
     "make_persistent": _move(1, "sequence", blocks=(1, 2, 3), stages=(None, None, 3, 5)),
-    "merge_loops": _move(2),
+    "merge_loops": _move(2, "pair"),
     "overlap_products": _move(1, "sequence"),
-    "pad_block": _move(2),
-    "pad_shared_rows": _move(3, "block", elements=(1, 2, 4)),
-    "prefetch_asynchronously": _move(3, "copies", stages=(2, 2, 3, 4)),
-    "prefetch_by_tma": _move(2, "copies", stages=(2, 2, 2, 3, 4)),
+    "pad_block": _move(2, multiples=Player.multiples),
+    "pad_shared_rows": _move(3, elements=(1, 2, 4)),
+    "prefetch_asynchronously": _move(3, "copies"),
+    "prefetch_by_tma": _move(2, "copies"),
     "prefetch_fragments": _move(2, "sequence"),
     "prefetch_through_registers": _move(3, "copies"),
-    "reorder_loops": _move(3),
-    "reverse_compute_block_at": _move(4, "elsewhere"),
-    "rfactor_reduction": _move(3, "block", parts=(2, 3, 4)),
-    "round_operand": _move(2, "block", operand=(0, 0, 1, 1, 2, 3)),
-    "set_pass_option": _move(1, "nowhere", name=("tirx.disable_storage_rewrite",), value=(True,)),
-    "set_pipeline": _move(1, "nowhere", name=("tirstep", "default")),
+    "reorder_loops": _move(3, "turned"),
+    "reverse_compute_block_at": _move(4, "at elsewhere"),
+    "rfactor_reduction": _move(3),
+    "round_operand": _move(2, operand=(0, 0, 1, 1, 2, 3)),
+    "set_pass_option": _move(1, name=("tirx.disable_storage_rewrite",), value=(True,)),
+    "set_pipeline": _move(1, name=("tirstep", "default")),
     "specialize_warps": _move(2, "sequence", registers=(None, None, (24, 64), (40, 240))),
-    "split_loop": _move(4),
-    "split_reduction": _move(3, "block", inner=(1, 2, 3, 4, 8), tail=TAIL),
-    "split_reductions": _move(2),
-    "spread_over_quads": _move(2, "block", columns=(True, True, False)),
-    "spread_over_threads": _move(4, "block", threads=(2, 4, 8, 32), vector=(1, 1, 2, 4), tail=TAIL),
-    "stage_fragments_at": _move(
-        3,
-        "block, loop",
-        operand=(0, 1),
-        warps=WARPS,
-        vector=VECTORS,
-        layout=("rows", "padded", "swizzled"),
-        tail=TAIL,
-    ),
-    "stage_operand_at": _move(
-        4,
-        "block, loop",
-        operand=(0, 1),
-        threads=THREADS,
-        vector=(1, 1, 2, 4),
-        scope=SHARED,
-        tail=TAIL,
-    ),
-    "stage_swizzled_at": _move(
-        2,
-        "block, loop",
-        operand=(0, 1),
-        warpgroups=WARPS,
-        vector=VECTORS,
-        swizzle=(16, 32, 64, 128),
-        tail=TAIL,
-    ),
-    "store_through_shared": _move(2, "tile loops", columns=(16, 32), warps=WARPS, vector=(1, 2, 4)),
-    "store_through_tiles": _move(
-        1, "tile loops", warps=WARPS, lanes=(128, 128, 32), vector=VECTORS
-    ),
+    "split_loop": _move(4, "serial", inner=Player.inner),
+    "split_reduction": _move(3, inner=(1, 2, 3, 4, 8)),
+    "split_reductions": _move(2, "at consumers"),
+    "spread_over_quads": _move(2, columns=(True, True, False)),
+    "spread_over_threads": _move(4, threads=(2, 4, 8, 32)),
+    "stage_fragments_at": _move(3, operand=(0, 1), layout=("rows", "padded", "swizzled")),
+    "stage_operand_at": _move(4, operand=(0, 1), scope=("shared", "shared.dyn")),
+    "stage_swizzled_at": _move(2, operand=(0, 1), swizzle=(16, 32, 64, 128)),
+    "store_through_shared": _move(2, "at tile_loops", columns=(16, 32)),
+    "store_through_tiles": _move(1, "at tile_loops", lanes=(128, 128, 32)),
     "suggest_unrolling": _move(1, "serial"),
-    "tensorize_fragments": _move(3, "roles", tf32=(False, False, True)),
+    "tensorize_fragments": _move(3, "roles"),
     "tensorize_in_quads": _move(2, "quads"),
-    "tensorize_warpgroups": _move(
-        1, "warpgroup", in_flight=(0, 0, 0, 1), tf32=Player.is_tf32, fp22=Player.is_fp22
+    "tensorize_warpgroups": _move(1, "warpgroup", in_flight=(0, 0, 0, 1), fp22=Player.is_fp22),
+    "tile_block": _move(
+        4,
+        threads=Player.tile,
+        per_thread=Player.per_thread,
+        axes=(None, None, None, ("x", "y")),
+        fuse_threads=(False, False, True),
     ),
-    "tile_block": _move(4),
     "tile_in_fragments": _move(
+        2, tile=PAIRS, warp=(*PAIRS, *PAIRS[:1] * 4), tile_k=Player.tile_k, depth=Player.depth
+    ),
+    "tile_in_warpgroups": _move(1, tile=TILES, warpgroup=TILES, tile_k=(32, 64, 64, 64, 16)),
+    "tile_in_warps": _move(
         2,
-        "block",
-        tile=PAIRS,
-        warp=(*PAIRS, *PAIRS[:1] * 4),
-        tile_k=Player.tile_k,
-        depth=Player.depth,
-        swizzle=ONCE,
+        threads=((4, 8), (8, 4), (2, 4), (4, 2), (8, 8), (16, 2)),
+        per_thread=((1, 1), (2, 1), (1, 2), (2, 2), (2, 4), (4, 2)),
+        strips=lambda player: [player.one((1, it), "strip") for it in player.drawn["per_thread"]],
+        warp=(None, (4, 8), (8, 4)),
+        interleave=(1, 1, 2),
+        inner=("columns", "rows"),
+        inner_strips=("columns", "rows"),
     ),
-    "tile_in_warpgroups": _move(
-        1, "block", tile=TILES, warpgroup=TILES, tile_k=(32, 64, 64, 64, 16), swizzle=(*ONCE, 1)
-    ),
-    "tile_in_warps": _move(2),
     "unroll_loop": _move(1, "serial", limit=(64,)),
-    "vectorize_copy": _move(2, "block", vector=VECTORS),
-    "vectorize_loop": _move(3),
+    "vectorize_copy": _move(2),
+    "vectorize_loop": _move(3, "last"),
 }
+"""Weights, and what the signatures do not say."""
 
 
-def _guess_move(name: str) -> Move:
-    """A move by a transform's parameters, for one without a row: handles, flags, small numbers."""
+def _complete(name: str, row: Move) -> Move:
+    """A move with its places and options by a transform's parameters: handles, known names, flags,
+    small numbers.
+    """
     _, *given = inspect.signature(getattr(tr, name)).parameters.values()
-    handles = {"SBlockRV": "block", "LoopRV": "loop"}
-    where = ", ".join(handles[it.annotation] for it in given if it.kind is not it.KEYWORD_ONLY)
-    asked = (it for it in given if it.kind is it.KEYWORD_ONLY and it.default is it.empty)
-    options = {it.name: (False, True) if it.annotation == "bool" else VECTORS for it in asked}
-    return Move(2, where, options)
+    handles = [str(it.annotation) for it in given if it.kind is not it.KEYWORD_ONLY]
+    words = {"SBlockRV": "block", "LoopRV": "loop"}
+    where = row.where or " ".join(words[it] for it in handles).replace("block", "at", 1)
+    options = dict[str, Any]()
+    for it in given:
+        drawn = row.options.get(it.name, OPTIONS.get(it.name))
+        if drawn is None and it.kind is it.KEYWORD_ONLY and it.default is it.empty:
+            drawn = (False, True) if it.annotation == "bool" else VECTORS
+        if drawn is not None:
+            options[it.name] = drawn
+    return Move(row.weight, where, options)
 
 
-TABLE = {name: _ROWS.get(name) or _guess_move(name) for name in TRANSFORMS}
+TABLE = {name: _complete(name, _ROWS.get(name, _move(2))) for name in TRANSFORMS}
 """Every public transform."""
 PRIMITIVES = {
     "sch.annotate": _move(
@@ -607,16 +580,18 @@ PRIMITIVES = {
         ann_val=(0, 1, 16),
     ),
     "sch.blockize": _move(4, "loop"),
-    "sch.cache_read": _move(4, "block", read_buffer_index=(0, 0, 1, 1, 2), storage_scope=SCOPE),
-    "sch.cache_write": _move(3, "block", write_buffer_index=(0,), storage_scope=SCOPE),
-    "sch.compute_at": _move(3, "elsewhere"),
-    "sch.decompose_reduction": _move(3, "block, loop"),
-    "sch.reindex": _move(2, "block", buffer=(("read", 0), ("read", 1), ("write", 0))),
-    "sch.reverse_compute_at": _move(3, "elsewhere"),
+    "sch.cache_read": _move(
+        4, "at", read_buffer_index=OPTIONS["operand"], storage_scope=Player.scope
+    ),
+    "sch.cache_write": _move(3, "at", write_buffer_index=(0,), storage_scope=Player.scope),
+    "sch.compute_at": _move(3, "at elsewhere"),
+    "sch.decompose_reduction": _move(3, "at loop"),
+    "sch.reindex": _move(2, "at", buffer=(("read", 0), ("read", 1), ("write", 0))),
+    "sch.reverse_compute_at": _move(3, "at elsewhere"),
     "sch.rfactor": _move(3, "loop", factor_axis=(0, 0, 1, 2)),
-    "sch.set_scope": _move(3, "block", buffer_index=(0,), storage_scope=SCOPE),
+    "sch.set_scope": _move(3, "at", buffer_index=(0,), storage_scope=Player.scope),
     "sch.storage_align": _move(
-        2, "block", buffer_index=(0,), axis=(0, -2, 1), factor=(2, 4, 8, 32), offset=(1, 1, 4, 8)
+        2, "at", buffer_index=(0,), axis=(0, -2, 1), factor=(2, 4, 8, 32), offset=(1, 1, 4, 8)
     ),
 }
 """TVM's primitives, as users call them between transforms."""

@@ -30,7 +30,7 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.expectations import ARCHITECTURE
 from tirstep.lowering_checks.facts.compiled import find_source_error
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
-from tirstep.lowering_checks.legality.accesses import find_outside
+from tirstep.lowering_checks.legality.accesses import find_idle, find_outside
 from tirstep.lowering_checks.legality.reads import find_lost_reads
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
@@ -320,15 +320,10 @@ def find_missing_axes(place: Place) -> dict[str, int]:
 
     An instruction of a warp has the loop over its lanes within.
     """
-
-    def list_axes(loops: Iterable[For]) -> dict[str, int]:
-        long = [loop for loop in loops if tir.constant(loop.extent) != 1]
-        axes = {str(tir.get_axis(loop)): tir.constant(loop.extent) or 1 for loop in long}
-        return {axis: extent for axis, extent in axes.items() if "Idx" in axis}
-
-    within = {**list_axes(place.loops), **list_axes(tir.find_all(place.block.body, For))}
-    axes = list_axes(tir.find_all(find_kernel(place), For))
-    return {axis: extent for axis, extent in axes.items() if axis not in within}
+    within = {tir.get_axis(loop) for loop in tir.find_all(place.block.body, For)}
+    idle = {str(tir.get_axis(loop)): loop for loop in find_idle(place, is_last=True)}
+    extents = {axis: tir.constant(loop.extent) or 1 for axis, loop in idle.items()}
+    return {it: n for it, n in extents.items() if n > 1 and "Idx" in it and it not in within}
 
 
 def is_finished(module: tvm.IRModule) -> bool:
