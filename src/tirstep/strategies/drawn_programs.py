@@ -54,6 +54,9 @@ ENDS = "tirstep.ends"
 RANGE, UNROLL, VECTOR, PARALLEL = "range({})", "T.unroll({})", "T.vectorized({})", "T.parallel({})"
 
 
+SCOPED = ("indices", "buffers", "lets", "places", "conditions")
+
+
 class Choice(Protocol):
     """What draws."""
 
@@ -113,6 +116,7 @@ class Writer:
     ----------
     indices, buffers, lets : what is in scope: loop variables and what is made of them, buffers that
         may be read, and values with a name
+    places, conditions : the same: what statements of a row have named
     is_vector : in a vectorized loop, where nothing but a store may stand
     is_bound, terms, guards : of blocks: whether their loops are bound to a GPU; of one, how many
         terms its sum has, None of none, and where it runs
@@ -128,6 +132,8 @@ class Writer:
         self.indices: list[Index] = []
         self.buffers: list[Buffer] = []
         self.lets: list[Value] = []
+        self.places: list[str] = []
+        self.conditions: list[str] = []
         self.is_vector = False
         self.is_bound = form == BLOCKS and self.is_so(2, "bound")
         self.terms: int | None = None
@@ -207,14 +213,14 @@ class Writer:
     def within(self, line: str, *indices: Index) -> Iterator[None]:
         """The lines within a loop or a branch, and what is in scope there."""
         self.say(line)
-        kept = self.indices, self.buffers, self.lets, self.is_vector
-        self.indices = [*self.indices, *indices]
-        self.buffers, self.lets = [*self.buffers], [*self.lets]
+        kept = {name: getattr(self, name) for name in (*SCOPED, "is_vector")}
+        vars(self).update({name: [*kept[name]] for name in SCOPED})
+        self.indices += indices
         self.is_vector = self.is_vector or "T.vectorized" in line
         self.depth += 1
         yield
         self.depth -= 1
-        self.indices, self.buffers, self.lets, self.is_vector = kept
+        vars(self).update(kept)
 
     @contextmanager
     def loop(self, extent: int, kind: str = RANGE, text: str = "") -> Iterator[Index]:
@@ -427,6 +433,7 @@ class Writer:
             line = f"if {number} < {rows}:"
         writer = RowWriter(self, number, tag)
         with self.within(line):
+            self.indices = []
             self.one((writer.write_arrays, writer.write_numbers), "row")()
         for name, dtype in writer.parameters.items():
             self.rows.append(Buffer(name, dtype, (rows, writer.width)))

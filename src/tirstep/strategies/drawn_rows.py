@@ -10,8 +10,7 @@ expressions of `EXPRESSIONS` have inputs there, and do with them what has one an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +49,12 @@ WORDS: dict[str, Sequence[Any]] = {
     "both": ("And", "Or"),
     "real": ("float32", "float64"),
     "byte": ("$U", "$V", "$U", "$V", "$S"),
+    "low": (0, 1, 2, 3),
+    "step": (1, 1, 2),
 }
-"""What a ``$word`` of `EXPRESSIONS` may be. A capital letter is an element of an input, ``$i`` an
-index; with a number behind it, a word is the same in each place.
+"""What a ``$word`` of a template may be. A capital letter is an element of an input, another word
+what a `RowWriter` has or draws under that name; with a number behind it, a word is the same in each
+place.
 """
 EXPRESSIONS = {
     "float32": """
@@ -125,6 +127,16 @@ $M * $k $sign $end
 $M $op $M $sign $k
 """
 """What branches ask."""
+STATEMENTS = {
+    "store": "$place = $value",
+    "swap": "$x1: T.let[T.$dtype] = $place1; $place1 = $place2; $place2 = $x1",
+    "copy": "$place1 = $place2; $place3 = $place1",
+    "append": "$last = $value; $count = $count + $step",
+    "sum": "$total = $total $op $place",
+}
+"""What is done with arrays, without other statements within."""
+STORED = ["$place", "$constant", "$read", *["T.$choose($condition, $place, $place)"] * 2]
+"""What is stored; where numbers are not at the ends, what an element becomes, too."""
 
 
 class RowWriter:
@@ -135,9 +147,7 @@ class RowWriter:
     row : the number of the row, as text
     parameters : names and types of what has `width` elements a row
     at_ends : those whose numbers are at the ends of their types
-    loops, shifted : the indices of loops around, from 0 to less than `width`, and those that do not
-        begin at 0
-    places, conditions : in scope, what statements have named
+    shifted : the indices of loops that do not begin at 0; all are from 0 to less than `width`
     """
 
     def __init__(self, writer: Writer, row: str, tag: str) -> None:
@@ -146,31 +156,23 @@ class RowWriter:
         self.width: int = self.one((3, 4, 5, 8), "width")
         self.parameters: dict[str, str] = {}
         self.at_ends: set[str] = set()
-        self.loops: list[str] = []
         self.shifted: set[str] = set()
-        self.places: list[str] = []
-        self.conditions: list[str] = []
-        self.iterations = 1
 
     def write_numbers(self) -> None:
         """Outputs of some expressions, and of branches."""
 
-        def draw(lines: str) -> str:
-            line = self.one(lines.replace("\n  ", "").strip().splitlines(), "expression")
-            return Template(line).substitute(_Words(self))
-
-        with self.loop(str(self.width)):
+        with self.writer.loop(self.width):
             for _ in range(self.one((3, 4, 5), "expressions")):
                 dtype = str(self.one(("float32", "int32", "int32", "int64"), "type"))
-                made = draw(EXPRESSIONS[dtype])
+                made = self.draw(EXPRESSIONS[dtype].replace("\n  ", "").strip().splitlines())
                 output = self.element(self.writer.fresh("O"), self.index(self.width), dtype)
                 self.say(f"{output} = {made}")
             for _ in range(self.one((1, 2, 3), "branches")):
-                asked = draw(CONDITIONS)
+                asked = self.draw(CONDITIONS.strip().splitlines())
                 output = self.element(self.writer.fresh("O"), self.index(self.width), "int32")
                 for line, number in ((f"if {asked}:", "$k"), ("else:", "$end")):
-                    with self.within(line):
-                        self.say(f"{output} = {Template(number).substitute(_Words(self))}")
+                    with self.writer.within(line):
+                        self.say(f"{output} = {self.fill(number)}")
 
     def write_arrays(self) -> None:
         """Statements about a few arrays: rows of outputs, and registers."""
@@ -183,52 +185,31 @@ class RowWriter:
         self.has_square = self.is_so(3, "square")
         # All of them begin outside of branches: TVM allocates twice what does not.
         self.say(f'n{self.tag} = T.alloc_buffer((1,), "int32", scope="local")')
-        self.say(f"n{self.tag}[0] = 0")
+        self.count, self.total = f"n{self.tag}[0]", f"a{self.tag}[0]"
+        self.say(f"{self.count} = 0")
         if self.has_sum:
             self.say(f'a{self.tag} = T.alloc_buffer((1,), "{self.dtype}", scope="local")')
-            self.say(f"a{self.tag}[0] = T.{self.dtype}(0)")
+            self.say(f"{self.total} = T.{self.dtype}(0)")
         if self.has_square:
             shape = f"(4, {self.width})"
             self.say(f'u{self.tag} = T.alloc_buffer({shape}, "{self.dtype}", scope="local")')
         for name, size in self.sizes.items():
             self.say(f'{name}{self.tag} = T.alloc_buffer(({size},), "{self.dtype}", scope="local")')
-        with self.loop(str(self.width)) as index:
+        with self.writer.loop(self.width) as index:
             for name in self.arrays:
-                place = f"{index} % {self.sizes[name]}" if name in self.sizes else index
+                place = f"{index.text} % {self.sizes[name]}" if name in self.sizes else index.text
                 self.say(f"{self.named(name, place)} = {self.read()}")
-            if self.has_square:
-                for row in range(4):
-                    self.say(f"u{self.tag}[{row}, {index}] = {self.read()}")
+            for row in range(4 * self.has_square):
+                self.say(f"u{self.tag}[{row}, {index.text}] = {self.read()}")
         self.block(3)
-        with self.loop(str(self.width)) as index:  # what is left in registers counts, too
+        with self.writer.loop(self.width) as index:  # what is left in registers counts, too
             for name, size in self.sizes.items():
-                place = f"{name}{self.tag}[{index} % {size}]"
-                self.say(f"{self.element('O' + name, index, self.dtype)} = {place}")
+                output = self.element(f"O{name}", index.text, self.dtype)
+                self.say(f"{output} = {self.named(name, f'{index.text} % {size}')}")
             if self.has_sum:
-                self.say(f"{self.element('Oa', index, self.dtype)} = a{self.tag}[0]")
+                self.say(f"{self.element('Oa', index.text, self.dtype)} = {self.total}")
 
     # Statements.
-
-    @contextmanager
-    def within(self, line: str) -> Iterator[None]:
-        """The lines within a loop or a branch, which name nothing for those behind it."""
-        kept = [*self.places], [*self.conditions]
-        with self.writer.within(line):
-            yield
-        self.places, self.conditions = kept
-
-    @contextmanager
-    def loop(self, bounds: str) -> Iterator[str]:
-        """The lines within a loop."""
-        index = self.writer.fresh("i")
-        self.iterations *= self.width
-        with self.within(f"for {index} in range({bounds}):"):
-            self.loops.append(index)
-            if "," in bounds:
-                self.shifted.add(index)
-            yield index
-            self.loops.pop()
-        self.iterations //= self.width
 
     def block(self, depth: int) -> None:
         """Some statements, which may have others within them."""
@@ -237,61 +218,50 @@ class RowWriter:
 
     def statement(self, depth: int) -> None:
         """One statement."""
-        kinds = ["store"] * 4 + ["swap", "copy", "append", *["sum"] * self.has_sum]
+        kinds, count = (
+            ["store"] * 4 + ["swap", "copy", "append", *["sum"] * self.has_sum],
+            self.count,
+        )
         if depth:
             kinds += ["branch"] * 4
-        if depth and self.iterations * self.width <= MOST_ITERATIONS:
+        if depth and self.width ** (len(self.writer.indices) + 1) <= MOST_ITERATIONS:
             kinds += ["loop"] * 4 + ["search"]
-        if self.has_square and self.iterations == 1:
+        if self.has_square and not self.writer.indices:
             kinds += ["square"] * 2
-        count = f"n{self.tag}[0]"
         match self.one(kinds, "statement"):
             case "loop":
-                with self.loop(self.bounds()):
+                bounds = self.bounds()
+                with self.writer.loop(self.width, text=bounds) as index:
+                    self.shifted |= {index.text} if "," in bounds else set()
                     self.block(depth - 1)
             case "branch":
-                with self.within(f"if {self.condition()}:"):
+                with self.writer.within(f"if {self.condition()}:"):
                     self.block(depth - 1)
                 if self.is_so(3, "else"):
-                    with self.within("else:"):
+                    with self.writer.within("else:"):
                         self.block(depth - 1)
             case "square":  # a nest in which each element is made of a neighbour
                 rows, columns = self.one(((1, 0), (0, 1), (1, 1)), "shifts")
-                with self.loop("3") as one, self.loop(str(self.width - 1)) as other:
-                    ends = [(one, f"{one} + 1"), (other, f"{other} + 1")]
+                with self.writer.loop(3) as one, self.writer.loop(self.width - 1) as other:
+                    ends = [(it.text, f"{it.text} + 1") for it in (one, other)]
                     to = f"u{self.tag}[{ends[0][rows]}, {ends[1][columns]}]"
                     of = f"u{self.tag}[{ends[0][1 - rows]}, {ends[1][self.one((0, 1), 'from')]}]"
                     self.say(f"{to} = {self.change(of)}")
-                with self.loop(str(self.width)) as index:
-                    row = self.one(range(4), "row")
-                    self.say(f"{self.named('Y', index)} = u{self.tag}[{row}, {index}]")
-            case "append":
-                self.say(f"{self.named('Y', f'{count} % {self.width}')} = {self.value()}")
-                self.say(f"{count} = {count} + {self.one((1, 1, 2), 'step')}")
+                with self.writer.loop(self.width) as index:
+                    of = f"u{self.tag}[{self.one(range(4), 'row')}, {index.text}]"
+                    self.say(f"{self.named('Y', index.text)} = {of}")
             case "search":
                 asked = f"{self.named('Y', count)} {self.one(WORDS['sign'], 'sign')}"
+                asked = f"T.And({count} < {self.width}, {asked} {self.constant()})"
                 self.say(f"{count} = 0")
-                with self.within(
-                    f"while T.And({count} < {self.width}, {asked} {self.constant()}):"
-                ):
+                with self.writer.within(f"while {asked}:"):
                     self.say(f"{count} = {count} + 1")
-            case "swap":
-                name, one, other = self.writer.fresh("x"), self.place(), self.place()
-                self.say(f"{name}: T.let[T.{self.dtype}] = {one}")
-                self.say(f"{one} = {other}")
-                self.say(f"{other} = {name}")
-            case "copy":
-                one = self.place()
-                self.say(f"{one} = {self.place()}")
-                self.say(f"{self.place()} = {one}")
-            case "sum":
-                total = f"a{self.tag}[0]"
-                self.say(f"{total} = {total} {self.one('+-', 'sign')} {self.place()}")
-                if self.is_so(3, "so far"):
+            case kind:
+                for line in self.fill(STATEMENTS[kind]).split("; "):
+                    self.say(line)
+                if kind == "sum" and self.is_so(3, "so far"):
                     output = self.element("O", self.index(self.width), self.dtype)
-                    self.say(f"{output} = {total}")
-            case _:
-                self.say(f"{self.place()} = {self.value()}")
+                    self.say(f"{output} = {self.total}")
 
     def bounds(self) -> str:
         """Those of a loop whose index is within a row; it may have no iteration."""
@@ -299,7 +269,7 @@ class RowWriter:
         forms = [f"{width}"] * 3 + [f"{width - 1}", f"{by}, {width}", f"{width // 2}"]
         forms += [f"{by - 1}, {width}, 2"]
         forms.append(f"T.min({self.element('M', self.index(width), 'int32')}, {width})")
-        for outer in self.loops[-2:]:
+        for outer in (it.text for it in self.writer.indices[-2:]):
             forms += [f"{outer} - {by}", f"{by} - {outer}"]
             if outer not in self.shifted:  # CanonicalizeLoop begins the inner one elsewhere
                 forms.append(f"{outer} + {by}, {width}")
@@ -307,25 +277,26 @@ class RowWriter:
 
     def condition(self) -> str:
         """What a branch asks: now and then what another one asked."""
-        if self.conditions and self.is_so(3, "asked before"):
-            return str(self.one(self.conditions, "condition"))
+        if self.writer.conditions and self.is_so(3, "asked before"):
+            return str(self.one(self.writer.conditions, "condition"))
         sign = self.one(WORDS["sign"], "sign")
-        kinds = ["element", "element", "two", "count", *["index"] * 2 * bool(self.loops)]
-        match self.one(kinds, "condition"):
-            case "element":
-                made = f"{self.place()} {sign} {self.constant()}"
-            case "two":
-                made = f"{self.place()} {sign} {self.place()}"
-            case "count":
-                made = f"n{self.tag}[0] {sign} {self.one(range(4), 'count')}"
-            case _:
-                made = f"{self.one(self.loops, 'index')} {sign} {self.one(range(4), 'end')}"
+        forms = [f"$place {sign} $constant"] * 2 + [f"$place {sign} $place", f"$count {sign} $low"]
+        forms += [f"$at {sign} $low"] * 2 * bool(self.writer.indices)
+        made = self.draw(forms)
         if self.is_so(5, "both"):
             made = f"T.{self.one(WORDS['both'], 'both')}({made}, {self.condition()})"
-        self.conditions.append(made)
+        self.writer.conditions.append(made)
         return made
 
     # Expressions.
+
+    def draw(self, templates: Sequence[str]) -> str:
+        """One of some templates, filled."""
+        return self.fill(self.one(templates, "template"))
+
+    def fill(self, template: str) -> str:
+        """A template with all its words drawn."""
+        return Template(template).substitute(_Words(self))
 
     def element(self, stem: str, index: str, dtype: str, *, is_at_ends: bool = False) -> str:
         """An element of a parameter's row."""
@@ -343,21 +314,29 @@ class RowWriter:
 
     def place(self) -> str:
         """An element of an array: half of the time one that was named before."""
-        if self.places and self.is_so(2, "named before"):
-            return str(self.one(self.places, "place"))
+        if self.writer.places and self.is_so(2, "named before"):
+            return str(self.one(self.writer.places, "place"))
         name = self.one(self.arrays, "array")
         size = self.sizes.get(name, self.width)
         index = self.index(size)
         if self.is_so(6, "counted"):
-            index = f"n{self.tag}[0] % {size}"
-        self.places.append(self.named(name, index))
-        return self.places[-1]
+            index = f"{self.count} % {size}"
+        self.writer.places.append(self.named(name, index))
+        return self.writer.places[-1]
+
+    def last(self) -> str:
+        """Where the output goes on."""
+        return self.named("Y", f"{self.count} % {self.width}")
+
+    def at(self) -> str:
+        """The index of a loop around."""
+        return str(self.one(self.writer.indices, "index").text)
 
     def index(self, size: int) -> str:
         """An index of what has so many elements."""
-        if not self.loops or size == 1 or self.is_so(5, "constant"):
+        if not self.writer.indices or size == 1 or self.is_so(5, "constant"):
             return str(self.one(range(size), "index"))
-        at, by = self.one(self.loops, "index"), self.one((1, 2), "shift")
+        at, by = self.at(), self.one((1, 2), "shift")
         if size < self.width:
             return f"{at} % {size}"
         forms = [at] * 4 + [f"{size - 1} - {at}", f"({at} + {by}) % {size}", f"{at} // 2"]
@@ -371,25 +350,17 @@ class RowWriter:
 
     def value(self) -> str:
         """What is stored."""
-        kinds = ["element", "constant", "read", "choice", "choice"]
-        match self.one([*kinds, *["change"] * 4 * (not self.is_ordered)], "value"):
-            case "element":
-                return self.place()
-            case "constant":
-                return self.constant()
-            case "read":
-                return self.read()
-            case "choice":
-                name, asked = self.one(WORDS["choose"], "choice"), self.condition()
-                return f"T.{name}({asked}, {self.place()}, {self.place()})"
-            case _:
-                return self.change(self.place())
+        return self.draw([*STORED, *["$changed"] * 4 * (not self.is_ordered)])
+
+    def changed(self) -> str:
+        """What an element becomes."""
+        return self.change(self.place())
 
     def change(self, value: str) -> str:
         """What an element becomes, cut off where it may grow."""
         if self.is_ordered:
-            return f"T.if_then_else({value} == {self.constant()}, {self.read()}, {value})"
-        other = self.one((self.place, self.constant, self.read), "other")()
+            return self.fill(f"T.if_then_else({value} == $constant, $read, {value})")
+        other = self.draw(STORED[:3])
         one, two = self.one(((value, other), (other, value)), "order")
         low, high = f"T.{self.dtype}({-CAP})", f"T.{self.dtype}({CAP})"
         return f"T.max(T.min({one} {self.one('+-', 'sign')} {two}, {high}), {low})"
@@ -412,10 +383,13 @@ class _Words(dict[str, str]):
         if word in INPUTS:
             index = row.index(row.width)
             made = row.element(word, index, INPUTS[word], is_at_ends=word != "M")
-        elif word == "i":
-            made = row.index(row.width)
-        else:
+        elif word in WORDS:
             made = Template(str(row.one(WORDS[word], word))).substitute(self)
+        elif word in ("i", "x"):
+            made = row.index(row.width) if word == "i" else row.writer.fresh(word)
+        else:
+            made = getattr(row, word)
+            made = str(made() if callable(made) else made)
         if word != name:
             self[name] = made
         return made
