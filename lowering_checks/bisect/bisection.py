@@ -31,7 +31,7 @@ from ..compile.passes import (
     lower_through_passes,
     read_launch,
 )
-from ..device import Device, DeviceError, Program, get_reason
+from ..device import Device, DeviceError, Program
 from ..devices.cpu import CpuDevice, load_program
 from ..devices.simulator.interpreter import Interpreter
 from ..facts.compiled import find_source_error
@@ -375,16 +375,7 @@ class ModuleBisection:
         if isinstance(device, Interpreter):
             now = time.monotonic()
             device.deadline = now + max(self.deadline - now, 0.0) * SHARE
-        try:
-            return self.check(module, device)
-        except DeviceError:
-            raise
-        except Exception as error:  # a module that a pass has spoiled may be anything
-            if not isinstance(device, Interpreter):
-                raise
-            raise DeviceError(
-                f"the {device.name} fails: {type(error).__name__}: {get_reason(error)}"
-            ) from error
+        return self.check(module, device)
 
     def _judge(self, state: JudgedState, run: Callable[[], list[Finding]]) -> list[Finding] | None:
         """The findings; None where the module cannot be run, which is noted."""

@@ -70,13 +70,13 @@ def write_reproducer(bad: FirstBad, path: Path) -> None:
     write_file(path, _make_script(bad))
 
 
-def require_ours(path: Path) -> None:
-    """Raise `CheckError` for a file that `write_reproducer` would not overwrite.
+def require_ours(path: Path, command: str = "why", advice: str = "give another name") -> None:
+    """Raise `CheckError` for a file that is no script of a command's, which may not overwrite it.
 
     Raises `OSError` where it could not be written. A script that was cut short is ours.
     """
-    if not may_replace(path, FIRST_LINE):
-        raise CheckError(f"{path} is no script of tirstep why's; it stays: give another name")
+    if not may_replace(path, FIRST_LINE.format(command)):
+        raise CheckError(f"{path} is no script of tirstep {command}'s; it stays: {advice}")
     require_writable(path)
 
 
@@ -154,7 +154,8 @@ def _make_script(bad: FirstBad) -> str:
 
     def begin(is_shown: bool) -> list[str]:
         """The parts up to what changed."""
-        parts = [HEAD.format(about=said, series=series, half=half)]
+        first = FIRST_LINE.format("why")
+        parts = [HEAD.format(first_line=first, about=said, series=series, half=half)]
         if not is_kernel:
             parts += ["# What is to be computed.\n", quote("KERNEL", print_module(kernel))]
         parts += [
@@ -328,11 +329,9 @@ def _plan_inputs(
 
 # The parts of the script: it ends with 1 where the wrong result shows, with 2 where it cannot.
 
-FIRST_LINE = "# Written by `tirstep why`: it may be overwritten."
+FIRST_LINE = "# Written by `tirstep {}`: it may be overwritten."
 
-HEAD = (
-    FIRST_LINE
-    + '''
+HEAD = '''{first_line}
 """{about}
 
 Run it with Python, NumPy and apache-tvm {series}. It ends with 1 where the result is wrong, and
@@ -346,7 +345,6 @@ import numpy as np
 from tvm.script import from_source
 
 '''
-)
 
 ARGUMENTS = '''
 

@@ -6,7 +6,8 @@ outside of thread-bound loops runs as plain loops; within them, as on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tvm
@@ -25,6 +26,7 @@ from ...device import (
     Program,
     close_for,
     convert_tvm_errors,
+    get_reason,
     leaves_sizes_open,
 )
 from .flatten import FlatFunction, flatten
@@ -35,6 +37,20 @@ from .simulated_gpu import SimulatedGpu
 MAX_STORES, MAX_SECONDS = 2_000_000, 30.0
 """Stores on the host, and about how long launches take, before the interpreter declines."""
 MAX_REGISTERS = 1 << 27
+
+
+@contextmanager
+def _converting_errors() -> Iterator[None]:
+    """Any error becomes a `DeviceError`: a module that a pass has spoiled may be anything."""
+    try:
+        yield
+    except DeviceError:
+        raise
+    except UnsupportedError as error:
+        raise DeviceError(str(error)) from error
+    except Exception as error:
+        told = f"the interpreter fails: {type(error).__name__}: {get_reason(error)}"
+        raise DeviceError(told) from error
 
 
 class Interpreter(Device):
@@ -82,6 +98,7 @@ class Interpreter(Device):
         except DeviceError:
             return 0.0
 
+    @_converting_errors()
     def compile(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> Program:
         """Take in a module; raises `DeviceError` for one that cannot be run as it stands.
 
@@ -100,6 +117,7 @@ class Interpreter(Device):
         if flat and most_blocks:
             require_separate_blocks(flat.body)
 
+        @_converting_errors()
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             made = flat or self._flatten(close_for(function, arguments))
             if (seconds := estimate_seconds(made.body, most_blocks)) > MAX_SECONDS:
@@ -110,24 +128,19 @@ class Interpreter(Device):
             sample = BlockSample(most_blocks) if most_blocks else None
             gpu = SimulatedGpu(in_order=self.in_order, is_compact=self.is_compact, choose=sample)
             gpu.deadline, gpu.most_registers = self.deadline, MAX_REGISTERS
-            try:
-                results = gpu.run(made.parameters, made.body, arguments, program.in_out)
-            except UnsupportedError as error:
-                raise DeviceError(str(error)) from error
+            results = gpu.run(made.parameters, made.body, arguments, program.in_out)
             program.stored, program.part = gpu.stored, "" if sample is None else str(sample)
             return results, gpu.state.log.get_findings()
 
         program = Program(run)
         return program
 
+    @_converting_errors()
     def _flatten(self, function: Any) -> FlatFunction:
         """A function as it runs, made once for an estimate and the compilation after it."""
         if self._flat is not None and self._flat[0].same_as(function):
             return self._flat[1]
-        try:
-            flat = flatten(function, in_order=self.in_order, at_once=self.at_once)
-        except UnsupportedError as error:
-            raise DeviceError(str(error)) from error
+        flat = flatten(function, in_order=self.in_order, at_once=self.at_once)
         self.has_spread = flat.has_spread
         if (stores := _count_stores(flat.body)) > MAX_STORES:  # it would take minutes
             raise DeviceError(

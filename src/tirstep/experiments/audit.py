@@ -37,7 +37,6 @@ from .trying import (
     Experiment,
     ModuleOracle,
     Subject,
-    explain_failure,
     get_kind,
 )
 
@@ -87,7 +86,9 @@ def audit(subject: Subject) -> Mapping[str, Any]:
                     with using_pipeline(experiment.name_pipelines(get_pipeline(subject.module))[1]):
                         at = NEXT_PASS if check(subject.module, SimulatorDevice()) else at
         except Exception as error:  # a module that a pass has spoiled may be anything
-            return {**found, "status": UNJUDGED, "reason": explain_failure(error)}
+            is_told = isinstance(error, DeviceError)
+            reason = f"{'' if is_told else f'{type(error).__name__}: '}{error}"
+            return {**found, "status": UNJUDGED, "reason": reason}
     elif finding is None and search.lowered is None:
         return {**found, "status": UNJUDGED, "reason": "; ".join(search.not_run)}
     if finding is None:

@@ -18,12 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tirstep.files import may_replace, require_writable, write_file
-from tirstep.lowering_checks.bisect.reproducer import quote, run_reproducer
+from tirstep.files import write_file
+from tirstep.lowering_checks.bisect.reproducer import (
+    FIRST_LINE,
+    quote,
+    require_ours,
+    run_reproducer,
+)
 from tirstep.printing import silenced_stderr
 from tirstep.strategies.drawn_programs import parse_program
 
-from .editing import ExperimentError, is_of_ours
+from .editing import is_of_ours
 from .trying import Experiment, ModuleOracle, Subject, Trial, make_subject, try_change
 
 LIKE_CHOICES = ("Select", "if_then_else")
@@ -312,7 +317,8 @@ def shrink_trial(
 
 RUN_SECONDS = 120.0
 """What the script may take."""
-FIRST_LINE = "# Written by `tirstep pass`: it may be overwritten."
+require_place = partial(require_ours, command="pass", advice="give --script another name")
+"""Raises, before the work, what writing a script would raise after it."""
 SCRIPT = '''{first_line}
 """{title}: {status}.
 
@@ -360,7 +366,7 @@ def find_counterexample(
     """Shrink the first of some modules that shows it by itself, and write and run its script.
 
     `devices` run them besides the interpreter. None where none can be shrunk. Raises
-    `ExperimentError` where a file is in the way.
+    `CheckError` where a file is in the way.
     """
     for subject in subjects:
         trial = try_change(experiment, subject, devices=devices)
@@ -375,7 +381,7 @@ def find_counterexample(
                 is_file = place.endswith(".py") and colon
                 named.append(f"{Path(place).resolve()}:{name}" if is_file else text)
             script = SCRIPT.format(
-                first_line=FIRST_LINE,
+                first_line=FIRST_LINE.format("pass"),
                 title=experiment.title,
                 status=shrunk.trial.status,
                 reason=shrunk.trial.reason.replace("\\", "/").replace('"""', "'''"),
@@ -391,15 +397,3 @@ def find_counterexample(
             shown = run_reproducer(path, seconds=RUN_SECONDS)
             return Counterexample(subject.label, shrunk, path, shown.is_shown, shown.text)
     return None
-
-
-def require_place(path: Path) -> None:
-    """Raise, before the work, what writing the script would raise after it.
-
-    `ExperimentError` where a file of another hand is in the way, and `OSError`.
-    """
-    if not may_replace(path, FIRST_LINE):
-        raise ExperimentError(
-            f"{path} is no script of tirstep pass's; it stays: give --script another name"
-        )
-    require_writable(path)
