@@ -48,5 +48,5 @@ def test_the_bad_pass_of_the_one_function() -> None:
     assert (found.kind, found.number) == ("step", 0)
     with pytest.raises(CheckError, match="find_bad_pass: the module has 'first', 'second', and"):
         find_bad_pass(make_two(), [INPUT, blank], [OUTPUT], GPU)
-    with pytest.raises(CheckError, match="module takes .*, and 1 arguments are given"):
+    with pytest.raises(CheckError, match=r"module takes .*, and 1 arguments are given"):
         find_bad_pass(Relu, [INPUT], [OUTPUT], GPU)

@@ -86,7 +86,6 @@ HALVES: Choices = {
     "scale": (None, None, 0.25),
 }
 MULTIPLIED: Choices = {"dtype": ("float16", "float16", *TYPES), "transpose_b": (False, True)}
-"""Sizes of results, and of sums of several parts."""
 PARTS: dict[str, tuple[str, Choices, Choices]] = {
     "fragments": (
         "matmul",
