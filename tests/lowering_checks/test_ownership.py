@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import tvm
@@ -30,8 +30,6 @@ from tirstep.modules import Problem, matmul, row_sum, softmax, vector_add
 from tirstep.transforms.recipes import find_recipe, recipe
 from tirstep.transforms.recipes.recipe import Example
 
-Change = Callable[[Schedule], None]
-
 
 def get_loops(sch: Schedule, name: str) -> list[LoopRV]:
     return list(sch.get_loops(sch.get_sblock(name)))
@@ -54,75 +52,10 @@ def bind_fetch_only(sch: Schedule) -> None:
     tr.stage_operand_at(sch, sch.get_sblock("C"), j, operand=0, threads=32)
 
 
-def bind_beside_a_reduction(sch: Schedule) -> None:
-    i, k = get_loops(sch, "exp")
-    tr.compute_block_at(sch, sch.get_sblock("max"), i)
-    tr.bind_loop(sch, i, axis="blockIdx.x")
-    tr.bind_loop(sch, k, axis="threadIdx.x")
-    for name in ("sum", "B"):
-        tr.bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
-
-
-def bind_columns_around_a_sum(sch: Schedule) -> None:
-    """The GPU block of each column of B makes the sum of its row again, in global memory."""
-    _, k = get_loops(sch, "B")
-    tr.compute_block_at(sch, sch.get_sblock("sum"), k)
-    sch.bind(k, "blockIdx.x")  # bind_loop refuses it
-    for name in ("max", "exp"):
-        tr.bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
-
-
-def read_what_other_threads_sum(sch: Schedule) -> None:
-    """A sum over threads lies in global memory, where the first of them puts it."""
-    i, _ = get_loops(sch, "B")
-    tr.compute_block_at(sch, sch.get_sblock("sum"), i)
-    tr.bind_loop(sch, i, axis="blockIdx.x")
-    for name in ("sum", "B"):
-        tr.spread_over_threads(sch, sch.get_sblock(name), threads=8)
-    for name in ("max", "exp"):
-        tr.bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
-
-
 UPDATES = (
     "{} on '{}' would store the same elements of '{}' in block '{}', initial values and incomplete "
     "sums among them"
 )
-
-
-@pytest.mark.parametrize(
-    ("problem", "change", "sentence"),
-    [
-        (
-            matmul.problem(8, 8, 8),
-            bind_fetch_only,
-            UPDATES.format("threads", "threadIdx.x", "C", "C"),
-        ),
-        (
-            softmax.problem(4, 8),
-            bind_beside_a_reduction,
-            UPDATES.format("threads", "threadIdx.x", "largest", "max"),
-        ),
-        (
-            softmax.problem(4, 8),
-            bind_columns_around_a_sum,
-            UPDATES.format("GPU blocks", "blockIdx.x", "total", "sum"),
-        ),
-        (
-            softmax.problem(4, 8),
-            read_what_other_threads_sum,
-            "block 'B' would read elements of 'total' that others on 'threadIdx.x' write in the "
-            "same kernel, and nothing",
-        ),
-    ],
-    ids=["fetch only", "beside a reduction", "a sum in every GPU block", "a sum over threads"],
-)
-def test_what_the_simulator_calls_a_race_is_found_without_running_it(
-    problem: Problem, change: Change, sentence: str
-) -> None:
-    sch = Schedule(problem.module)
-    change(sch)
-    assert is_wrong(problem, sch.mod)
-    assert any(message.startswith(sentence) for message in find(sch.mod)), find(sch.mod)
 
 
 SHARED = pytest.mark.parametrize("scope", ["shared", "shared.dyn"])

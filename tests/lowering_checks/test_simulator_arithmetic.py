@@ -7,8 +7,6 @@ from lowered import find_kinds, run_kernel
 
 from tirstep.lowering_checks.devices.simulator.operators import convert
 
-NARROW = ("int8", "uint8", "int16", "uint16")
-
 
 def blank(dtype: str, size: int = 32) -> np.ndarray:
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
@@ -22,35 +20,6 @@ def compute(expression: str, dtype: str, **inputs: np.ndarray) -> np.ndarray:
     return simulation.arguments[-1]
 
 
-def every(dtype: str, seed: int) -> np.ndarray:
-    """Numbers from the whole range of an integer, its ends among them."""
-    limits = np.iinfo(dtype)
-    drawn = np.random.default_rng(seed).integers(limits.min, limits.max, 32, dtype, endpoint=True)
-    drawn[:4] = limits.min, limits.max, 1, limits.max - 1
-    return drawn
-
-
-@pytest.mark.parametrize("dtype", NARROW)
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "T.Cast('int32', A[tx] + B[tx])",
-        "T.Cast('int32', A[tx] - B[tx])",
-        "T.Cast('int32', A[tx] * B[tx])",
-        "T.Cast('int32', T.bitwise_not(A[tx]))",
-        "T.Cast('int32', T.shift_left(A[tx], T.{0}(3)))",
-        "T.Cast('int32', T.shift_right(A[tx] + B[tx], T.{0}(1)))",
-        "T.Cast('int32', T.max(A[tx] + B[tx], B[tx]))",
-        "T.Cast('int32', T.truncdiv(A[tx] - B[tx], T.{0}(7)))",
-        "T.Cast('int32', A[tx] + B[tx] > B[tx])",
-        "T.Cast('int32', T.Select(tx < 9, A[tx] + B[tx], B[tx]))",
-        "T.Cast('int32', T.if_then_else(tx < 9, A[tx] + B[tx], B[tx]))",
-    ],
-)
-def test_narrow_integers_are_promoted_until_they_are_stored(dtype: str, expression: str) -> None:
-    compute(expression.format(dtype), "int32", A=every(dtype, 1), B=every(dtype, 2))
-
-
 def test_vectors_of_narrow_integers_are_cut_off_at_each_operation() -> None:
     hundred = np.full(128, 100, "int8")
     vector = "T.Ramp(tx * 4, 1, 4)"
@@ -59,28 +28,6 @@ def test_vectors_of_narrow_integers_are_cut_off_at_each_operation() -> None:
         f'R[{vector}] = T.Cast("int32x4", A[{vector}] * A[{vector}])',
     )
     assert set(got.arguments[1]) == {16}
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("operator", ["truncdiv(A[tx], {0})", "truncmod(A[tx], {0})"])
-def test_division_goes_towards_zero_at_the_ends_of_the_range_too(operator: str, sign: int) -> None:
-    divisors = np.where(np.arange(32) % 3, np.arange(32) + 2, 3 - np.arange(32) % 2) * sign
-    inputs = {"A": every("int32", 3), "B": divisors.astype("int32")}
-    compute(f"T.{operator.format('B[tx]')}", "int32", **inputs)
-    compute(f"T.{operator.format(5 * sign)}", "int32", **inputs)
-
-
-def test_what_all_threads_share_wraps_in_its_own_type() -> None:
-    results = run_kernel(
-        {"R": blank("int32"), "Q": blank("int64"), "U": blank("uint32")},
-        """
-        for k in range(1):
-            R[tx] = T.shift_right((k + 2) * 1073741824 + 5, 1)
-            Q[tx] = (T.Cast("int64", k) + T.int64(2)) * T.int64(1073741824)
-            U[tx] = T.Cast("uint32", k) - T.uint32(1)
-        """,
-    ).arguments
-    assert [set(result) for result in results] == [{-(2**30) + 2}, {2**31}, {2**32 - 1}]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """What the simulator holds to be ordered: barriers of each thread block, blocks among each other,
-equal values, masks of shuffles, and buffers that follow each other in one place."""
+and equal values; and limits of memory."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ from lowered import find_kinds, run_kernel, write_kernel
 from tvm.script import from_source
 
 from tirstep.lowering_checks.devices.simulator import UnsupportedError, simulate_lowered, statements
-from tirstep.lowering_checks.devices.simulator.shadow import Accessors, CoWriters
 
 SYNC = 'T.tvm_storage_sync("shared")'
 SHARED = "S = T.alloc_shared((64,))\n---\n"
@@ -137,60 +136,7 @@ def test_a_race_is_told_with_who_and_whether_within_a_warp(body: str, sentence: 
     assert [it.message for it in findings][:1] == [sentence][: len(sentence)]
 
 
-def test_accessors_and_co_writers_are_those_of_a_list_of_all_stores() -> None:
-    """Of any stores, drops and barriers of blocks of 4 threads: what asking every store tells."""
-    dice, begun, stores, kept = np.random.default_rng(5), np.zeros(6, int), [], []
-    near = Accessors(32, lambda cells, threads, others, times: times >= begun[threads // 4])
-    far = Accessors(
-        32, lambda cells, threads, others, times: (others >= 0) & (threads // 4 != others // 4)
-    )
-    co_writers = CoWriters(32)
-    for time in range(1, 400):
-        kind, cells = dice.integers(10), dice.integers(0, 3, dice.integers(1, 12)) * 7
-        threads = dice.integers(0, 4 + time // 20, cells.size)
-        if kind < 6:
-            for each in (co_writers, near, far):
-                each.add(cells, threads, time)
-            new = list(zip(cells.tolist(), threads.tolist(), [time] * cells.size, strict=True))
-            stores, kept = stores + new, kept + new
-        elif kind == 6:
-            co_writers.drop(cells[:1])
-            kept = [store for store in kept if store[0] != cells[0]]
-        elif kind == 7:
-            begun[dice.integers(6)] = time + 1
-        since, found = begun[threads // 4], [it.find_rivals(cells, threads) for it in (near, far)]
-        owns = co_writers.has(cells, threads, since, 4)
-        for at, (cell, thread, first) in enumerate(zip(cells, threads, since, strict=True)):
-            others = {t for c, t, _ in stores if c == cell and t // 4 != thread // 4}
-            beside = {
-                t for c, t, when in stores if c == cell and t // 4 == thread // 4 if when >= first
-            }
-            assert found[1][at] in (others or {-1})
-            assert found[0][at] in (
-                (beside - {thread} or {-1}) if not others else others | beside | {-1}
-            )
-            own = [(t, when) for c, t, when in kept if c == cell and t // 4 == thread // 4]
-            assert owns[at] == any(t == thread or when < first for t, when in own)
-
-
 # ---- Threads that return, and loops without a count.
-
-
-def test_threads_that_have_returned_are_waited_for_by_nobody() -> None:
-    body = f"""\
-S = T.alloc_shared((64,))
----
-if tx >= 32:
-    T.thread_return()
-S[tx] = A[tx]
-{SYNC}
-B[tx] = S[31 - tx] + T.tvm_warp_shuffle_down(T.uint32(0xFFFFFFFF), A[tx], 1, 32, 32)
-"""
-    result = run_kernel({"A": floats(), "B": blank()}, body, threads=64)
-    assert result.findings == []
-    assert np.isnan(result.arguments[1][32:]).all()
-    early = f"{SHARED}S[tx] = A[tx]\nif tx < 4:\n    T.thread_return()\nB[tx] = S[31 - tx]"
-    assert kinds(early, blocks=1) == ["race"]
 
 
 @pytest.mark.parametrize(
@@ -226,33 +172,6 @@ def test_a_loop_that_never_ends_is_refused(monkeypatch) -> None:
     assert set(run_kernel(arrays, fill, body.format(49, 1)).arguments[1]) == {49}
     with pytest.raises(UnsupportedError, match="does not end within 50 iterations in the simulat"):
         run_kernel(arrays, fill, body.format(1, 0))
-
-
-# ---- Shuffles.
-
-
-def shuffle(mask: str, guard: str, distance: int = 8, width: int = 16) -> str:
-    value = f"T.tvm_warp_shuffle_down(T.uint32({mask}), r[0], {distance}, {width}, 32)"
-    guarded = f"if {guard}:\n    r[0] = r[0] + {value}"
-    return f"r = T.alloc_local((1,))\n---\nr[0] = A[tx]\n{guarded}\nB[tx] = r[0]"
-
-
-@pytest.mark.parametrize(
-    ("mask", "guard", "threads", "wrong"),
-    [
-        ("0xFFFFFFFF", "tx < 16", 32, ["divergent shuffle"]),
-        ("0xFFFF", "tx < 16", 32, []),
-        ("0xFFFFFFFF", "tx < 48", 48, []),
-        ("0xFFFFFFFF", "tx < 32", 48, []),
-        ("0xFFFFFFFF", "tx < 40", 48, ["divergent shuffle"]),
-        ("0xFF", "tx < 16", 32, ["divergent shuffle"]),
-    ],
-)
-def test_all_lanes_that_a_mask_names_must_come(mask, guard, threads, wrong) -> None:
-    assert kinds(shuffle(mask, guard), blocks=1, threads=threads) == wrong
-
-
-# ---- Buffers in one place.
 
 
 # ---- Limits of memory.

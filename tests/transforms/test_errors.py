@@ -92,17 +92,6 @@ def test_a_dead_handle_is_named_by_its_kind():
         tr.fetch_cooperatively(sch, copy, threads=4)
 
 
-def test_a_handle_of_another_schedule_is_told_apart():
-    sch, *_ = start()
-    _, block, i, *_ = start()
-    with refuses(
-        sch, r"split_loop: the loop handle belongs to another schedule; pass handles that"
-    ):
-        tr.split_loop(sch, i, inner=4)
-    with refuses(sch, r"tile_block: the block handle belongs to another schedule"):
-        tr.tile_block(sch, block, threads=(4,))
-
-
 def test_a_handle_of_the_wrong_kind_is_told_apart():
     sch, block, i, j, _ = start()
     with refuses(
@@ -121,21 +110,6 @@ def test_a_handle_of_the_wrong_kind_is_told_apart():
         tr.fuse_loops(sch, [i, block])
     with refuses(sch, r"reorder_loops: loops is no list of loop handles; pass a list"):
         tr.reorder_loops(sch, j)
-
-
-def test_a_composite_that_fails_half_way_leaves_the_schedule():
-    @transform
-    def halve(sch: Schedule, loop: LoopRV, *, then: int) -> None:
-        outer, _ = tr.split_loop(sch, loop, inner=2)
-        tr.split_loop(sch, outer, inner=then)
-
-    sch, _, i, *_ = start()
-    with refuses(
-        sch, r"^halve: split_loop: loop 'i_0' runs 8 times, which inner=3 does not divide"
-    ):
-        halve(sch, i, then=3)
-    halve(sch, i, then=4)
-    assert len(sch.get_loops(sch.get_sblock("C"))) == 5
 
 
 def test_a_refusal_that_a_composite_catches_leaves_nothing_of_the_part():

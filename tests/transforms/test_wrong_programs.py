@@ -252,28 +252,6 @@ def test_threads_that_a_guard_leaves_out_copied_what_they_had_not_computed():
         tr.cache_write_at(sch, block, spread.threads, scope="shared")
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda sch, block, i: tr.split_loop(sch, i, inner=1024, tail="guard"),
-        lambda sch, block, i: tr.tile_block(sch, block, threads=(1024,), tail="guard"),
-        lambda sch, block, i: tr.tile_block(
-            sch, block, threads=(2,), per_thread=(2**22,), tail="guard"
-        ),
-        lambda sch, block, i: tr.spread_over_threads(
-            sch, block, threads=32, vector=4, tail="guard"
-        ),
-    ],
-)
-def test_extents_that_wrapped_around_when_they_were_rounded_up(call):
-    sch = start("vector_add", 2**31 - 8)
-    block, (i,) = sch.get_sblock("C"), loops(sch, "C")
-    sentence = r"loop 'i' runs 2147483640 times, and rounded up to a multiple of .* is beyond int32"
-    with refuses(sch, sentence):
-        call(sch, block, i)
-    assert sch.get(tr.split_loop(sch, i, inner=8).outer).extent == 2**28 - 1
-
-
 def test_guards_of_guards_are_asked_with_numbers_that_wrap_around():
     """Rounded up again and again, three iterations end at a number beyond 32 bits."""
     sch = start("vector_add", 3)
