@@ -22,6 +22,8 @@ LANES = 1 << 15
 """About how many threads are evaluated at once: enough to hide Python, few enough for the cache."""
 IN_ORDER = "in order"
 """The scope of barriers behind every store, of modules in which TVM has not ordered threads yet."""
+UNSTORED = "uninitialized read of shared memory"
+"""Told as an uninitialized read, if anything that is stored depends on it."""
 Describe = Callable[[tuple[int, ...]], str]
 """A finding's message, for the position of its first occurrence in an array."""
 
@@ -46,7 +48,7 @@ class FindingLog:
 
     def add(self, kind: str, buffer: str, location: str, wrong: Array, describe: Describe) -> None:
         """Record the places where `wrong` holds; `describe` gets the position of the first."""
-        count = 0 if kind == self.muted else int(np.count_nonzero(wrong))
+        count = 0 if self.muted and kind.startswith(self.muted) else int(np.count_nonzero(wrong))
         if not count:
             return
         key = (kind, buffer, location)
@@ -61,9 +63,15 @@ class FindingLog:
         """Record a finding that has no place in a buffer."""
         self._found[kind, "", message] = DeviceFinding(kind, "", message, "", 1)
 
+    @property
+    def has_only_unstored(self) -> bool:
+        """Whether all that was found are loads of shared memory that nobody stored to."""
+        return bool(self._found) and all(kind == UNSTORED for kind, *_ in self._found)
+
     def get_findings(self) -> list[DeviceFinding]:
         """All findings, in the order in which they were first seen."""
-        return list(self._found.values())
+        found = self._found.values()
+        return [replace(it, kind=it.kind.removesuffix(" of shared memory")) for it in found]
 
 
 def get_location(node: Any) -> str:
@@ -188,6 +196,7 @@ class RunState:
         that NVIDIA's compiler takes what lies there for constant
     launch : the number of the launch that runs, from 1 on
     chosen : the thread blocks that run, where not all do; they are numbered by their places in it
+    garbage : each byte of shared memory to which nobody stored; None where that is NaN
     known : for each lane, and each thread of its cluster, the interval before which all that thread
         did is known to the lane through barriers of any kind; in clusters also the same of what
         tensor cores read for that thread, of which it also knows through mbarriers that release or
@@ -207,6 +216,7 @@ class RunState:
     launch: int = 0
     known: Array | None = None
     chosen: Array | None = None
+    garbage: int | None = None
     _fences: dict[str, Fences] = field(default_factory=dict)
 
     def get_fences(self, kind: str) -> Fences:

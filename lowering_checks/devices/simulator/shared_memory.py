@@ -19,7 +19,7 @@ from tirstep.transforms.gpu_limits import WARP
 from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
 from .memory import LOAD, STORE, Arrive, Memory, differ
-from .run_state import UnsupportedError
+from .run_state import UNSTORED, UnsupportedError
 from .shadow import BY_PROXY, NO_THREAD, OPAQUE, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
@@ -390,7 +390,7 @@ class SharedMemory(Memory):
             self._report(kind, access, foreign, text)
         if not are_all(written):
             wrong = ~written if in_flight is None else ~written & ~in_flight
-            self._report(kind, access, wrong, before)
+            self._report(kind if shadow.is_global else UNSTORED, access, wrong, before)
 
     def _set_owner(self, access: _CellAccess) -> None:
         """Remember that the cells were written as this buffer."""

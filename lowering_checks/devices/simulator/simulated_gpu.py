@@ -472,6 +472,7 @@ class SimulatedGpu:
         if buffer in self._allocated:
             self.memories[BufferKey(buffer)] = self._allocated[buffer]
             self._allocated[buffer].shadow.begin_lifetime()
+            self._fill(self._allocated[buffer].data)
             return
         unit = self._layout.units.get(buffer, dtype.itemsize)
         filler = get_garbage(dtype)
@@ -485,8 +486,13 @@ class SimulatedGpu:
         if str(buffer.scope()) == "shared.dyn":
             shadow.begin = self._static_bytes
         data = np.full(count, filler, dtype)
+        self._fill(data)
         self._allocated[buffer] = SharedMemory(str(buffer.name), data, shadow, size=size)
         self._add(buffer, self._allocated[buffer])
+
+    def _fill(self, data: Array) -> None:
+        if self.state.garbage is not None:
+            data.view(np.uint8).fill(self.state.garbage)
 
     def _count_bytes(self, buffer: Var, scope: str, size: int) -> None:
         """Check bytes of a thread block's shared memory, or of a thread's, against the limits."""

@@ -578,3 +578,21 @@ def ProductOfAWarpgroup(
         B[
             (tx // 32 * 16 + tx % 32 // 4 + i // 2 % 2 * 8) * 64 + i // 4 * 8 + tx % 4 * 2 + i % 2
         ] = d[i]
+
+
+# right: what nobody has stored is loaded, and dropped
+# B == np.r_[np.zeros(16), A[::-1]]
+@T.prim_func
+def LoadsBeyondARowThatAreDropped(A: T.Buffer(48), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((64,), "float32")
+    value = T.alloc_local((1,), "float32")
+    if tx < 48:
+        S[tx] = A[tx]
+    T.cuda.cta_sync()
+    value[0] = S[63 - tx]
+    if tx < 16:
+        value[0] = T.float32(0)
+    B[tx] = value[0]
