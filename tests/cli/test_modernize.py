@@ -15,6 +15,7 @@ SPELLINGS = [
     ("x = tvm.tir.Block, tvm.tir.PrimFunc", "x = tvm.s_tir.SBlock, tvm.tirx.PrimFunc"),
     ("x = tir.Schedule(y).get_block('C')", "x = s_tir.Schedule(y).get_sblock('C')"),
     ("x = T.ptx_mma", "x = T.ptx_legacy.mma"),
+    ("x = tvm.tir.TensorIntrin.register(y)", "x = tvm.s_tir.TensorIntrin.register(y)"),
     ("with cfg({'tir.use_async_copy': 1}): pass", "with cfg({'tirx.use_async_copy': 1}): pass"),
     ("x = {'tir.noalias': T.bool(True)}", "x = {'tirx.noalias': True}"),
     ("x = {'other': T.bool(True)}", "x = {'other': T.bool(True)}"),

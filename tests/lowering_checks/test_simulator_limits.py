@@ -5,16 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
-from golden_runs import run_golden
 from known import read_programs
 from lowered import find_kinds, run_kernel
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 
 from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.devices.simulator import UnsupportedError, lower, simulate_lowered
 from tirstep.modules import vector_add
-from tirstep.transforms.recipes import RECIPES
 
 
 def findings(problem, lowered: tvm.IRModule):
@@ -29,19 +26,6 @@ def bound(n: int, threads: int, block_axis: str, thread_axis: str):
     sch.bind(outer, block_axis)
     sch.bind(inner, thread_axis)
     return problem, sch.mod
-
-
-def edited(problem, module: tvm.IRModule, old: str, new: str):
-    text = lower(module).script()
-    assert old in text
-    return findings(problem, from_source(text.replace(old, new, 1)))
-
-
-def test_a_barrier_of_a_warp_does_not_order_a_block() -> None:
-    golden = run_golden(RECIPES["matmul_shared"])
-    old, new = 'T.tvm_storage_sync("shared")', 'T.tvm_storage_sync("warp")'
-    found = edited(golden.problem, golden.steps[-1].module, old, new)
-    assert {finding.kind for finding in found} == {"race"}
 
 
 def test_an_axis_that_no_gpu_has_is_refused() -> None:

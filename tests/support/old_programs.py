@@ -57,54 +57,6 @@ def tiled(sch: tir.Schedule):
     sch.reorder(io, j, k, ii)
     sch.decompose_reduction(sch.get_block("update"), j)
 """
-COURSE = """
-import tvm
-from tvm.script import tir as T
-
-
-@tvm.script.ir_module
-class MmRelu:
-    @T.prim_func
-    def mm_relu(A: T.Buffer[(32, 16), "float32"], B: T.Buffer[(16, 24), "float32"], C: T.Buffer[(32, 24), "float32"]):
-        T.func_attr({"global_symbol": "mm_relu", "tir.noalias": True})
-        Y = T.alloc_buffer((32, 24), dtype="float32")
-        for i, j, k in T.grid(32, 24, 16):
-            with T.block("Y"):
-                vi = T.axis.spatial(32, i)
-                vj = T.axis.spatial(24, j)
-                vk = T.axis.reduce(16, k)
-                with T.init():
-                    Y[vi, vj] = T.float32(0)
-                Y[vi, vj] = Y[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(32, 24):
-            with T.block("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = T.max(Y[vi, vj], T.float32(0))
-
-
-def transform(sch, jfactor=4):
-    block_Y = sch.get_block("Y", func_name="mm_relu")
-    i, j, k = sch.get_loops(block_Y)
-    j0, j1 = sch.split(j, factors=[None, jfactor])
-    sch.reorder(j0, k, j1)
-    block_C = sch.get_block("C", "mm_relu")
-    sch.reverse_compute_at(block_C, j0)
-    sch.decompose_reduction(block_Y, k)
-"""
-TENSORS = """
-import tvm
-from tvm import te, tir
-
-A = te.placeholder((20, 12), name="A")
-B = te.compute((20, 12), lambda i, j: te.exp(A[i, j]), name="B")
-C = te.compute((20, 12), lambda i, j: B[i, j] + 1.0, name="C")
-func = te.create_prim_func([A, C])
-mod = tvm.IRModule({"main": func.with_attr({"tir.noalias": True})})
-sch = tir.Schedule(mod, debug_mask="all")
-sch.compute_inline(sch.get_block("B"))
-assert isinstance(sch.mod["main"], tir.PrimFunc)
-inlined = sch.mod
-"""
 PRINTED = """
 # from tvm.script import ir as I
 # from tvm.script import tir as T
@@ -314,57 +266,6 @@ def across_threads(sch):
     factored = sch.rfactor(inner, 0)
     assert sch.get(factored) is not None
 """
-INTRINSIC = """
-import tvm
-from tvm.script import tir as T
-from tvm.tir import TensorIntrin
-
-
-@T.prim_func
-def describe(a: T.handle, b: T.handle, c: T.handle) -> None:
-    A = T.match_buffer(a, (4,), "int32", align=64, offset_factor=1)
-    B = T.match_buffer(b, (4,), "int32", align=64, offset_factor=1)
-    C = T.match_buffer(c, (1,), "int32", align=64, offset_factor=1)
-    with T.block("root"):
-        T.reads(C[0], A[0:4], B[0:4])
-        T.writes(C[0])
-        for k in T.serial(0, 4):
-            with T.block("update"):
-                vk = T.axis.R(4, k)
-                C[0] = C[0] + A[vk] * B[vk]
-
-
-@T.prim_func
-def implement(a: T.handle, b: T.handle, c: T.handle) -> None:
-    A = T.match_buffer(a, (4,), "int32", align=64, offset_factor=1)
-    B = T.match_buffer(b, (4,), "int32", align=64, offset_factor=1)
-    C = T.match_buffer(c, (1,), "int32", align=64, offset_factor=1)
-    with T.block("root"):
-        T.reads(C[0], A[0:4], B[0:4])
-        T.writes(C[0])
-        C[0] = C[0] + A[0] * B[0] + A[1] * B[1] + A[2] * B[2] + A[3] * B[3]
-
-
-TensorIntrin.register("old_dot4", describe, implement, override=True)
-
-
-@T.prim_func
-def dots(A: T.Buffer((6, 8), "int32"), B: T.Buffer((5, 8), "int32"), C: T.Buffer((6, 5), "int32")):
-    for i, j, k in T.grid(6, 5, 8):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = 0
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]
-
-
-sch = tvm.tir.Schedule(tvm.IRModule({"main": dots}))
-block = sch.get_block("C")
-k0, k1 = sch.split(sch.get_loops(block)[2], [None, 4])
-sch.decompose_reduction(block, k0)
-sch.tensorize(k1, "old_dot4")
-tensorized = sch.mod
-"""
 PASSES = """
 import tvm
 from tvm.script import tir as T
@@ -511,8 +412,6 @@ def build():
 COMPILED = {
     "vector_add": VECTOR_ADD,
     "handles": HANDLES,
-    "course": COURSE,
-    "tensors": TENSORS,
     "printed": PRINTED,
     "open_sizes": OPEN_SIZES,
     "gather": GATHER,
@@ -523,7 +422,6 @@ COMPILED = {
     "convolution": CONVOLUTION,
     "dlight": DLIGHT,
     "tuned": TUNED,
-    "intrinsic": INTRINSIC,
     "passes": PASSES,
     "registered": REGISTERED,
     "devices": DEVICES,
