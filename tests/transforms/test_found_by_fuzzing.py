@@ -96,6 +96,42 @@ def test_a_padding_in_guarded_loops_that_is_moved_under_its_fetch():
         tr.reverse_compute_block_at(sch, block, loop)
 
 
+def stage_twice(sch: Schedule) -> SBlockRV:
+    """A tile that each thread fetches into shared memory, and from there into other such memory."""
+    block = sch.get_sblock("C")
+    tr.tile_block(sch, block, threads=(8, 8), tail="guard")
+    k = tr.split_loop(sch, sch.get_loops(block)[-1], inner=16, tail="guard").outer
+    copy = tr.stage_operand_at(sch, block, k, operand=0, threads=(8, 8))
+    return tr.cache_read_at(sch, copy, sch.get_loops(copy)[-3], operand=0, scope="shared")
+
+
+@pytest.mark.parametrize("row", [4, 5])
+@pytest.mark.parametrize("first", ["fetched", "folded"])
+def test_a_tile_of_which_tvm_keeps_the_elements_of_one_thread(row: int, first: str):
+    """TVM takes x % 13 % 4 of one thread for all that a tile's threads put there."""
+    problem = matmul.problem(4, 2, 13)
+
+    def fold(sch: Schedule, copy: SBlockRV) -> None:
+        sch.transform_layout(
+            copy, ("write", 0), lambda i, k: (i, k // row, k % row), assume_injective_transform=True
+        )
+
+    sch = Schedule(problem.module)
+    copy = stage_twice(sch)
+    plain = sch.copy()
+    tr.fetch_cooperatively(plain, copy, threads=(8, 8), tail="guard")
+    fold(plain, copy)
+    assert "race" in find_wrong(problem, plain.mod)[0]
+    if first == "fetched":
+        tr.fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
+        with refuses(sch, r"fold_tile: TVM would make 'A_shared' smaller, as if each thread had"):
+            tr.fold_tile(sch, copy, row=row)
+    else:
+        tr.fold_tile(sch, copy, row=row)
+        with refuses(sch, r"fetch_cooperatively: TVM would make 'A_shared' smaller, as if each"):
+            tr.fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
+
+
 def copy_out_of_vectors(
     problem: Problem, offset: int
 ) -> tuple[Schedule, SBlockRV, SBlockRV, LoopRV]:

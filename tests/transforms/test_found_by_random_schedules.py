@@ -6,7 +6,7 @@ then that our transform refuses it.
 
 import pytest
 from kernels import at_block
-from pairs import compile_for_cuda, find_wrong, refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
@@ -76,22 +76,6 @@ def test_a_virtual_thread_for_a_part_of_a_kernel():
         tr.bind_loop(sch, inner, axis="vthread.x")
 
 
-def test_nested_virtual_threads_each_do_their_own_share():
-    sch, block, i, j, _ = at_block(matmul(64, 64, 32), "C")
-    tr.bind_loop(sch, i, axis="blockIdx.x")
-    virtual, threads = tr.split_loop(sch, j, inner=16)
-    tr.bind_loop(sch, virtual, axis="vthread.x")
-    tr.bind_loop(sch, threads, axis="threadIdx.x")
-    copy = tr.cache_read_at(sch, block, threads, operand=0)
-    share = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=8).outer
-    plain = sch.copy()
-    plain.bind(share, "vthread.x")
-    source = compile_for_cuda(plain.mod)
-    assert "A_shared_ptr[128]" in source  # four copies of the row of 32, each filled by a quarter
-    with refuses(sch, "'vthread.x' already drives loop 'j_0' around or inside, and a virtual thr"):
-        tr.bind_loop(sch, share, axis="vthread.x")
-
-
 @pytest.mark.parametrize("scope", ["local", "shared"])
 def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     problem = matmul.problem(12, 20, 8)
@@ -103,6 +87,23 @@ def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     assert find_wrong(problem, plain)
     with refuses(sch, rf"cache_write_at: the .* of 'blockIdx.y' write the .* buffer 'C_{scope}'"):
         tr.cache_write_at(sch, block, i, scope=scope)
+
+
+def test_registers_that_others_read_at_quotients_of_differences():
+    """TVM estimates of reads at (i - r) // 2 and (i - r) % 2 a region without elements."""
+    problem = conv1d.problem(1, 3, dtype="float16")
+    sch, block, *_ = at_block(problem.module, "B")
+    tile = tr.tile_block(sch, block, threads=(3,))
+    copy = tr.cache_read_at(sch, block, tile.blocks[0], operand=0, scope="local")
+    tr.align_vectors(sch, copy, vector=2, offset=0)
+    inner = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").inner
+    plain = sch.copy()
+    plain.bind(inner, "threadIdx.x")
+    assert find_wrong(problem, plain)
+    with refuses(
+        sch, "bind_loop: the threads of 'threadIdx.x' write the register buffer 'A_local'"
+    ):
+        tr.bind_loop(sch, inner, axis="threadIdx.x")
 
 
 def test_a_padding_of_sums_that_is_fused_to_them():
@@ -121,6 +122,42 @@ def test_a_padding_of_sums_that_is_fused_to_them():
     assert find_wrong(problem, plain)
     with refuses(sch, "accumulate_in_registers: fuse_epilogue_at: block 'squares_pad' would comp"):
         tr.accumulate_in_registers(sch, sums, loop)
+
+
+def test_a_padding_that_is_moved_under_its_fetch():
+    """The rim of zeros reads nothing, so that TVM computes the inside alone."""
+    problem = depthwise_conv2d.problem(2, 2, 6, 1, 3)
+    sch, block, *_ = at_block(problem.module, "padded")
+    copy = tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
+    inner = sch.get_loops(copy)[1]
+    plain = sch.copy()
+    plain.reverse_compute_at(block, inner, preserve_unit_loops=True)
+    assert find_wrong(problem, plain, "cpu")
+    with refuses(sch, "reverse_compute_block_at: block 'padded' would compute 24 of its 96 elem"):
+        tr.reverse_compute_block_at(sch, block, inner)
+
+
+@pytest.mark.parametrize("columns", [3, 1201])
+def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
+    """Its loops run often enough, and TVM lets only those iterations in that read the fetch."""
+    problem = transpose.problem(2, columns)
+    sch, block, *_ = at_block(problem.module, "B")
+    tr.pad_block(sch, block, multiples=(4, 2))
+    tr.bind_loop(
+        sch, tr.split_loop(sch, sch.get_loops(block)[0], inner=4).inner, axis="threadIdx.x"
+    )
+    padding = sch.get_sblock("A_pad")
+    row = sch.get_loops(padding)[0]
+    copy = tr.stage_operand_at(sch, padding, row, operand=0, threads=4, scope="shared")
+    thread = sch.get_loops(copy)[-1]
+    plain = sch.copy()
+    plain.set_scope(copy, 0, "local")
+    plain.reverse_compute_at(padding, thread, preserve_unit_loops=True)
+    plain.bind(plain.get_loops(plain.get_sblock("B_pad"))[0], "blockIdx.x")
+    if columns == 3:
+        assert find_wrong(problem, plain)
+    with refuses(sch, "fuse_epilogue_at: block 'A_pad' would compute [0-9]* of its [0-9]* elem"):
+        tr.fuse_epilogue_at(sch, copy, padding, thread)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tvm
 from foreign_modules import Argmax
-from kernels import at_block, make_matmul, make_row_sums, parse_kernel
-from pairs import compile_for_cuda, find_wrong, refuses
+from kernels import at_block, make_row_sums, parse_kernel
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
@@ -57,31 +57,6 @@ def find_faults(module: tvm.IRModule) -> list[str]:
     ones = np.ones(shape, str(matrix.dtype))
     program([ones, np.zeros(shape[:1], str(vector.dtype))])
     return [str(finding) for finding in program.findings]
-
-
-def test_a_sum_over_threads_in_a_host_loop_has_one_cell_for_all():
-    sch, _, i, _, k = at_block(make_matmul(64, 64, 32), "C")
-    plain = sch.copy()
-    plain.bind(k, "threadIdx.x")
-    assert "float* __restrict__ red_buf0_ptr" in compile_for_cuda(plain.mod)  # global memory
-    with refuses(
-        sch,
-        "loop 'k' is a reduction of block 'C' inside of loop 'i', which is bound to nothing: its "
-        "threads would share one cell for their sums; bind the outer loop first",
-    ):
-        tr.bind_loop(sch, k, axis="threadIdx.x")
-    tr.bind_loop(sch, i, axis="blockIdx.x")
-    tr.bind_loop(sch, k, axis="threadIdx.x")
-    assert "float red_buf0_ptr[1]" in compile_for_cuda(sch.mod)
-
-
-def test_a_sum_over_threads_that_are_no_warps_is_a_race():
-    sch, _, i, k = at_block(make_row_sums(5, 48), "B")
-    tr.bind_loop(sch, i, axis="blockIdx.x")
-    with refuses(sch, "a reduction of block 'B' over 48 threads: TVM's last steps would take for"):
-        tr.bind_loop(sch, k, axis="threadIdx.x")
-    sch.bind(k, "threadIdx.x")
-    assert "race" in find_faults(sch.mod)[0]
 
 
 UNSOUND = {
