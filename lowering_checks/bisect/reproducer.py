@@ -193,17 +193,14 @@ def _make_script(bad: FirstBad) -> str:
         if problem.find_refusal() is not None or problem.work > WHOLE_WORK:
             return "".join([*begin(False), *judged])
 
-    plans, shapes, outputs = _plan_inputs(bad, dtypes)
+    plan, shapes, outputs = _plan_inputs(bad, dtypes)
 
     def make_arguments(drawn: Drawn, seed: int) -> list[Array]:
-        """Those that the script makes; a scalar is an array of shape ()."""
-        random = np.random.default_rng(seed)
-        ends = [each or (0, 0) for each in drawn]
-        each = zip(dtypes, shapes, ends, strict=True)
-        return [
-            np.asarray(random.integers(low, high + 1, shape)).astype(dtype_facts(dtype).numpy)
-            for dtype, shape, (low, high) in each
-        ]
+        """Those that the script makes, by its own lines."""
+        own: dict[str, Any] = {"np": np, "SEED": seed, "DRAWN": drawn, "SHAPES": shapes}
+        exec(ARGUMENTS, own)
+        made: list[Array] = own["make_arguments"](module)
+        return made
 
     def run(module: tvm.IRModule, arguments: Sequence[Array]) -> list[Array]:
         """The outputs, by LLVM; raises `DeviceError`."""
@@ -218,8 +215,8 @@ def _make_script(bad: FirstBad) -> str:
     # A kernel without threads, which a CPU runs as it stands; else it is tried.
     is_shown = is_kernel and bool(structural_equal(serial, module))
     is_shown = is_shown and CpuDevice().find_obstacle(serial) is None
-    far = tuple((-FAR, FAR) if each == (-REACH, REACH) else each for each in plans[0])
-    tried = [*((plan, seed) for seed in range(SEEDS) for plan in plans), (far, 0)]
+    far = tuple((-FAR, FAR) if each == (-REACH, REACH) else each for each in plan)
+    tried = [*((plan, seed) for seed in range(SEEDS)), (far, 0)]
     chosen: tuple[Drawn, int, Sequence[Any]] | None = None
     for drawn, seed in tried:
         arguments = make_arguments(drawn, seed)
@@ -293,11 +290,10 @@ def quote(name: str, text: str) -> str:
 
 def _plan_inputs(
     bad: FirstBad, dtypes: Sequence[str]
-) -> tuple[list[Drawn], list[tuple[int, ...]], list[int]]:
-    """From which to which whole number each argument is, the plainest first: floats up to `REACH`,
-    integers in the range that was searched with, since they may be indices; a scalar is what it
-    was, and None what is only written. Then the arguments' shapes, and the places of what is
-    compared.
+) -> tuple[Drawn, list[tuple[int, ...]], list[int]]:
+    """From which to which whole number each argument is: floats up to `REACH`, integers in the
+    range that was searched with, since they may be indices; a scalar is what it was, and None what
+    is only written. Then the arguments' shapes, and the places of what is compared.
     """
     rounds, own, in_out = [bad.arguments], list[int](), frozenset[int]()
     if bad.run is not None:
@@ -311,20 +307,20 @@ def _plan_inputs(
     outputs = sorted({*bad.outputs, *own})  # of a reference parameters may have other names
     scalars = [is_scalar(it) for it in bad.module[MAIN].params]
 
-    def plan(place: int, given: Array) -> tuple[int, int] | None:
-        array, is_float = np.asarray(given), dtype_facts(dtypes[place]).is_float
-        flat = array.astype(float).ravel()
+    def plan(place: int, given: Sequence[Array]) -> tuple[int, int] | None:
+        is_float, scalar = dtype_facts(dtypes[place]).is_float, scalars[place]
+        flat = np.concatenate([np.asarray(it).astype(float).ravel() for it in given])
         is_of_one = bool(np.isnan(flat).all() or (flat == flat[:1]).all())
         if place in outputs and (is_of_one if bad.run is None else place not in in_out):
             return None
-        if scalars[place] and np.isfinite(flat).all():
-            return (round(flat.item()) or int(is_float),) * 2
-        if is_float or not array.size:
+        if scalar and np.isfinite(flat[0]):
+            return (round(flat[0]) or int(is_float),) * 2
+        if is_float or not flat.size:
             return -REACH, REACH
-        return int(array.min()), int(array.max())
+        return min(int(np.min(it)) for it in given), max(int(np.max(it)) for it in given)
 
-    plans = [tuple(map(plan, range(len(dtypes)), each)) for each in rounds]
-    return [*dict.fromkeys(plans)], [np.shape(each) for each in rounds[0]], outputs
+    drawn = map(plan, range(len(dtypes)), zip(*rounds, strict=True))
+    return tuple(drawn), [np.shape(each) for each in rounds[0]], outputs
 
 
 # The parts of the script: it ends with 1 where the wrong result shows, with 2 where it cannot.
