@@ -21,10 +21,10 @@ FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_702,
     "transforms": 23_447,
-    "lowering_checks": 23_123,
+    "lowering_checks": 23_134,
     "src/tirstep": 18_791,
-    "source": 69_063,
-    "code": 49_248,
+    "source": 69_074,
+    "code": 49_254,
     "transforms/binding.py stands on": 2_705,
     "file names of several files": 5,
     "private helpers with one caller": 337,

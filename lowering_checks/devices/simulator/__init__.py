@@ -16,6 +16,7 @@ from typing import Any
 import tvm
 from tvm.tirx import BufferStore
 
+from tirstep.transforms.pass_options import is_tirx
 from tirstep.transforms.tir import find_all
 
 from ...compile.compiling import TARGET, compile_unrun, name_main, watch_passes
@@ -57,8 +58,8 @@ NEXT_PASS = "s_tir.MergeSharedMemoryAllocations"
 LAST_OF_TIRX = "tirx.VerifyMemory"
 """In TVM's pipeline of TIRx kernels, in front of the passes that split a module."""
 
-LARGE_BYTES = 0x7B, 0xFB
-"""Of numbers of either sign: of float32 1.3e36, of float16 61,280, of integers near the ends."""
+GARBAGE = 0x7B, 0xFB, 0xFF
+"""Bytes of large numbers of either sign, of float32 1.3e36, of float16 61,280; and of NaN."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class SimulatorDevice(Device):
         functions = tuple(module.functions.values())
         if self._estimated is None or self._estimated[0] != functions:
             with convert_tvm_errors("TVM does not lower the module", module):
-                self._estimated = functions, _Prepared(lower(module))
+                self._estimated = functions, _Prepared(lower(module), is_tirx(module))
         return self._estimated[1]
 
     def compile(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> Program:
@@ -156,9 +157,14 @@ def simulate_lowered(
 
 
 class _Prepared:
-    """A lowered module with what all its runs need."""
+    """A lowered module with what all its runs need.
 
-    def __init__(self, lowered: tvm.IRModule) -> None:
+    A kernel of TIRx `may_drop` what it loads of registers or shared memory that nobody stored to:
+    its author says which rows of a tile exist. In a schedule, TVM would know of no such loads.
+    """
+
+    def __init__(self, lowered: tvm.IRModule, may_drop: bool = False) -> None:
+        self._may_drop = may_drop
         merged = merge_shared_memory(lowered)
         self.function = merged["main"]
         self._origins = get_origins(lowered["main"].body, self.function.body)
@@ -180,10 +186,9 @@ class _Prepared:
         for statement in gpu.ran:
             self._unrun.pop(statement, None)
         findings = gpu.state.log.get_findings()
-        if gpu.state.log.has_only_unstored and not first_only:
-            # Whether anything that is stored depends on it: not if the same is stored whatever it
-            # is, NaN, or a large number of either sign.
-            for byte in LARGE_BYTES:
+        if self._may_drop and gpu.state.log.has_only_unstored and not first_only:
+            # It is no finding if the same is stored whatever is there.
+            for byte in GARBAGE:
                 again = SimulatedGpu(choose=choose and BlockSample(choose.most), **shared)
                 again.state.garbage = byte
                 others = again.run(*function, arguments, in_out)

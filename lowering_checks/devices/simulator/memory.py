@@ -13,7 +13,7 @@ from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
 from .broadcasting import are_all, get_everywhere, is_within, spread_to
-from .run_state import RunState, UnsupportedError
+from .run_state import UNSTORED, RunState, UnsupportedError
 
 Arrive = Callable[..., None]
 """Completes a store that hardware began, for some lanes: a mask of shape (lanes, 1)."""
@@ -165,6 +165,7 @@ class LocalMemory(Memory):
             self._owner = batch.block * per_block + batch.lane % batch.threads // WARP
             owners = batch.blocks * per_block
         self.data = np.zeros((size, owners), dtype)
+        fill(self.data, state.garbage)
         self.written = np.zeros((size, owners), bool)
         # Of instructions that change registers while threads go on: how many will, and in which
         # interval threads used them last.
@@ -187,6 +188,8 @@ class LocalMemory(Memory):
             return values
         wrong = ~written if mask is None else ~written & mask
         self._report_uninitialized(wrong, spread_to(cells, wrong.shape), location)
+        if self.state.garbage is not None:
+            return values
         return np.where(written, values, get_garbage(self.dtype))
 
     def store(
@@ -303,7 +306,7 @@ class LocalMemory(Memory):
                 message += f": {self.state.describe_lane(others[0])} did, in a register of its own"
             return message
 
-        self.state.log.add("uninitialized read", self.name, location, wrong, describe)
+        self.state.log.add(UNSTORED, self.name, location, wrong, describe)
 
 
 def get_numpy_dtype(dtype: object) -> np.dtype[Any]:
@@ -327,6 +330,12 @@ def _read_dtype(dtype: str) -> tuple[np.dtype[Any], int]:
 def differ(old: Array, new: Array) -> Array:
     """Where two arrays differ in their bits, NaN being equal to NaN."""
     return (old != new) & ~((old != old) & (new != new))
+
+
+def fill(data: Array, byte: int | None) -> None:
+    """Make all bytes of numbers this one, of booleans the highest bit of it; None leaves them."""
+    if byte is not None:
+        data.view(np.uint8).fill(byte if data.dtype.kind != "b" else byte >> 7)
 
 
 def get_garbage(dtype: np.dtype[Any]) -> Any:

@@ -22,8 +22,8 @@ LANES = 1 << 15
 """About how many threads are evaluated at once: enough to hide Python, few enough for the cache."""
 IN_ORDER = "in order"
 """The scope of barriers behind every store, of modules in which TVM has not ordered threads yet."""
-UNSTORED = "uninitialized read of shared memory"
-"""Told as an uninitialized read, if anything that is stored depends on it."""
+UNSTORED = "uninitialized read on chip"
+"""Of registers or shared memory: told if anything that is stored depends on it."""
 Describe = Callable[[tuple[int, ...]], str]
 """A finding's message, for the position of its first occurrence in an array."""
 
@@ -65,13 +65,13 @@ class FindingLog:
 
     @property
     def has_only_unstored(self) -> bool:
-        """Whether all that was found are loads of shared memory that nobody stored to."""
+        """Whether nothing was found but loads of memory on chip that nobody stored to."""
         return bool(self._found) and all(kind == UNSTORED for kind, *_ in self._found)
 
     def get_findings(self) -> list[DeviceFinding]:
         """All findings, in the order in which they were first seen."""
         found = self._found.values()
-        return [replace(it, kind=it.kind.removesuffix(" of shared memory")) for it in found]
+        return [replace(it, kind=it.kind.removesuffix(" on chip")) for it in found]
 
 
 def get_location(node: Any) -> str:
@@ -196,7 +196,7 @@ class RunState:
         that NVIDIA's compiler takes what lies there for constant
     launch : the number of the launch that runs, from 1 on
     chosen : the thread blocks that run, where not all do; they are numbered by their places in it
-    garbage : each byte of shared memory to which nobody stored; None where that is NaN
+    garbage : each byte of registers and shared memory that nobody stored; None where it is NaN
     known : for each lane, and each thread of its cluster, the interval before which all that thread
         did is known to the lane through barriers of any kind; in clusters also the same of what
         tensor cores read for that thread, of which it also knows through mbarriers that release or

@@ -36,6 +36,7 @@ from .memory import (
     LocalMemory,
     Memory,
     count_lanes,
+    fill,
     get_garbage,
     get_numpy_dtype,
 )
@@ -472,7 +473,7 @@ class SimulatedGpu:
         if buffer in self._allocated:
             self.memories[BufferKey(buffer)] = self._allocated[buffer]
             self._allocated[buffer].shadow.begin_lifetime()
-            self._fill(self._allocated[buffer].data)
+            fill(self._allocated[buffer].data, self.state.garbage)
             return
         unit = self._layout.units.get(buffer, dtype.itemsize)
         filler = get_garbage(dtype)
@@ -486,13 +487,9 @@ class SimulatedGpu:
         if str(buffer.scope()) == "shared.dyn":
             shadow.begin = self._static_bytes
         data = np.full(count, filler, dtype)
-        self._fill(data)
+        fill(data, self.state.garbage)
         self._allocated[buffer] = SharedMemory(str(buffer.name), data, shadow, size=size)
         self._add(buffer, self._allocated[buffer])
-
-    def _fill(self, data: Array) -> None:
-        if self.state.garbage is not None:
-            data.view(np.uint8).fill(self.state.garbage)
 
     def _count_bytes(self, buffer: Var, scope: str, size: int) -> None:
         """Check bytes of a thread block's shared memory, or of a thread's, against the limits."""
