@@ -137,22 +137,3 @@ def test_a_target_without_a_device_is_refused(command: Command, tmp_path: Path) 
     assert result.code == 2
     assert "there is no device for --target opencl here" in result.err
     assert not (tmp_path / "db").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "sentence"),
-    [
-        ("folded", "outer=4", "has a size 'outer'; there are: inner, fold"),
-        ("folded", "outer=1,2", "has a size 'outer'; there are: inner, fold"),
-        ("never_fits", "inner=4", "never_fits has no choice left, so there is nothing to tune"),
-        ("without_choices", "inner=4", "without_choices declares no choices, so there"),
-    ],
-)
-def test_what_cannot_be_tuned_is_a_sentence(
-    command: Command, tmp_path: Path, name: str, settings: str, sentence: str
-) -> None:
-    line = ("tune", f"{OWN}:{name}", *SMALL, "--set", settings, "-o", tmp_path / "db")
-    result = command(*line)
-    assert result.code == 2
-    assert sentence in result.err
-    assert not (tmp_path / "db").exists()

@@ -115,25 +115,6 @@ def test_a_spoiled_step_is_told_with_its_diff(
     assert "T.thread_binding(" in alone.stdout
 
 
-def test_a_file_of_the_users_stays(command: Command, tmp_path: Path):
-    mine = tmp_path / "mine.py"
-    mine.write_text("print(1)\n")
-    result = command("why", "vector_add_bound", "-o", mine)
-    assert (result.code, result.out) == (2, "")
-    assert result.err == f"tirstep: {mine} is no script of tirstep why's; it stays: " + (
-        "give another name\n"
-    )
-    assert mine.read_text() == "print(1)\n"
-
-
-def test_wrong_use(command: Command, tmp_path: Path):
-    assert command("why", "vector_ad").code == 2
-    result = command("why", "vector_add_bound", "-o", tmp_path / "none" / "why.py")
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "there is no folder" in result.err
-    assert command("why", "vector_add_bound", "--set", "tile=3").code == 2
-
-
 def add_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recipe with a state on the way that TVM does not lower, and a right one behind it."""
     example = Example({"m": 8, "n": 8, "k": 4})

@@ -372,7 +372,7 @@ class Player:
         for _ in range(ROUNDS):
             left = [block for block in self.play.blocks() if block not in stuck]
             missing = {block: self._missing(block) for block in left}
-            todo = next((block for block in left if missing[block] is None or missing[block]), None)
+            todo = next((block for block in left if missing[block] != {}), None)
             if todo is None:
                 return
             axes = missing[todo]
@@ -407,12 +407,11 @@ class Player:
         loops = self._serial(block)
         if not loops:
             return False
-        if self.one((True, True, False), "threads") and self._split(
-            loops[0], self.one((2, 4), "by")
-        ):
-            done = self._bind(loops[0], "blockIdx.x")
-            return self._bind(Loop(block, loops[0].index + 1), "threadIdx.x") or done
-        return self._bind(loops[0], "blockIdx.x")
+        has_threads = self.one((True, True, False), "threads")
+        has_threads = has_threads and self._split(loops[0], self.one((2, 4), "by"))
+        done = self._bind(loops[0], "blockIdx.x")
+        inner = Loop(block, loops[0].index + 1)
+        return (has_threads and self._bind(inner, "threadIdx.x")) or done
 
     def _join(self, block: Block, missing: dict[str, int]) -> bool:
         """Spread a block of a kernel over one more of its axes."""
@@ -427,9 +426,8 @@ class Player:
         for loop in loops:
             if tir.constant(self.play.node(loop).extent) == extent and self._bind(loop, axis):
                 return True
-        if not loops or not self._split(loops[-1], extent):
-            return False
-        return self._bind(Loop(block, loops[-1].index + 1), axis)
+        is_split = bool(loops) and self._split(loops[-1], extent)
+        return is_split and self._bind(Loop(block, loops[-1].index + 1), axis)
 
 
 def _call(name: str, *places: Any, **options: Any) -> Call:
