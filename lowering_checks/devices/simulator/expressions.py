@@ -338,7 +338,7 @@ def _point_to_element(load: Any) -> Evaluate:
 
     def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
         place = index(gpu, mask)
-        return Address(gpu.memories[key], place if isinstance(place, int) else place[:, :1])
+        return Address(gpu.memories[key], place[:, :1] if np.ndim(place) else int(place))
 
     return point
 
