@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tirstep.lowering_checks import (
     Device,
-    Finding,
     check_numbers,
     check_ownership,
     get_device,
@@ -182,17 +181,6 @@ def test_a_module_that_leaves_all_claimed_sizes_open(recipe: Recipe, device_name
         recipe, shape, options=example.options, config=chosen, symbolic=recipe.symbolic
     )
     check_open(run, get_device(device_name), dict.fromkeys(recipe.symbolic, 1), seed=5)
-
-
-def test_what_a_failure_says() -> None:
-    run = run_golden(RECIPES["matmul_threads_1d"])
-    text = explain([Finding("numbers", run.label(run.steps[-1]), "C[0] is 1")], run, 7)
-    assert text.splitlines() == [
-        "matmul_threads_1d 02_bound: C[0] is 1",
-        "matmul(m=64, n=48, k=32, dtype=float32, acc=float32, out=float32, transpose_b=False)",
-        "to find the culprit: tirstep why matmul_threads_1d --shape 64x48x32 --dtype float32 "
-        "--set threads=16 --seed 7",
-    ]
 
 
 @pytest.mark.gpu

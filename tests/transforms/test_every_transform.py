@@ -81,12 +81,3 @@ def test_every_transform_has_the_one_signature(name):
         assert parameter.kind == kind, f"{name}: {parameter.name}"
         if is_handle:
             assert parameter.default is parameter.empty
-
-
-def test_planted_gaps_are_found():
-    source = "def test_split_loop_x():\n  check_pair(a)\ndef test_fuse_loops_y():\n  refuses(b)\n"
-    assert find_tests([source], "check_pair") == ["test_split_loop_x"]
-    assert (
-        find_untested(["split_loop", "fuse_loops", "split"], ["test_split_loop_x"])
-        == ["fuse_loops"] + ["split"] * 0
-    )
