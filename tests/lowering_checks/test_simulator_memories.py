@@ -6,10 +6,12 @@ import tvm
 from edits import drop_barrier
 from kernels import parse_kernel
 from tvm.s_tir import Schedule
+from tvm.script import from_source
 
 from tirstep.lowering_checks.devices.simulator import (
     lower,
     merge_shared_memory,
+    simulate,
     simulate_lowered,
 )
 from tirstep.transforms import set_pass_option
@@ -51,3 +53,21 @@ def test_every_barrier_around_a_reuse_is_needed(two_phases: tvm.IRModule, which:
     planted = drop_barrier(merge_shared_memory(two_phases), which)
     result = simulate_lowered(planted, [values, np.full((2, 64), np.nan, "float32")])
     assert {finding.kind for finding in result.findings} == {"race"}
+
+
+def test_a_parameter_says_where_an_operand_of_ptx_lies():
+    kernel = from_source("""
+# from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer(4), n: T.int32, B: T.Buffer(32)):
+    T.device_entry()
+    T.cta_id([1])
+    t = T.thread_id([32])
+    r = T.alloc_local((1,), "float32")
+    T.ptx["ld.global.f32"](r[0], T.address_of(A[n]))
+    B[t] = r[0]
+""")
+    given = [np.array([1, 2, 4, 8], "float32"), np.array(3, "int32"), np.zeros(32, "float32")]
+    result = simulate(tvm.IRModule({"main": kernel}), given)
+    assert not result.findings
+    assert (result.arguments[-1] == 8).all()
