@@ -166,9 +166,9 @@ class Access:
         return {a: it for a, it in others.items() if a.startswith(LEVELS)} | self.bound
 
     @functools.cached_property
-    def summed(self) -> tuple[str, ...]:
+    def summed(self) -> dict[str, int]:
         """The axes over whose threads TVM adds up what is written: the first of these writes it."""
-        return find_summed(self.place) if self.element.is_written else ()
+        return find_summed(self.place) if self.element.is_written else {}
 
     @functools.cached_property
     def counts(self) -> list[Count]:
@@ -192,7 +192,7 @@ class Access:
     def guards(self) -> list[Any]:
         """What all holds where it is done. Of sums over threads one stores to global memory."""
         own = map(self._tell, self.element.conditions)
-        summed = self.summed if self.scope == "global" else ()
+        summed = self.summed if self.scope == "global" else {}
         first = [self.bound[axis].loop_var for axis in summed if axis in self.bound]
         return [
             *map(self._unify, self.place.guards),
@@ -432,15 +432,17 @@ def find_idle(place: Place, *, is_last: bool = False) -> tuple[For, ...]:
     return tuple(loop for axis, loop in others.items() if axis is not None and axis not in own)
 
 
-def find_summed(place: Place) -> tuple[str, ...]:
-    """The axes over whose threads TVM adds up what a block computes: it stores complete sums."""
+def find_summed(place: Place) -> dict[str, int]:
+    """The axes over whose threads TVM adds up what a block computes, and how many these are: it
+    stores complete sums. None where the block has its initialization elsewhere.
+    """
     reduced = find_values(place, reduced=True)
     loops = place.find_bound("threadIdx") if place.block.init is not None else []
-    return tuple(
-        get_axis(loop) or ""
+    return {
+        str(get_axis(loop)): constant(loop.extent) or 1
         for loop in loops
         if any(is_used(loop.loop_var, value) for value in reduced)
-    )
+    }
 
 
 def find_values(place: Place, *, reduced: bool) -> list[Any]:

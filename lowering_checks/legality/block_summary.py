@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter
 from typing import Any, NamedTuple
 
 from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock
-from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
+from tvm.tirx import BufferStore, For, ForKind, PrimFunc
 
 from tirstep.transforms.annotations import ALIGNMENT, OWN_LANES, SWIZZLE
 from tirstep.transforms.tensor_cores.fragments import uses_own_lane
@@ -75,9 +74,8 @@ def summarize(module: IRModule) -> Summary:
         blocks = [place.block for place in places]
         written: set[Any] = set()
         read: dict[Any, str] = {}
-        # The root block is another after each change; the others mostly stay what they were.
-        others = [_read_block(block) for block in blocks[1:]]
-        every = [*map(_read_facts, blocks[:1]), *others]
+        every = [_read_facts(block) for block in blocks]
+        others = every[1:]  # without the root block
         for facts in every:
             block = prefix + facts.name
             summary.blocks[block] += 1
@@ -165,16 +163,17 @@ def _find_aligned(block: SBlock) -> list[tuple[Any, str, int]]:
     ]
 
 
-@cached_by_node(512)
-def _read_block(block: SBlock) -> _Facts:
-    return _read_facts(block)
-
-
+@cached_by_node(512)  # a transform leaves most blocks as they are
 def _read_facts(block: SBlock) -> _Facts:
     registers = _find_used(block, "local")
     written = {region.source for region in block.writes}
     written.update(match.buffer for match in block.match_buffers)
-    sizes = [(str(buffer.name), _count_elements(buffer)) for buffer in block.alloc_buffers]
+    # The elements of those that are indexed with 32 bits.
+    sizes = [
+        (str(buffer.name), math.prod(constant(extent) or 1 for extent in buffer.shape))
+        for buffer in block.alloc_buffers
+        if all(extent.ty.dtype.bits == _BITS for extent in buffer.shape)
+    ]
     # What its instruction has in one memory, and the schedule in another.
     matched = [(it.source.source, str(it.buffer.scope())) for it in block.match_buffers]
     moved = [
@@ -213,11 +212,3 @@ def _find_used(block: SBlock, memory: str) -> list[Any]:
     used = [buffer for buffer in used if str(buffer.scope()).startswith(memory)]
     is_whole = memory == "local" and len(block.match_buffers) > 0
     return used if used and (is_whole or not find_all(block.body, SBlock)) else []
-
-
-@functools.lru_cache(maxsize=256)
-def _count_elements(buffer: Var) -> int:
-    """The elements of a buffer that is indexed with 32 bits; 0 where there are more bits."""
-    if any(extent.ty.dtype.bits != _BITS for extent in buffer.shape):
-        return 0
-    return math.prod(constant(extent) or 1 for extent in buffer.shape)

@@ -25,13 +25,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from tvm.ir import IRModule, Range
+from tvm.ir import IRModule
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import (
     EQ,
     Add,
-    And,
     BufferStore,
     Evaluate,
     FloorDiv,
@@ -43,6 +42,7 @@ from tvm.tirx import (
     Var,
     const,
 )
+from tvm.tirx import all as all_of
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal, structural_map
 
@@ -56,7 +56,7 @@ from tirstep.transforms.enumeration import (
     varies_along,
 )
 from tirstep.transforms.pass_options import Around, lower_around
-from tirstep.transforms.passes.barriers import Use, Variables, find_uses
+from tirstep.transforms.passes.barriers import Variables, find_uses
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import (
     LARGEST_INDEX,
@@ -234,12 +234,6 @@ class _Doubts(NamedTuple):
     shares: bool
     unrolls: bool
 
-    def name_passes(self) -> tuple[str, ...]:
-        """The passes to be watched."""
-        names = [_COMPACTING] * (self.splits or bool(self.tight) or self.leaks)
-        names += [_FLATTENING] * self.shifts
-        return (*names, *[_SYNCHRONIZING] * 2 * self.shares)
-
 
 @cached_by_module(4)
 def _doubt(module: IRModule, *, is_last: bool = False) -> _Doubts:
@@ -258,22 +252,20 @@ def _doubt(module: IRModule, *, is_last: bool = False) -> _Doubts:
     )
 
 
-def _watch(module: IRModule, name: str, doubts: _Doubts) -> Around | None:
-    """A module around a pass; None where TVM does not lower it."""
-    return _lower(module, names=doubts.name_passes(), unrolls=doubts.unrolls).get(name)
-
-
 @cached_by_module(4)
-def _lower(module: IRModule, *, names: tuple[str, ...], unrolls: bool) -> dict[str, Around]:
-    """Lower a module once for all questions about it; passes that it does not get to are watched
-    as it is lowered for a CPU.
+def _watch(module: IRModule, *, is_last: bool = False) -> dict[str, Around]:
+    """A module around the passes that there are doubts about, lowered once for all of them.
 
-    There a pipeline whose loop has yet to be bound is none, and what it computes must be right.
+    Passes that TVM does not get to are watched as it is lowered for a CPU: there a pipeline whose
+    loop has yet to be bound is none, and what it computes must be right.
     """
-    around = lower_around(module, list(names), unrolls=unrolls)
+    doubts = _doubt(module, is_last=is_last)
+    names = [_COMPACTING] * (doubts.splits or bool(doubts.tight) or doubts.leaks)
+    names += [*[_FLATTENING] * doubts.shifts, *[_SYNCHRONIZING] * 2 * doubts.shares]
+    around = lower_around(module, names, unrolls=doubts.unrolls) if names else {}
     if all(name in around for name in names):
         return around
-    return {**lower_around(make_threads_serial(module), list(names), unrolls=unrolls), **around}
+    return {**lower_around(make_threads_serial(module), names, unrolls=doubts.unrolls), **around}
 
 
 class _Axis(NamedTuple):
@@ -294,8 +286,7 @@ def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[st
     Unless it `is_last`, also where a block has no loop yet on one of its kernel's thread axes: it
     runs in all threads of that axis, and more transforms may change that.
     """
-    doubts = _doubt(module, is_last=is_last)
-    around = _watch(module, _SYNCHRONIZING, doubts) if doubts.shares else None
+    around = _watch(module, is_last=is_last).get(_SYNCHRONIZING)
     if around is None:
         return []
     found = (find_races(find_uses(function)) for _, function in around.after.functions_items())
@@ -316,10 +307,9 @@ def find_open_allocations(module: IRModule) -> dict[str, OpenAllocation]:
 
     For a GPU it allocates constant sizes alone, and says so only when it generates code.
     """
-    if not any(True for _ in _list_open(module)):
-        return {}
-    around = lower_around(module, [_COMPACTING]).get(_COMPACTING)
-    return {} if around is None else {room.buffer: room for room in _list_open(around.after)}
+    is_open = any(True for _ in _list_open(module))
+    around = lower_around(module, [_COMPACTING]).get(_COMPACTING) if is_open else None
+    return {room.buffer: room for room in _list_open(around.after)} if around else {}
 
 
 def _list_open(module: IRModule) -> Iterator[OpenAllocation]:
@@ -421,15 +411,34 @@ def find_changed_indices(module: IRModule) -> list[str]:
     TVM's passes are run; the iterations that are tried are the first and the last ones of each
     loop. Empty where it does not lower the module.
     """
-    doubts = _doubt(module)
-    around = _watch(module, _FLATTENING, doubts) if doubts.shifts else None
+    around = _watch(module).get(_FLATTENING)
     if around is None:
         return []
     found = []
     for variable, function in around.before.functions_items():
-        uses = zip(find_uses(function).uses, find_uses(around.after[variable]).uses, strict=True)
         ranges = Variables.of(function).ranges
-        found += [str(old.buffer.name) for old, new in uses if _differ(old, new, ranges)]
+        uses = zip(find_uses(function).uses, find_uses(around.after[variable]).uses, strict=True)
+        for old, new in uses:
+            dividends = [quotient.a for quotient in find_quotients(old.indices)]
+            is_one = all(structural_equal(dividend, dividends[0]) for dividend in dividends)
+            if is_one and not any(map(is_descending, dividends)):
+                continue
+            # Whether an element lies elsewhere in the buffer of one dimension, in an iteration.
+            expected, analyzer = find_place(old.buffer, list(old.indices)), Analyzer()
+            for loop_var, span in ranges.items():
+                analyzer.bind(loop_var, span)
+            if analyzer.can_prove_equal(expected, new.indices[0]):
+                continue
+            is_same = EQ(expected, new.indices[0])
+            used = [it for each in (is_same, *old.guards) for it in undefined_vars(each)]
+            loops = [
+                For(loop_var, span.min, span.extent, ForKind.SERIAL, Evaluate(0))
+                for loop_var, span in ranges.items()
+                if is_among(loop_var, used)
+            ]
+            is_from_0 = all(constant(loop.min) == 0 for loop in loops)
+            if is_from_0 and escapes(all_of(True, *old.guards), is_same, loops):
+                found.append(str(old.buffer.name))
     return list(dict.fromkeys(found))
 
 
@@ -451,28 +460,6 @@ def _has_shifted_quotients(read: Quotients) -> bool:
     return False
 
 
-def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
-    """Whether an element lies elsewhere in the buffer of one dimension, in a loop's iteration."""
-    dividends = [quotient.a for quotient in find_quotients(old.indices)]
-    is_one = all(structural_equal(dividend, dividends[0]) for dividend in dividends)
-    if is_one and not any(map(is_descending, dividends)):
-        return False
-    expected, analyzer = find_place(old.buffer, list(old.indices)), Analyzer()
-    for variable, span in ranges.items():
-        analyzer.bind(variable, span)
-    if analyzer.can_prove_equal(expected, new.indices[0]):
-        return False
-    is_same = EQ(expected, new.indices[0])
-    is_let = functools.reduce(And, old.guards) if old.guards else const(1, "bool")
-    used = [*undefined_vars(is_same), *undefined_vars(is_let)]
-    loops = [
-        For(variable, span.min, span.extent, ForKind.SERIAL, Evaluate(0))
-        for variable, span in ranges.items()
-        if is_among(variable, used)
-    ]
-    return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_same, loops)
-
-
 @cached_by_module(4)
 def find_split_allocations(module: IRModule) -> list[str]:
     """The shared buffers, by name, that TVM makes smaller as if each thread had one of its own.
@@ -483,9 +470,8 @@ def find_split_allocations(module: IRModule) -> list[str]:
     its region is that of all threads otherwise.
     Empty where it does not lower.
     """
-    doubts = _doubt(module)
-    around = _watch(module, _COMPACTING, doubts) if doubts.splits else None
-    if around is None:
+    around = _watch(module).get(_COMPACTING)
+    if around is None or not _doubt(module).splits:
         return []
     found = []
     for variable, function in around.before.functions_items():
@@ -519,15 +505,13 @@ def find_small_allocations(module: IRModule) -> list[str]:
     at another element of a row in each iteration of a loop around all that use the buffer; of the
     iterations some are tried. Empty where it does not lower.
     """
-    doubts = _doubt(module)
-    around = _watch(module, _COMPACTING, doubts) if doubts.tight else None
-    if around is None:
-        return []
+    around, tight = _watch(module).get(_COMPACTING), _doubt(module).tight
     found = []
-    for access in itertools.chain.from_iterable(list_accesses(around.after)):
+    accesses = list_accesses(around.after) if around is not None and tight else ()
+    for access in itertools.chain.from_iterable(accesses):
         divided = tuple(at for at, part in enumerate(access.element.ranges) if divides(part.min))
         name = str(access.buffer.name)
-        if name in doubts.tight and find_left_dimension(access, divided) is not None:
+        if name in tight and find_left_dimension(access, divided) is not None:
             found.append(name)
     return list(dict.fromkeys(found))
 
@@ -540,9 +524,8 @@ def find_leaked_variables(module: IRModule) -> list[str]:
     the value in an iteration for where a buffer begins, and writes it where there is no i. Empty
     where it does not lower.
     """
-    doubts = _doubt(module)
-    around = _watch(module, _COMPACTING, doubts) if doubts.leaks else None
-    if around is None:
+    around = _watch(module).get(_COMPACTING)
+    if around is None or not _doubt(module).leaks:
         return []
     found = []
     for _, function in around.after.functions_items():

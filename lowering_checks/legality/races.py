@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tvm.ir import Call, TensorLoad
@@ -48,24 +48,19 @@ def find_races(uses: Uses) -> Iterator[str]:
     for first, last in itertools.combinations_with_replacement(shared, 2):
         if first.launch != last.launch or not first.buffer.same_as(last.buffer):
             continue
-        if not _needs_barrier(first, last):
+        # TVM leaves out barriers between stores, and between accesses at one index.
+        is_one_index = (
+            first.is_write != last.is_write
+            and not first.statement.same_as(last.statement)
+            and bool(structural_equal(first.indices, last.indices))
+        )
+        if not (first.is_write and last.is_write) and not is_one_index:
             continue
         try:
             if _Pair(uses, first, last, memo).races():
                 yield str(first.buffer.name)
         except TypeError:
             continue  # an expression that is not known, a loaded one, say, or too many threads
-
-
-def _needs_barrier(first: Use, last: Use) -> bool:
-    """Whether TVM may have left out a barrier between two uses of a buffer, in whatever order."""
-    if first.is_write and last.is_write:
-        return True
-    return (
-        first.is_write != last.is_write
-        and not first.statement.same_as(last.statement)
-        and bool(structural_equal(first.indices, last.indices))
-    )
 
 
 class _Pair:
@@ -102,12 +97,16 @@ class _Pair:
 
     def _view(self, use: Use, around: tuple[int, ...]) -> tuple[list[int], list[int]]:
         """The places of the thread axes and of the common loops that decide what a use touches."""
-        axes, loops = self.uses.threads[use.launch], [loop.loop_var for loop in self.common]
+        parts = self.uses.threads[use.launch], [loop.loop_var for loop in self.common]
         asked = self._find_asked(use)
-        return self._recall(
-            ("view", id(use), around, bool(self._sources)),
-            lambda: tuple(_find_used(each, asked) for each in (axes, loops)),
-        )
+
+        def find() -> tuple[list[int], ...]:
+            return tuple(
+                [at for at, it in enumerate(part) if any(is_used(it, each) for each in asked)]
+                for part in parts
+            )
+
+        return self._recall(("view", id(use), around, bool(self._sources)), find)
 
     def _find_asked(self, use: Use) -> tuple[Any, ...]:
         """The expressions that decide what a use touches."""
@@ -148,24 +147,18 @@ class _Pair:
 
     def races(self) -> bool:
         """Whether some thread uses an element too early or too late for another one."""
+        if self._is_apart():
+            return False
         is_open = not self.uses.has_barrier(self.first.place, self.last.place)
-        if is_open and not self._writes_the_same() and self._clashes_at_once():
-            return True
-        return not self._is_apart() and any(
+        is_passed = self.first.is_write and not self.last.is_write
+        for at in itertools.product(*self._choose()) if is_open and not self._write_one() else ():
+            cells = (self._find_cells(use, at) for use in (self.first, self.last))
+            if self._clashes(*cells, is_passed=is_passed):
+                return True
+        return any(
             self._races_around(depth, *uses)
             for depth in range(self.uses.outer[self.first.launch], len(self.common))
             for uses in ((self.last, self.first), (self.first, self.last))
-        )
-
-    def _clashes_at_once(self) -> bool:
-        """Whether the uses clash in one iteration of the loops around both."""
-        return not self._is_apart() and any(
-            self._clashes(
-                self._find_cells(self.first, at),
-                self._find_cells(self.last, at),
-                is_passed=self.first.is_write and not self.last.is_write,
-            )
-            for at in itertools.product(*self._choose())
         )
 
     def _is_apart(self) -> bool:
@@ -185,7 +178,7 @@ class _Pair:
             values if depth in moving else values[:1] for depth, values in enumerate(self._chosen)
         ]
 
-    def _writes_the_same(self) -> bool:
+    def _write_one(self) -> bool:
         """Whether both are stores, and of one value that no loop changes."""
         first, last = self.first.value, self.last.value
         if first is None or last is None:
@@ -221,9 +214,15 @@ class _Pair:
             loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED)
             or self.uses.has_barrier(early.place, end)
             or self.uses.has_barrier(begin, late.place)
-            or (late.is_write and not self._varies(late, loop))
-            or self._moves_on(loop, early, late)
         ):
+            return False
+        if late.is_write and not is_used(loop.loop_var, late.value):
+            # What is written may be something else in the next iteration where it is loaded.
+            writes = (it for it in self.uses.uses if it.is_write and begin <= it.place < end)
+            inside, loads = [it.buffer for it in writes], find_all(late.value, TensorLoad)
+            if not any(is_among(load.source, inside) for load in loads):
+                return False
+        if self._moves_on(loop, early, late):
             return False
         around = self._choose()
         around[depth] = [0]
@@ -259,18 +258,13 @@ class _Pair:
             if is_next and self._clashes(earlier, self._find_cells(late, at), is_passed=is_passed):
                 return True
             cells = self._find_cells(early, at)
-            earlier = _merge(earlier, cells) if self._sources else cells
+            if not self._sources:
+                earlier = cells
+            for element, sources in cells.items() if self._sources else ():
+                for source, threads in sources.items():
+                    earlier.setdefault(element, {}).setdefault(source, set()).update(threads)
             last = value
         return False
-
-    def _varies(self, write: Use, loop: For) -> bool:
-        """Whether what is written may be something else in the next iteration of a loop."""
-        begin, end = self.uses.spans[loop]
-        inside = [use.buffer for use in self.uses.uses if use.is_write and begin <= use.place < end]
-        loads = find_all(write.value, TensorLoad)
-        return is_used(loop.loop_var, write.value) or any(
-            is_among(load.source, inside) for load in loads
-        )
 
     def _clashes(self, before: _Cells, after: _Cells, *, is_passed: bool) -> bool:
         """Whether a thread uses an element of another one; none that `is_passed` on to itself.
@@ -292,24 +286,6 @@ class _Pair:
         """The elements of a use, and of copies their sources, in one iteration of common loops."""
         key = tuple(at[depth] for depth in self._moving[id(use)])
         return self._get_cells(use).get(key, {})
-
-
-def _find_used(variables: Iterable[Any], expressions: Sequence[Any]) -> list[int]:
-    """The places of the variables that stand in some expression."""
-    return [
-        place
-        for place, variable in enumerate(variables)
-        if any(is_used(variable, each) for each in expressions)
-    ]
-
-
-def _merge(cells: _Cells, more: _Cells) -> _Cells:
-    """What either has; the first one is changed."""
-    for element, sources in more.items():
-        merged = cells.setdefault(element, {})
-        for source, threads in sources.items():
-            merged.setdefault(source, set()).update(threads)
-    return cells
 
 
 def _read_copy(value: Any) -> tuple[Any, ...] | None:

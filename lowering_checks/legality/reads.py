@@ -266,18 +266,11 @@ def _tell_time(use: Access, loops: list[For]) -> list[Any]:
     return [it.loop_var if is_among(it.loop_var, decided) else 0 for it in loops]
 
 
-class _Found(NamedTuple):
-    """What is wrong with what a block reads."""
-
-    leak: RegisterLeak | None = None
-    lost: LostRead | None = None
-
-
 def find_leaks(module: IRModule) -> dict[tuple[str, str, str], RegisterLeak]:
     """The buffers that leak from thread to thread, or thread block to thread block."""
     leaks: dict[tuple[str, str, str], RegisterLeak] = {}
-    for leak in (each.leak for each in _find_unwritten(close_sizes(module))):
-        if leak is not None:
+    for leak in _find_unwritten(close_sizes(module)):
+        if isinstance(leak, RegisterLeak):
             leaks.setdefault((leak.buffer, leak.writer, leak.reader), leak)
     return leaks
 
@@ -288,13 +281,13 @@ def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
     What is found is so; what is not found may be there, of many elements, or with indices from
     data.
     """
-    found = (each.lost for each in _find_unwritten(module))
-    return {(lost.reader, lost.buffer): lost for lost in found if lost is not None}
+    found = _find_unwritten(module)
+    return {(it.reader, it.buffer): it for it in found if isinstance(it, LostRead)}
 
 
 @cached_by_module(4)  # what one transform leaves behind, the next one finds
-def _find_unwritten(module: IRModule) -> tuple[_Found, ...]:
-    found: list[_Found] = []
+def _find_unwritten(module: IRModule) -> tuple[RegisterLeak | LostRead, ...]:
+    found: list[RegisterLeak | LostRead] = []
     pairs = zip(list_functions(module), list_accesses(module), strict=True)
     for function, accesses in pairs:
         places = get_places(function.body) if accesses else []
@@ -310,14 +303,15 @@ def _find_unwritten(module: IRModule) -> tuple[_Found, ...]:
                 if others and not begins:
                     early = tuple(it.order < reader.order for it in others)
                     life = _find_life(module, reader.buffer)
-                    found += _look_at(reader, tuple(others), early, life)
+                    wrong = _look_at(reader, tuple(others), early, life)
+                    found += [] if wrong is None else [wrong]
     return tuple(found)
 
 
 @functools.lru_cache(maxsize=1024)  # most of what one transform leaves is as it was before
 def _look_at(
     reader: Access, writers: tuple[Access, ...], early: tuple[bool, ...], life: tuple[Any, ...]
-) -> tuple[_Found, ...]:
+) -> RegisterLeak | LostRead | None:
     """What of a reader another thread writes, and what nobody has written before it is read.
 
     `early` says which writers stand before the reader in the program.
@@ -336,7 +330,7 @@ def _look_at(
     fixed = [var for var in life if not any(var.same_as(it.loop_var) for it in axes.values())]
     frame = _Frame(reader, writers, axes, fixed, is_exact=True)
     if frame.rows is None:
-        return ()
+        return None
     written, is_open = np.zeros(len(frame.rows), bool), False
     for writer, is_early in zip(writers, early, strict=True):
         asked = frame.ask(writer, is_early=is_early)
@@ -346,16 +340,22 @@ def _look_at(
         has, before = asked
         written |= before
         if not is_global and (axis := frame.find_owner(writer, frame.rows[~has])):
-            return (_Found(leak=_describe_leak(reader, writer, axis)),)
+            # The guard that keeps threads on the axis out, if that is why.
+            variable = writer.bound[axis].loop_var
+            is_spread = any(is_used(variable, cell) for cell in writer.cells)
+            guards = [] if is_spread else writer.place.find_real_guards()
+            guard = next((str(it) for it in guards if is_used(variable, it)), "")
+            names = (str(reader.buffer.name), reader.scope, axis, writer.place.name)
+            return RegisterLeak(*names, place.name, guard)
     if is_open or written.all() or reader.element.is_conditional:
-        return ()
+        return None
     element = frame.rows[~written][0][-len(reader.buffer.shape) :]
     around = [
         loop
         for loop in place.loops
         if is_among(loop.loop_var, life) or (is_global and is_among(loop, axes.values()))
     ]
-    lost = LostRead(
+    return LostRead(
         f"{reader.buffer.name}[{', '.join(map(str, element))}]",
         str(reader.buffer.name),
         place.name,
@@ -363,17 +363,6 @@ def _look_at(
         str(around[-1].loop_var.name) if around else "",
         str(get_axis(around[-1]) or "") if around and is_global else "",
     )
-    return (_Found(lost=lost),)
-
-
-def _describe_leak(reader: Access, writer: Access, axis: str) -> RegisterLeak:
-    """A leak along an axis, and the guard that keeps threads on it out, if that is why."""
-    loop = writer.bound[axis]
-    guards = (it for it in writer.place.find_real_guards() if is_used(loop.loop_var, it))
-    is_spread = any(is_used(loop.loop_var, cell) for cell in writer.cells)
-    guard = "" if is_spread else str(next(guards, ""))
-    names = (writer.place.name, reader.place.name)
-    return RegisterLeak(str(reader.buffer.name), reader.scope, axis, *names, guard)
 
 
 def blame_leak(leak: RegisterLeak) -> Fault:

@@ -21,10 +21,9 @@ the address (`find_misplaced_tiles`).
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tvm.error import InternalError
@@ -35,7 +34,6 @@ from tvm.sym import Analyzer
 from tvm.tirx import (
     Add,
     AllocBuffer,
-    And,
     AttrStmt,
     Broadcast,
     BufferStore,
@@ -43,8 +41,8 @@ from tvm.tirx import (
     Evaluate,
     For,
     PrimFunc,
-    const,
 )
+from tvm.tirx import all as all_of
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
@@ -107,18 +105,12 @@ def find_overlaps(module: IRModule) -> list[str]:
 
 
 def _find_lives(places: list[Place]) -> list[_Life]:
-    lives: list[_Life] = []
+    lives: dict[Any, _Life] = {}
     for at, place in enumerate(places):
-        used = [region.source for region in (*place.block.reads, *place.block.writes)]
-        for buffer in used:
-            if str(buffer.scope()) != SCOPE or place.kernel is None:
-                continue
-            known = next((n for n, life in enumerate(lives) if life.buffer.same_as(buffer)), None)
-            if known is None:
-                lives.append(_Life(buffer, at, at))
-            else:
-                lives[known] = lives[known]._replace(last=at)
-    return lives
+        for region in (*place.block.reads, *place.block.writes) if place.kernel is not None else ():
+            if str((buffer := region.source).scope()) == SCOPE:
+                lives[buffer] = lives.get(buffer, _Life(buffer, at, at))._replace(last=at)
+    return [*lives.values()]
 
 
 class Overwritten(NamedTuple):
@@ -148,7 +140,18 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
         # Pairs of buffers, the second one computed from the first, of which one is written again.
         places = [place for place in get_places(function.body) if place.is_innermost]
         kernels = [place for place in places if place.kernel is not None]
-        for source, taker, place in _find_takers(kernels, function.params):
+        parameters = function.params
+        pairs = [
+            (source, store.buffer, place)
+            for place in kernels
+            for store in find_all(place.block.body, BufferStore)
+            if str(store.buffer.scope()) in _OWN_AXES and store.buffer not in parameters
+            for sources in [{it.source: None for it in find_all(store.value, TensorLoad)}]
+            for source in (sources if store.buffer not in sources else ())
+            if source.scope() == store.buffer.scope() and source.dtype == store.buffer.dtype
+            if source not in parameters
+        ]
+        for source, taker, place in pairs:
             inside = [other for other in kernels if is_among(place.kernel, [other.kernel])]
             outside = [o for o in places if not is_among(o.block, [i.block for i in inside])]
             if not _OWN_AXES[str(source.scope())] and any(
@@ -169,29 +172,12 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
     for variable, function in around.before.functions_items():
         after = around.after[variable].body
         homes, storage = _find_homes(after), dict[Any, set[str]]()
-        pairs = zip(get_elements(function.body), get_elements(after), strict=True)
-        for (old, _), (new, _) in pairs:
+        elements = zip(get_elements(function.body), get_elements(after), strict=True)
+        for (old, _), (new, _) in elements:
             storage.setdefault(homes.get(new, new), set()).add(str(old.name))
         for names in storage.values():
             common.update(itertools.permutations(names, 2))
     return [item for item in found if (item.buffer, item.taker) in common]
-
-
-def _find_takers(
-    places: list[Place], parameters: Sequence[Any]
-) -> Iterator[tuple[Any, Any, Place]]:
-    """Buffers whose place another one might take, with that, and the place of its store."""
-    for place in places:
-        for store in find_all(place.block.body, BufferStore):
-            taker, scope = store.buffer, str(store.buffer.scope())
-            loads = find_all(store.value, TensorLoad) if scope in _OWN_AXES else []
-            sources = dict.fromkeys(load.source for load in loads)
-            if taker in sources or taker in parameters:
-                continue
-            for source in sources:
-                is_alike = str(source.scope()) == scope and source.dtype == taker.dtype
-                if is_alike and source not in parameters:
-                    yield source, taker, place
 
 
 def _writes_again(place: Place, buffer: Any, is_last: bool) -> bool:
@@ -207,11 +193,10 @@ def _writes_again(place: Place, buffer: Any, is_last: bool) -> bool:
         idle = {*map(get_axis, bound)} - {*map(get_axis, loops)}
         if any(axis and "Idx" in axis and not axis.startswith(own) for axis in idle):
             return True
-    is_let = functools.reduce(And, place.guards) if place.guards else const(1, "bool")
     return any(
         meets_again(
             [substitute(index, place.values) for index in store.indices],
-            is_let,
+            all_of(True, *place.guards),
             [loop for loop in loops if not is_among(loop, host)],
         )
         for store in stores
@@ -247,23 +232,38 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
         return []
     found: list[tuple[str, str]] = []
     for variable, function in around.after.functions_items():
+        spans = _find_spans(function, merged[variable])
         pairs = (find_all(each.body, BufferStore) for each in (function, merged[variable]))
         for old, new in zip(*pairs, strict=True):
             loads = (find_all(store.value, TensorLoad) for store in (old, new))
             for load, moved in zip(*loads, strict=True):
-                if load.source.scope() == SCOPE and _shares_bytes(old, new, load, moved):
+                used = old.buffer, load.source
+                if used[0].same_as(used[1]) or any(it.scope() != SCOPE for it in used):
+                    continue
+                is_own = new.buffer.dtype == moved.source.dtype and bool(
+                    structural_equal(new.indices[0], moved.indices[0])
+                )
+                known = [spans[it] for it in used if it in spans]
+                if len(known) < 2 or (_overlap(*known) and not is_own):  # nobody knows of others
                     found.append((str(load.source.name), str(old.buffer.name)))
-        found += _find_unordered(function, merged[variable])
-        found += _find_interleaved(function, merged[variable])
+        found += _find_unordered(function, spans)
+        found += _find_interleaved(function, spans)
     return list(dict.fromkeys(found))
 
 
-def _find_unordered(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str, str]]:
+_Spans = dict[Any, tuple[int, int]]
+"""The first byte of each buffer in dynamic shared memory, and the first one behind it."""
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _find_unordered(function: PrimFunc, spans: _Spans) -> Iterator[tuple[str, str]]:
     """Buffers of a function with barriers, and those in their place, with none between their uses.
 
     Loads and stores alone are looked at: what instructions copy, mbarriers order.
     """
-    spans = _find_spans(function, merged)
     found = find_uses(function)
     uses = [
         use
@@ -274,14 +274,13 @@ def _find_unordered(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str,
         if first.launch != last.launch or first.buffer.same_as(last.buffer):
             continue
         # They may be of one place, and not of each thread's own element.
-        (begin, end), (other, other_end) = spans[first.buffer], spans[last.buffer]
+        one, other = spans[first.buffer], spans[last.buffer]
         is_own = (
-            begin == other
+            one[0] == other[0]
             and first.buffer.dtype == last.buffer.dtype
             and structural_equal(first.indices[0], last.indices[0])
         )
-        is_common = begin < other_end and other < end and not is_own
-        if not (is_common and (first.is_write or last.is_write)):
+        if is_own or not _overlap(one, other) or not (first.is_write or last.is_write):
             continue
         if math.prod(found.threads[first.launch].values()) == 1:
             continue
@@ -295,17 +294,17 @@ def _find_unordered(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str,
             yield str(first.buffer.name), str(last.buffer.name)
 
 
-def _find_interleaved(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str, str]]:
+def _find_interleaved(function: PrimFunc, spans: _Spans) -> Iterator[tuple[str, str]]:
     """Buffers of which one is used between the uses of another one in its place.
 
     All that names a buffer uses it, instructions too, which get a pointer. Of those that had one
     place before, other rules ask.
     """
-    spans, homes = _find_spans(function, merged), _find_homes(function.body)
+    homes = _find_homes(function.body)
     pairs = [
         (one, other)
         for one, other in itertools.combinations(spans, 2)
-        if spans[one][0] < spans[other][1] and spans[other][0] < spans[one][1]
+        if _overlap(spans[one], spans[other])
         if not homes.get(one, one).same_as(homes.get(other, other))
     ]
     if not pairs:
@@ -337,12 +336,9 @@ def _list_statements(node: Any) -> Iterator[Any]:
         yield node
 
 
-def _find_spans(function: PrimFunc, merged: PrimFunc) -> dict[Any, tuple[int, int]]:
-    """The first byte of each buffer in dynamic shared memory, and the first one behind it.
-
-    Those are left out of which nobody knows where they lie.
-    """
-    spans: dict[Any, tuple[int, int]] = {}
+def _find_spans(function: PrimFunc, merged: PrimFunc) -> _Spans:
+    """Where buffers lie in merged memory, without those of which nobody knows that."""
+    spans: _Spans = {}
     moved = zip(get_elements(function.body), get_elements(merged.body), strict=True)
     for (old, indices), (_, after) in moved:
         if old.scope() == SCOPE and old not in spans:
@@ -351,26 +347,6 @@ def _find_spans(function: PrimFunc, merged: PrimFunc) -> dict[Any, tuple[int, in
                 size = old.dtype.itemsize
                 spans[old] = (begin * size, (begin + count) * size)
     return spans
-
-
-def _shares_bytes(old: BufferStore, new: BufferStore, load: Any, moved: Any) -> bool:
-    """Whether a store and a load of another buffer lie in one place, and not at one element."""
-    if old.buffer.scope() != SCOPE or old.buffer.same_as(load.source):
-        return False
-    spans = []
-    for before, after, buffer in (
-        (old.indices[0], new.indices[0], new.buffer),
-        (load.indices[0], moved.indices[0], moved.source),
-    ):
-        begin, count = find_offset(before, after), constant(buffer.shape[0])
-        if begin is None or count is None:
-            return True  # nobody knows where it lies
-        spans.append((begin * buffer.dtype.itemsize, (begin + count) * buffer.dtype.itemsize))
-    (first, end), (other, other_end) = spans
-    is_own = new.buffer.dtype == moved.source.dtype and bool(
-        structural_equal(new.indices[0], moved.indices[0])
-    )
-    return first < other_end and other < end and not is_own
 
 
 def find_offset(before: Any, after: Any) -> int | None:

@@ -132,7 +132,16 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
                 )
         for one, other in itertools.combinations(writers, 2):
             axes = [axis for axis in one.axes if axis in other.axes]
-            if not one.is_global or not axes or _store_one_constant(one, other):
+            values = [
+                store.value
+                for block in (one.place.block, other.place.block)
+                for store in find_all((block.body, block.init), BufferStore)
+                if store.buffer.same_as(one.buffer)
+            ]
+            is_constant = isinstance(values[0], IntImm | FloatImm)  # it matters not who is last
+            if not one.is_global or not axes:
+                continue
+            if is_constant and all(structural_equal(value, values[0]) for value in values):
                 continue
             if axis := find_shared_axis(axes, one.tabulate(axes), other.tabulate(axes)):
                 names = one.place.name, other.place.name
@@ -166,18 +175,6 @@ def _list_writers(module: IRModule, is_last: bool) -> Iterator[_Writer]:
         loops = [loop for loop in around if constant(loop.extent) != 1]
         axes = {axis: it for it in loops if (axis := get_axis(it) or "").startswith(levels)}
         yield _Writer(place, buffer, tuple(own), axes)
-
-
-def _store_one_constant(*writers: _Writer) -> bool:
-    """Whether all that blocks store to their buffer is one number: it matters not who is last."""
-    values = [
-        store.value
-        for writer in writers
-        for store in find_all((writer.place.block.body, writer.place.block.init), BufferStore)
-        if store.buffer.same_as(writer.buffer)
-    ]
-    is_number = isinstance(values[0], IntImm | FloatImm)
-    return is_number and all(structural_equal(value, values[0]) for value in values)
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds

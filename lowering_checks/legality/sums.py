@@ -8,6 +8,7 @@ initialization reads, and need that to be there still (`find_broken_repairs`).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ from tirstep.transforms.tir import (
     substitute,
 )
 
-from .accesses import find_values, list_elements, list_places
+from .accesses import find_summed, find_values, list_elements, list_places
 
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _SYMMETRIC = (Add, Mul, Max, Min)
@@ -49,8 +50,16 @@ _ORDERED = 3
 def find_late_beginnings(module: IRModule) -> Iterable[Fault]:
     """Blocks that would add to outputs before they initialize them."""
     for place in list_places(module):
-        mixing = _find_mixing_loop(place) if place.block.init is not None else None
-        if mixing is not None and _begins_late(place):
+        if place.block.init is None or (mixing := _find_mixing_loop(place)) is None:
+            continue
+        # Whether a term is seen to be added before the initialization, within one whole sum.
+        outputs, terms = (find_values(place, reduced=item) for item in (False, True))
+        feeding = [any(is_used(loop.loop_var, term) for term in terms) for loop in place.loops]
+        loops = list(place.loops[feeding.index(True) :])
+        reduced = (it for it in place.block.iter_vars if it.iter_type == IterVar.CommReduce)
+        firsts = [iterator.dom.min for iterator in reduced]
+        left = [term - first for term, first in zip(terms, firsts, strict=True)]
+        if begins_late(outputs, left, all_of(True, *place.guards), loops):
             yield Fault(
                 f"block '{place.name}' would add to outputs before it initializes them, since "
                 f"loop '{mixing.loop_var.name}' goes over both its outputs and its terms",
@@ -107,49 +116,48 @@ def _find_mixing_loop(place: Place, *, serial: bool = False) -> For | None:
     return None
 
 
-def _begins_late(place: Place) -> bool:
-    """Whether a term is seen to be added before the initialization, within one whole sum."""
-    terms = find_values(place, reduced=True)
-    feeding = [any(is_used(loop.loop_var, term) for term in terms) for loop in place.loops]
-    loops = list(place.loops[feeding.index(True) :])
-    reduced = (it for it in place.block.iter_vars if it.iter_type == IterVar.CommReduce)
-    firsts = [iterator.dom.min for iterator in reduced]
-    left = [term - first for term, first in zip(terms, firsts, strict=True)]
-    outputs = find_values(place, reduced=False)
-    return begins_late(outputs, left, all_of(True, *place.guards), loops)
-
-
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
-    """Sums over threads that TVM would add up in a race."""
-    places = [place for place in list_places(module) if _find_axes(place)]
-    if not places:
-        return ()
-    steps = (_find_turned_operands, _find_mixed_loops, _find_unordered_steps)
-    found = (fault for place in places for find in steps for fault in find(place))
-    return (*_find_unseen_sums(module), *found)
+    """Sums over threads that TVM would add up in a race, or not at all."""
+    places = [place for place in list_places(module) if find_summed(place)]
+    return (
+        (*_find_unseen_sums(module), *itertools.chain(*map(_judge_sum, places))) if places else ()
+    )
 
 
-def _find_axes(place: Place) -> dict[str, int]:
-    """The threads that a block sums over, along each axis; none where it has begun elsewhere."""
-    reduced = find_values(place, reduced=True)
-    if place.block.init is None or not reduced:
-        return {}
-    return {
-        str(get_axis(loop)): constant(loop.extent) or 1
-        for loop in place.find_bound("threadIdx")
-        if any(is_used(loop.loop_var, item) for item in reduced)
-    }
+def _judge_sum(place: Place) -> Iterator[Fault]:
+    """What TVM does not make of a sum over threads as it is written.
 
-
-def _find_unordered_steps(place: Place) -> Iterator[Fault]:
-    """A sum in shared memory whose last steps, within a warp, have no barrier between them.
-
-    TVM adds up by shuffles where the threads of a sum follow each other and are a multiple of a
-    warp, or fit into one. Otherwise it goes through shared memory, and leaves out the last barriers
-    where it takes these threads for neighbours: since Volta the lanes of a warp are not in step.
+    It knows ``Y + A``, and not ``A + Y``. The part of each thread it begins in front of all loops
+    over terms, so for one output alone. And it adds up by shuffles where the threads of a sum
+    follow each other and are a multiple of a warp, or fit into one. Otherwise it goes through
+    shared memory, and leaves out the last barriers, within a warp, where it takes these threads for
+    neighbours: since Volta the lanes of a warp are not in step.
     """
-    summed = _find_axes(place)
+    store, summed = place.block.body, find_summed(place)
+    axes = _name_axes(summed)
+
+    def is_result(value: Any) -> bool:
+        return (
+            isinstance(value, TensorLoad)
+            and value.source.same_as(store.buffer)
+            and structural_equal(value.indices, store.indices)
+        )
+
+    is_symmetric = isinstance(store, BufferStore) and isinstance(store.value, _SYMMETRIC)
+    if is_symmetric and is_result(store.value.b) and not is_result(store.value.a):
+        yield Fault(
+            f"block '{place.name}' reduces over threads of {axes} with its result as the second "
+            "operand, which TVM does not lower",
+            f"write the element of '{store.buffer.name}' as the first one",
+        )
+    if (mixing := _find_mixing_loop(place, serial=True)) is not None:
+        yield Fault(
+            f"block '{place.name}' reduces over threads, and loop '{mixing.loop_var.name}' goes "
+            "over both its outputs and its terms: TVM would begin each thread's part once for all "
+            "of these outputs",
+            "keep loops over outputs and over terms apart",
+        )
     others = {
         str(get_axis(loop)): constant(loop.extent) or 1
         for loop in find_all(place.kernel, For)
@@ -165,7 +173,6 @@ def _find_unordered_steps(place: Place) -> Iterator[Fault]:
     by_shuffles = divides and following == many and not narrow
     if by_shuffles or many <= _ORDERED or (several and following % WARP):
         return
-    axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in summed)
     what = f"block '{place.name}' reduces over the {many} threads of {axes}"
     advice = f"use up to {WARP} threads, or a multiple of {WARP}"
     if divides and narrow:
@@ -190,9 +197,8 @@ def _find_unseen_sums(module: IRModule) -> Iterator[Fault]:
     """
     around = lower_around(module, [_CROSS_THREAD]).get(_CROSS_THREAD)
     for place in list_places(around.after) if around else ():
-        if not (summed := _find_axes(place)):
+        if not (summed := find_summed(place)):
             continue
-        axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in summed)
         cast = next((item for item in place.values.items() if find_all(item[1], Cast)), None)
         if cast is not None:
             why = f"where its iterator '{cast[0].name}' is the cast {cast[1]}"
@@ -204,47 +210,14 @@ def _find_unseen_sums(module: IRModule) -> Iterator[Fault]:
             why = "where other blocks write the same buffer, or loops overlap"
             advice = "sum up in a buffer of its own (cache_write_at)"
         yield Fault(
-            f"block '{place.name}' reduces over threads of {axes}, which TVM does not see {why}: "
-            "each thread would store sums of its own",
+            f"block '{place.name}' reduces over threads of {_name_axes(summed)}, which TVM does "
+            f"not see {why}: each thread would store sums of its own",
             advice,
         )
 
 
-def _find_turned_operands(place: Place) -> Iterator[Fault]:
-    """A sum over threads written as ``A + Y``, of which TVM knows ``Y + A`` alone."""
-    store = place.block.body
-    if not isinstance(store, BufferStore) or not isinstance(store.value, _SYMMETRIC):
-        return
-
-    def is_result(value: Any) -> bool:
-        return (
-            isinstance(value, TensorLoad)
-            and value.source.same_as(store.buffer)
-            and structural_equal(value.indices, store.indices)
-        )
-
-    if is_result(store.value.b) and not is_result(store.value.a):
-        axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in _find_axes(place))
-        yield Fault(
-            f"block '{place.name}' reduces over threads of {axes} with its result as the second "
-            "operand, which TVM does not lower",
-            f"write the element of '{store.buffer.name}' as the first one",
-        )
-
-
-def _find_mixed_loops(place: Place) -> Iterator[Fault]:
-    """A serial loop of a sum over threads that goes over its outputs as well.
-
-    TVM begins the part of each thread in front of all loops over terms, so for one output alone.
-    """
-    mixing = _find_mixing_loop(place, serial=True)
-    if mixing is not None:
-        yield Fault(
-            f"block '{place.name}' reduces over threads, and loop '{mixing.loop_var.name}' goes "
-            "over both its outputs and its terms: TVM would begin each thread's part once for all "
-            "of these outputs",
-            "keep loops over outputs and over terms apart",
-        )
+def _name_axes(summed: Iterable[str]) -> str:
+    return " and ".join(f"'{axis}'" for axis in sorted(summed))
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
@@ -290,24 +263,20 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
     found: dict[str, LostGuard] = {}
     for function in list_functions(module):
         places = [place for place in get_places(function.body) if place.is_innermost]
-        for place in filter(_loses_guard, places):
+        for place in places:
+            reduced = _find_reduced_loops(place)
+            if (
+                not find_summed(place)
+                or len(place.guards) != 1
+                or len(place.find_real_guards()) != 1
+                or any(is_used(loop.loop_var, place.guards[0]) for loop in reduced)
+            ):
+                continue  # its guard is none, or of its terms
             for region in place.block.writes:
                 if not _is_private(places, place, region.source):
                     guard, buffer = str(place.guards[0]), str(region.source.name)
                     found.setdefault(place.name, LostGuard(place.name, guard, buffer))
     return found
-
-
-def _loses_guard(place: Place) -> bool:
-    """Whether a block reduces over threads, and has one guard, that is of its outputs."""
-    if place.block.init is None or len(place.guards) != 1:
-        return False
-    reduced = _find_reduced_loops(place)
-    return (
-        any(is_among(loop, reduced) for loop in place.find_bound("threadIdx"))
-        and len(place.find_real_guards()) == 1
-        and not any(is_used(loop.loop_var, place.guards[0]) for loop in reduced)
-    )
 
 
 def _find_reduced_loops(place: Place) -> list[For]:
@@ -326,28 +295,26 @@ def _is_private(places: list[Place], place: Place, buffer: Any) -> bool:
         for element in list_elements(other.block)
         if element.buffer.same_as(buffer)
     ]
-    own = next(use for use in uses if use[0].block.same_as(place.block))
+    own = next(cells for other, cells in uses if other.block.same_as(place.block))
     # TVM allocates what sums are made in outside of the loops over which they are made.
     depth = next(
         at for at, item in enumerate(place.loops) if is_among(item, _find_reduced_loops(place))
     )
     outer = place.loops[:depth]
+
+    def is_apart(other: Place, cells: list[Any], loop: For) -> bool:
+        """Whether a loop is around both blocks, and shifts alike where their accesses begin."""
+        analyzer = Analyzer()
+        for one in (*place.loops, *other.loops):
+            if constant(one.extent) == 1:
+                analyzer.bind(one.loop_var, one.min)
+        return is_among(loop, other.loops) and not any(
+            is_used(loop.loop_var, analyzer.simplify(one - two))
+            for one, two in zip(own, cells, strict=True)
+        )
+
     return all(
-        is_among(loop, outer) and all(_is_apart(*own, *use, loop) for use in uses)
+        is_among(loop, outer) and all(is_apart(*use, loop) for use in uses)
         for loop in place.loops
         if is_used(loop.loop_var, place.guards[0]) and constant(loop.extent) != 1
-    )
-
-
-def _is_apart(place: Place, own: list[Any], other: Place, use: list[Any], loop: For) -> bool:
-    """Whether a loop is around two blocks, and shifts alike where their accesses begin."""
-    if not is_among(loop, other.loops):
-        return False
-    analyzer = Analyzer()
-    for one in (*place.loops, *other.loops):
-        if constant(one.extent) == 1:
-            analyzer.bind(one.loop_var, one.min)
-    return not any(
-        is_used(loop.loop_var, analyzer.simplify(one - two))
-        for one, two in zip(own, use, strict=True)
     )

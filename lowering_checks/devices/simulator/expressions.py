@@ -24,7 +24,6 @@ from tirstep.tvm_compat import get_op_name
 from ...device import Array
 from .async_copies import ASYNC_COPIES
 from .atomics import ATOMICS
-from .block_reductions import BLOCK_REDUCTIONS
 from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS
 from .function_semantics import Pointer, Semantics, Threads, get_semantics, read_call
@@ -53,7 +52,7 @@ from .ptx_calls import PREFIX, read_ptx_call
 from .run_state import UnsupportedError, get_location
 from .tensor_cores import TENSOR_CORES, TYPED
 from .vector_accesses import VECTOR_ACCESSES
-from .warp_shuffles import WARP_SHUFFLES
+from .warp_shuffles import BLOCK_REDUCTIONS, WARP_SHUFFLES
 from .warpgroups import WARPGROUPS
 
 if TYPE_CHECKING:

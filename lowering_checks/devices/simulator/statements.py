@@ -25,7 +25,6 @@ from tirstep.tvm_compat import get_op_name
 from ...device import THREAD_AXES, Array
 from .async_copies import CP_ASYNC
 from .atomics import ATOMICS
-from .block_reductions import BLOCK_REDUCTIONS
 from .expressions import BUILT_IN, Address, restrict, translate, translate_index
 from .flatten import is_allreduce
 from .function_semantics import read_call
@@ -35,6 +34,7 @@ from .named_barriers import NAMED_BARRIERS
 from .operators import as_stored, is_narrow
 from .ptx_calls import has_results
 from .run_state import IN_ORDER, UnsupportedError, get_location
+from .warp_shuffles import BLOCK_REDUCTIONS
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu

@@ -69,19 +69,33 @@ def _load_matrices(
             f"{'transposed' if is_transposed else ''}".rstrip()
         )
     if is_transposed and is_of_bytes:
-        _load_bytes_transposed(threads, target, target_offset, source, source_offset)
+        # TVM's own: ldmatrix cannot transpose bytes, so each thread loads its 16 one by one.
+        thread, place = threads.numbers % WARP, np.arange(16)
+        rows = place % 8 // 4 * 16 + thread % 4 * 4 + place % 4
+        offsets = rows * source_offset + thread // 4 + place // 8 * 8
+        for index in place:
+            target.store(target_offset + int(index), source.load(offsets[:, index : index + 1]))
         return
-    warps = threads.groups(WARP)
-    lanes = threads.get_mask(warps[:, : 8 * count])
-    rows = source.load(source_offset + np.arange(_ROW_BYTES // size), lanes)[warps]
-    matrices = rows[:, : 8 * count].reshape(len(warps), count, 8, 4, 4 // size)
-    if is_transposed:
-        matrices = matrices.reshape(len(warps), count, 8, 8).swapaxes(2, 3)
-        matrices = matrices.reshape(len(warps), count, 8, 4, 2)
-    shares = matrices.transpose(0, 2, 3, 1, 4).reshape(len(warps), WARP, count * 4 // size)
+    warps, words = _read_matrices(threads, source, source_offset, count, bool(is_transposed))
+    shares = words.view(source.dtype)
     place = target_offset + np.arange(shares.shape[-1])
     target.store(place, threads.spread(warps, shares), threads.get_mask(warps))
+
+
+def _read_matrices(
+    threads: Threads, source: Pointer, offset: Any, count: int, is_transposed: bool
+) -> tuple[Array, Array]:
+    """The lanes of each warp, and each lane's share of each matrix: of shape (warps, 32, count)."""
+    warps = threads.groups(WARP)
+    lanes = threads.get_mask(warps[:, : 8 * count])
+    rows = source.load(offset + np.arange(_ROW_BYTES // source.dtype.itemsize), lanes)[warps]
+    halves = np.ascontiguousarray(rows[:, : 8 * count]).view(np.uint16)
+    matrices = halves.reshape(len(warps), count, 8, 8)
+    if is_transposed:
+        matrices = matrices.swapaxes(2, 3)
+    words = np.ascontiguousarray(matrices).view(np.uint32).reshape(len(warps), count, WARP)
     threads.count("matrix_loads")
+    return warps, np.ascontiguousarray(words.swapaxes(1, 2))
 
 
 def _store_matrices(threads: Threads, target: Pointer, *rest: Any) -> None:
@@ -104,17 +118,6 @@ def _store_matrices(threads: Threads, target: Pointer, *rest: Any) -> None:
     lanes = threads.get_mask(warps[:, : 8 * count])
     place = np.arange(values.shape[-1])
     target.store(place, threads.spread(warps, values), lanes)
-
-
-def _load_bytes_transposed(
-    threads: Threads, target: Pointer, target_offset: Any, source: Pointer, stride: Any
-) -> None:
-    """TVM's own: ldmatrix cannot transpose bytes, so each thread loads its 16 one by one."""
-    thread, place = threads.numbers % WARP, np.arange(16)
-    rows = place % 8 // 4 * 16 + thread % 4 * 4 + place % 4
-    offsets = rows * stride + thread // 4 + place // 8 * 8
-    for index in place:
-        target.store(target_offset + int(index), source.load(offsets[:, index : index + 1]))
 
 
 def _multiply(threads: Threads, shape: str, *arguments: Any) -> None:
@@ -180,17 +183,11 @@ def _load_registers(threads: Threads, *given: Any) -> None:
             f"the simulator supports ldmatrix of .m8n8 and .b16, not of .{words['shape']} and "
             f".{words['type']}"
         )
-    warps, count = threads.groups(WARP), len(registers)
-    lanes = threads.get_mask(warps[:, : 8 * count])
-    rows = source.load(np.arange(_ROW_BYTES // source.dtype.itemsize), lanes)[warps]
-    halves = np.ascontiguousarray(rows[:, : 8 * count]).view(np.uint16)
-    matrices = halves.reshape(len(warps), count, 8, 8)
-    if words["trans"]:
-        matrices = matrices.swapaxes(2, 3)
-    shares = np.ascontiguousarray(matrices).view(np.uint32).reshape(len(warps), count, WARP)
-    for register, own in zip(registers, shares.swapaxes(0, 1), strict=True):
-        fill_register(register, threads.spread(warps, own[..., None]), threads.get_mask(warps))
-    threads.count("matrix_loads")
+    is_transposed = bool(words["trans"])
+    warps, shares = _read_matrices(threads, source, 0, len(registers), is_transposed)
+    for place, register in enumerate(registers):
+        own = threads.spread(warps, shares[..., place : place + 1])
+        fill_register(register, own, threads.get_mask(warps))
 
 
 def _multiply_registers(threads: Threads, *given: Any) -> None:

@@ -1,4 +1,4 @@
-"""Warp shuffles, votes and reductions: what the threads of a warp exchange, and who takes part.
+"""Shuffles, votes and reductions: what the threads of a warp, or of a block, exchange in one call.
 
 Semantics: CUDA C++ Programming Guide, Warp Vote, Warp Reduce and Warp Shuffle Functions.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .function_semantics import Semantics, Threads
+from .function_semantics import Pointer, Semantics, Threads
 from .ptx_calls import fill_register, name_operands
 from .run_state import Batch
 
@@ -147,6 +147,37 @@ def reduce_in_warp(threads: Threads, value: Any, operation: str, width: int) -> 
         other = _shuffle(_SOURCES["tvm_warp_shuffle_xor"], threads, 0xFFFFFFFF, value, width)
         value = STEPS[operation][0](value, other)
     return value
+
+
+def _reduce_in_block(
+    threads: Threads, value: Any, operation: str, warps: int, scratch: Pointer
+) -> Array:
+    """TVM's sum, largest or smallest value of a block: by warp, and then by the first warp.
+
+    It is made of the barriers, stores and loads of the code that TVM generates for it, so that two
+    calls that share their scratch memory race as they do there.
+    """
+    warp, lane = threads.numbers // WARP, threads.numbers % WARP
+    partial = reduce_in_warp(threads, value, operation, WARP)
+    scratch.store(warp, partial, lane == 0)
+    threads.gpu.pass_barrier(threads.mask)
+    is_first = warp == 0
+    found = scratch.load(np.minimum(lane, warps - 1), is_first & (lane < warps))
+    found = np.where(lane < warps, found, found.dtype.type(STEPS[operation][1]))
+    scratch.store(0, reduce_in_warp(threads, found, operation, WARP), is_first & (lane == 0))
+    threads.gpu.pass_barrier(threads.mask)
+    return scratch.load(0)
+
+
+def _vote_in_block(
+    threads: Threads, predicate: Any, *, decide: Callable[..., Array], otherwise: bool
+) -> Array:
+    """A barrier, and whether all threads of the block say so, or any."""
+    batch = threads.state.batch
+    threads.gpu.pass_barrier(threads.mask)
+    held = np.where(threads.active, np.broadcast_to(predicate, (batch.lanes, 1)) != 0, otherwise)
+    decided = decide(held.reshape(batch.blocks, batch.threads), axis=1)
+    return np.repeat(decided, batch.threads).reshape(-1, 1).astype(np.int64)
 
 
 def _vote_by_ptx(
@@ -292,4 +323,13 @@ WARP_SHUFFLES: dict[str, Semantics] = {
     "ptx.elect_sync": _elect_by_ptx,
     "cuda.thread_rank": lambda threads: threads.numbers.astype(np.int32),
     **WARP_BARRIERS,
+}
+_VOTES: dict[str, Semantics] = {
+    "syncthreads_and": functools.partial(_vote_in_block, decide=np.all, otherwise=True),
+    "syncthreads_or": functools.partial(_vote_in_block, decide=np.any, otherwise=False),
+}
+BLOCK_REDUCTIONS: dict[str, Semantics] = {
+    "cuda.cta_reduce": _reduce_in_block,
+    **{f"cuda.{name}": vote for name, vote in _VOTES.items()},
+    **{f"__{name}": vote for name, vote in _VOTES.items()},
 }
