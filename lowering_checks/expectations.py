@@ -13,7 +13,6 @@ from pathlib import Path
 from tirstep.transforms.recipes import Step
 from tirstep.transforms.recipes.recipe import Expectation, SourcePattern
 
-from .compile.compiling import TARGET
 from .facts import Facts, compile_facts, get_facts
 from .facts.compiled import BY_WIDTH, COUNTED, MISSING_NVDISASM
 from .facts.cuda_compilers import CompilerMissing
@@ -73,7 +72,7 @@ def find_unmade_steps(run: Run) -> list[Finding]:
     ]
 
 
-def judge_expectations(run: Run, step: Step, target: str = TARGET) -> list[CheckedExpectation]:
+def judge_expectations(run: Run, step: Step) -> list[CheckedExpectation]:
     """Whether each of a recipe's expectations of a step holds, in their order.
 
     An expectation that needs a compiler for CUDA, or the package filecheck, is not checked where
@@ -82,7 +81,7 @@ def judge_expectations(run: Run, step: Step, target: str = TARGET) -> list[Check
     expected = run.recipe.expects.get(step.name, ())
     if not expected:
         return []
-    facts = get_facts(step.module, target, problem=run.problem)
+    facts = get_facts(step.module, problem=run.problem)
     if facts.refusal is not None:
         finding = Finding(CHECK, run.label(step), facts.refusal)
         return [CheckedExpectation(expectation, finding) for expectation in expected]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,28 +73,20 @@ class GoldenStore:
         hashed, found = self.read_hashed(run.recipe.name), []
         for file, step in zip(self.get_files(run), run.steps, strict=True):
             where = run.label(step)
-            if file.stem in hashed and not file.is_file():
-                found.append(self._check_hashed(*hashed[file.stem], step.module, where, advice))
-            else:
+            if file.stem not in hashed or file.is_file():
                 found.append(check_golden_file(file, step.module, where=where, advice=advice))
+                continue
+            (digest, place), got = hashed[file.stem], print_module(step.module)
+            if compute_digest(got) == digest:
+                found.append([])
+                continue
+            first, diff = self.root / place, ""
+            text = first.read_text("utf-8", "replace") if first.is_file() else ""
+            if compute_digest(text) == digest:
+                diff = str(diff_texts(text, got, names=("golden", "got"), context=2))
+            message = f"the text changed, of which {STEPS_FILE} has a hash (see {place})"
+            found.append([Finding("golden", where, f"{message}; {advice}", diff)])
         return found
-
-    def _check_hashed(
-        self, digest: str, place: str, module: tvm.IRModule, where: str, advice: str
-    ) -> list[Finding]:
-        """The finding of a module that does not print as the text of a digest; with the diff where
-        the same text is kept at the place.
-        """
-        got = print_module(module)
-        if compute_digest(got) == digest:
-            return []
-        first = self.root / place
-        text = first.read_text("utf-8", "replace") if first.is_file() else ""
-        diff = ""
-        if compute_digest(text) == digest:
-            diff = str(diff_texts(text, got, names=("golden", "got"), context=2))
-        message = f"the text changed, of which {STEPS_FILE} has a hash (see {place}); {advice}"
-        return [Finding("golden", where, message, diff)]
 
     def read_hashed(self, recipe: str) -> dict[str, tuple[str, str]]:
         """Digest and place by the label of each step of a recipe whose text is not kept there."""
@@ -151,11 +144,30 @@ class GoldenStore:
         order = {name: place for place, name in enumerate(RECIPES)}
         made: dict[str, dict[Path, str]] = {}
         for run in sorted(runs, key=lambda run: order.get(run.recipe.name, len(order))):
-            made.setdefault(run.recipe.name, {}).update(self._make_files(run, made))
+            name, kept, lines = run.recipe.name, self._find_kept(run.recipe, made), ""
+            files = made.setdefault(name, {})
+            for path, step in zip(self.get_files(run), run.steps, strict=True):
+                text, first = print_module(step.module), kept.get(step.name)
+                if first is None or step.index == 0 or step is run.steps[-1]:
+                    files[path] = text
+                else:
+                    place = first.relative_to(self.root).as_posix()
+                    lines += f"{path.stem} {compute_digest(text)} {place}\n"
+            files |= {self.root / name / STEPS_FILE: lines} if lines else {}
         texts = {path: text for files in made.values() for path, text in files.items()}
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.root / VERSION_FILE):
-            self._require_one_version(runs)
+            # A version is of all goldens, so those of another TVM are rewritten all at once.
+            written, ours = self._read_version(), {run.recipe.name for run in runs}
+            others = [name for name in self.find_recipes() if name not in ours]
+            if written != tvm.__version__ and others:
+                named = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+                wrote = "an unknown version of TVM" if written is None else f"TVM {written}"
+                raise CheckError(
+                    f"{wrote} wrote the goldens of {named} in {self.root}, and TVM "
+                    f"{tvm.__version__} is installed; write all recipes at once, and delete the "
+                    "folders of recipes that are no more"
+                )
             changed = [path for path, text in texts.items() if _write(path, text)]
             for path in self._find_leftovers(runs):
                 if path not in texts:
@@ -164,21 +176,6 @@ class GoldenStore:
             version = self.root / VERSION_FILE
             changed += [version] if _write(version, f"{tvm.__version__}\n") else []
         return changed
-
-    def _make_files(self, run: Run, before: Mapping[str, Iterable[Path]]) -> dict[Path, str]:
-        """The texts of a run's files; `before` has the files of recipes before it, by name."""
-        kept = self._find_kept(run.recipe, before)
-        made, lines = {}, []
-        for path, step in zip(self.get_files(run), run.steps, strict=True):
-            text, first = print_module(step.module), kept.get(step.name)
-            if first is None or step.index == 0 or step is run.steps[-1]:
-                made[path] = text
-            else:
-                place = first.relative_to(self.root).as_posix()
-                lines.append(f"{path.stem} {compute_digest(text)} {place}\n")
-        if lines:
-            made[self.root / run.recipe.name / STEPS_FILE] = "".join(lines)
-        return made
 
     def _find_kept(self, recipe: Recipe, made: Mapping[str, Iterable[Path]]) -> dict[str, Path]:
         """By the names of steps, the first file with each one's text among recipes of the kernel
@@ -210,20 +207,6 @@ class GoldenStore:
     def _read_version(self) -> str | None:
         file = self.root / VERSION_FILE
         return file.read_text("utf-8", "replace").strip() if file.is_file() else None
-
-    def _require_one_version(self, runs: Sequence[Run]) -> None:
-        """A version is of all goldens, so those of another TVM are rewritten all at once."""
-        written, ours = self._read_version(), {run.recipe.name for run in runs}
-        others = [name for name in self.find_recipes() if name not in ours]
-        if written == tvm.__version__ or not others:
-            return
-        named = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        wrote = "an unknown version of TVM" if written is None else f"TVM {written}"
-        raise CheckError(
-            f"{wrote} wrote the goldens of {named} in {self.root}, and TVM {tvm.__version__} is "
-            "installed; write all recipes at once, and delete the folders of recipes that are no "
-            "more"
-        )
 
     def _find_leftovers(self, runs: Iterable[Run]) -> list[Path]:
         """Goldens and unfinished files in the recipes' folders, and those unfinished beside.
@@ -290,19 +273,13 @@ def check_golden_file(
     if expected == got:
         return []
     diff = str(diff_texts(expected, got, names=("golden", "got"), context=2))
-    is_same = _is_same_program(expected, got)
+    is_same = False
+    with contextlib.suppress(Exception):  # of a file edited by hand: the parser raises many kinds
+        # Both are parsed, so that lossy printing cancels out.
+        one, other = (from_source(text, check_well_formed=False) for text in (expected, got))
+        is_same = bool(tvm_ffi.structural_equal(one, other, map_free_vars=True))
     message = "same program, other names or printing" if is_same else "the program changed"
     return [Finding("golden", where, f"{message}; {advice}", diff)]
-
-
-def _is_same_program(expected: str, got: str) -> bool:
-    """Structural equality of both texts, both parsed, so that lossy printing cancels out."""
-    try:
-        before = from_source(expected, check_well_formed=False)
-    except Exception:  # a file edited by hand: the parser raises errors of many kinds
-        return False
-    after = from_source(got, check_well_formed=False)
-    return bool(tvm_ffi.structural_equal(before, after, map_free_vars=True))
 
 
 def _write(path: Path, text: str) -> bool:

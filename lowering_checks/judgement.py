@@ -6,7 +6,7 @@ Every command, the report and pytest's plugin say these words, and no others.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ import tvm
 from tirstep.modules import AnyProblem, KernelError
 from tirstep.modules.validation import UnjudgedError
 
-from .device import Array, Device, DeviceError, NotRunError, Program, blank
+from .device import Device, DeviceError, NotRunError, Program, blank
 from .devices import SimulatorDevice
 from .devices.simulator.interpreter import Interpreter
 from .numeric import check_program
@@ -210,8 +210,16 @@ def _judge_part(
             return _judge(faults, device.name, part=program.part)
         masks = dict(program.stored)
     of_blocks = sum(int(it.sum()) for it in masks.values())
-    if isinstance(problem, ModuleProblem):
-        masks, problem = _narrow(problem, masks, seed)
+    if isinstance(problem, ModuleProblem):  # as many of these as take `MOST_WORK`, drawn
+        rng, whole, share, all_masks = np.random.default_rng([seed, 11]), problem, 1.0, masks
+        while (problem := replace(whole, wanted=masks)).work > MOST_WORK:
+            if sum(int(it.sum()) for it in masks.values()) <= FEWEST:
+                raise UnjudgedError(
+                    f"{whole}: what {FEWEST} elements must be takes {problem.work:,.0f} "
+                    f"operations, of which {MOST_WORK:,} are run; choose smaller sizes"
+                )
+            share = max(share / 4, 0.9 * share * MOST_WORK / problem.work)
+            masks = {at: it & (rng.random(it.shape) < share) for at, it in all_masks.items()}
     program.checked = masks
     found = check_program(problem, program, device.name, where=where, seed=seed, is_short=True)
     compared, size = (sum(map(count, masks.values())) for count in (np.count_nonzero, np.size))
@@ -255,22 +263,3 @@ def _sanitize(
     otherwise = Status.CLEAN if problem.kernel.reference is None else Status.NOT_JUDGED
     judged = _judge(findings, simulator.name, otherwise=otherwise, reason=reason, part=part)
     return judged if found or part else replace(judged, unrun=tuple(program.find_unrun()))
-
-
-def _narrow(
-    problem: ModuleProblem, masks: Mapping[int, Array], seed: int
-) -> tuple[dict[int, Array], ModuleProblem]:
-    """A problem of as many elements of masks as take `MOST_WORK`, drawn; and the masks of those."""
-    rng = np.random.default_rng([seed, 11])
-    share, left = 1.0, dict(masks)
-    while True:
-        narrowed = replace(problem, wanted=left)
-        if narrowed.work <= MOST_WORK:
-            return left, narrowed
-        if sum(int(it.sum()) for it in left.values()) <= FEWEST:
-            raise UnjudgedError(
-                f"{problem}: what {FEWEST} elements must be takes {narrowed.work:,.0f} operations, "
-                f"of which {MOST_WORK:,} are run; choose smaller sizes"
-            )
-        share = max(share / 4, 0.9 * share * MOST_WORK / narrowed.work)
-        left = {place: mask & (rng.random(mask.shape) < share) for place, mask in masks.items()}

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import difflib
 import html
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
-
-from tirstep.transforms.recipes import Step
 
 from .diff import CONTEXT, Diff
 from .steps import Run, print_module, step_label
@@ -50,7 +49,10 @@ def render_run(run: Run) -> str:
         rows = [Row("same", line) for line in text]
         if step.index:
             rows = diff_rows(texts[step.index - 1], text)
-        parts.append(_fold(step, rows, is_open=step is run.steps[-1]))
+        head = f"<b>{html.escape(step_label(step))}</b> {_counts(rows) if step.index else ''}"
+        head = f"<summary>{head} <i>{html.escape(step.location)}</i></summary>"
+        is_open = " open" * (step is run.steps[-1])
+        parts.append(f"<details{is_open}>{head}{_block(rows)}</details>")
     title = f"<b>{html.escape(run.recipe.name)}</b> <i>{html.escape(str(run.problem))}</i>"
     return _page(f"<div>{title}</div>{''.join(parts)}")
 
@@ -79,31 +81,15 @@ def diff_rows(before: Sequence[str], after: Sequence[str], context: int = CONTEX
         else:
             rows += [Row("del", line) for line in before[a:b]]
             rows += [Row("add", line) for line in after[c:d]]
-    return _leave_out(rows, context)
-
-
-def _leave_out(rows: list[Row], context: int) -> list[Row]:
-    """Only rows near a change; a gap row counts those left out."""
+    # Only rows near a change; a gap row counts those left out.
     changes = [at for at, row in enumerate(rows) if row.kind in ("add", "del")]
     near = {at + off for at in changes for off in range(-context, context + 1)}
     kept: list[Row] = []
-    left_out = 0
-    for at, row in enumerate([*rows, None]):
-        if row is not None and at not in near:
-            left_out += 1
-            continue
-        if left_out:
-            kept.append(Row("gap", f"⋯ {left_out} equal line{'s' * (left_out > 1)}"))
-        left_out = 0
-        if row is not None:
-            kept.append(row)
+    for is_near, group in itertools.groupby(enumerate(rows), lambda pair: pair[0] in near):
+        found = [row for _, row in group]
+        line = "line" if len(found) == 1 else "lines"
+        kept += found if is_near else [Row("gap", f"⋯ {len(found)} equal {line}")]
     return kept
-
-
-def _fold(step: Step, rows: list[Row], *, is_open: bool) -> str:
-    counts = _counts(rows) if step.index else ""
-    head = f"<b>{html.escape(step_label(step))}</b> {counts} <i>{html.escape(step.location)}</i>"
-    return f"<details{' open' * is_open}><summary>{head}</summary>{_block(rows)}</details>"
 
 
 def _counts(rows: Sequence[Row]) -> str:

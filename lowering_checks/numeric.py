@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
 
-from tirstep.modules import AnyProblem, Tensor
+from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.inputs import Array
 
@@ -146,29 +146,7 @@ def check_case(
     """
     blanks = [blank(tensor) for tensor in problem.outputs]
     after = program(problem.make_arguments(case.inputs, blanks))
-    findings = _check_outputs(problem, problem.take_outputs(after), case, where, program.checked)
-    for tensor, before, now in zip(
-        problem.inputs, case.inputs, problem.take_inputs(after), strict=True
-    ):
-        if tensor in problem.outputs:
-            continue
-        # By their bits: a zero may have changed its sign.
-        bits = f"u{before.itemsize}"
-        changed = np.ascontiguousarray(before).view(bits) != now.view(bits)
-        if changed.any():
-            message = _describe_change(tensor, before, now, changed)
-            findings.append(Finding("numbers", where, f"{message} ({case.name_at((0,))})"))
-    return findings
-
-
-def _check_outputs(
-    problem: AnyProblem,
-    outputs: Arrays,
-    case: NumericCase,
-    where: str,
-    checked: Mapping[int, Array],
-) -> list[Finding]:
-    findings = []
+    findings, outputs = list[Finding](), problem.take_outputs(after)
     values = _as_float64(_as_bits(outputs) if case.is_bitwise else outputs)
     for tensor, got, expected, ends in zip(
         problem.outputs, values, case.expected, case.ends, strict=True
@@ -176,7 +154,7 @@ def _check_outputs(
         wrong = find_wrong(got, expected, ends)
         if problem.kernel.meaning.has_signed_zeros and dtype_facts(tensor.dtype).is_float:
             wrong |= (got == 0) & (expected == 0) & (np.signbit(got) != np.signbit(expected))
-        if (mask := checked.get(problem.arguments.index(tensor))) is not None:
+        if (mask := program.checked.get(problem.arguments.index(tensor))) is not None:
             wrong &= mask
         if wrong.any():
             source = problem.reference_name
@@ -184,6 +162,23 @@ def _check_outputs(
             unit = "as numbers, " if case.is_bitwise else ""
             name = case.name_at(_find_worst(got, ends, wrong))
             findings.append(Finding("numbers", where, f"{message} ({unit}{name})"))
+    for tensor, before, now in zip(
+        problem.inputs, case.inputs, problem.take_inputs(after), strict=True
+    ):
+        # By their bits: a zero may have changed its sign.
+        changed = np.not_equal(*_as_bits([before, now]))
+        if tensor not in problem.outputs and changed.any():
+            first = _find_first(changed)
+            findings.append(
+                Finding(
+                    "numbers",
+                    where,
+                    f"the input {_name_place(tensor.name, first)} was {float(before[first]):.9g} "
+                    f"before the run and is {float(now[first]):.9g} after it; {int(changed.sum())} "
+                    f"of {changed.size} elements of an input that a kernel may only read are "
+                    f"changed ({case.name_at((0,))})",
+                )
+            )
     return findings
 
 
@@ -273,15 +268,6 @@ def get_default_bound(expected: Array) -> float:
     if largest <= facts.exact_integers and np.array_equal(values, np.round(values)):
         return 0.0
     return ULPS * 2 * facts.unit_roundoff * largest
-
-
-def _describe_change(tensor: Tensor, before: Array, now: Array, changed: Array) -> str:
-    first = _find_first(changed)
-    return (
-        f"the input {_name_place(tensor.name, first)} was {float(before[first]):.9g} before the "
-        f"run and is {float(now[first]):.9g} after it; {int(changed.sum())} of {changed.size} "
-        "elements of an input that a kernel may only read are changed"
-    )
 
 
 def _find_first(wrong: Any) -> tuple[int, ...]:

@@ -63,7 +63,16 @@ def run_recipe(
     problem = _make_problem(recipe, shape, options or {}, symbolic)
     chosen = dict(config or {})
     steps = tuple(recipe.steps(problem.module, **chosen))
-    _require_dtype(recipe, problem)  # a transform that refuses it has said more
+    # A type that the recipe does not take, and one of its `dtypes` that no kernel has: asked last,
+    # since a transform that refuses it has said more.
+    known, dtype = problem.kernel.dtypes, problem.options.get("dtype")
+    for name in recipe.dtypes:
+        if known and name not in known:
+            wrong = f"dtypes has '{name}', which '{recipe.kernel_name}' does not take"
+            raise TransformError(recipe.name, wrong, f"it takes {', '.join(known)}")
+    if recipe.dtypes and dtype is not None and dtype not in recipe.dtypes:
+        wrong, right = f"it takes no operands in {dtype}", " or ".join(recipe.dtypes)
+        raise TransformError(recipe.name, wrong, f"choose {right}")
     return Run(recipe, problem, chosen, steps)
 
 
@@ -85,18 +94,6 @@ def _make_problem(
 ) -> AnyProblem:
     chosen = {**recipe.default_example.options, **options}
     return get_kernel(recipe.kernel).problem(**shape, symbolic=symbolic, **chosen)
-
-
-def _require_dtype(recipe: Recipe, problem: AnyProblem) -> None:
-    """Refuse a type that a recipe does not take, and one of its `dtypes` that no kernel has."""
-    known, dtype = problem.kernel.dtypes, problem.options.get("dtype")
-    for name in recipe.dtypes:
-        if known and name not in known:
-            wrong = f"dtypes has '{name}', which '{recipe.kernel_name}' does not take"
-            raise TransformError(recipe.name, wrong, f"it takes {', '.join(known)}")
-    if recipe.dtypes and dtype is not None and dtype not in recipe.dtypes:
-        wrong, right = f"it takes no operands in {dtype}", " or ".join(recipe.dtypes)
-        raise TransformError(recipe.name, wrong, f"choose {right}")
 
 
 def run_default_example(recipe: Recipe) -> Run:

@@ -51,6 +51,8 @@ LARGE = 2**20
 """Elements, or statements, of a run at sizes that were not asked for."""
 SLOW = 4.0
 """Seconds that a run may take at a program's own sizes where smaller ones show it too."""
+THREADS = ("threads", "rows", "columns", "lanes", "block_y", "block_x")
+"""Knobs whose product are a block's threads."""
 SHORT = 7
 """The largest of the extents that mostly are less than a tile."""
 
@@ -279,7 +281,11 @@ def _draw_knobs(run: Run, kept: Collection[str], rng: random.Random) -> OtherRun
             default = recipe.config[name]
             values = [it for it in recipe.choices[name] if it is not None or default is None]
             drawn[name] = rng.choice(values)
-        config = {**run.config, **_fit_threads(drawn)}
+        # As few threads as a block may have, where they are single numbers.
+        fitted = {name: it for name in THREADS if isinstance(it := drawn.get(name), int)}
+        while math.prod(fitted.values()) > MAX_THREADS:
+            fitted[max(fitted, key=fitted.__getitem__)] //= 2
+        config = {**run.config, **drawn, **fitted}
         tails = [tail for tail in recipe.tails if tail != REFUSE]
         if tails and "tail" not in run.config:
             config["tail"] = rng.choice(tails)
@@ -290,15 +296,6 @@ def _draw_knobs(run: Run, kept: Collection[str], rng: random.Random) -> OtherRun
         if (other := try_run(run, shape=shape, config=config)) is not None:
             return OtherRun(other, "with other knobs" if free else "at another shape")
     return None
-
-
-def _fit_threads(drawn: dict[str, object]) -> dict[str, object]:
-    """Drawn knobs with as few threads as a block may have, where they are single numbers."""
-    names = ("threads", "rows", "columns", "lanes", "block_y", "block_x")
-    fitted = {name: it for name in names if isinstance(it := drawn.get(name), int)}
-    while math.prod(fitted.values()) > MAX_THREADS:
-        fitted[max(fitted, key=fitted.__getitem__)] //= 2
-    return {**drawn, **fitted}
 
 
 def find_odd_run(run: Run) -> Run | None:
@@ -465,21 +462,37 @@ def judge_run(
         is_right = is_right and verdict.status is not Status.WRONG
         yield verdict
     for other in others if is_right else ():
-        verdict = _judge_other(other, device, seed)
+        run, step = other.run, other.run.steps[-1]
+        runner: Device = device if device.find_obstacle(step.module) is None else CpuDevice()
+        found = judge_numbers(run.problem, step.module, runner, where=run.label(step), seed=seed)
+        checked_on = f"{found.device or runner.name} {_describe(run)}"
+        is_told = isinstance(run.problem, ModuleProblem)  # of its first step
+        left_open = list_overflows(step.module) if run.problem.symbolic and not is_told else ()
+        verdict = _make_verdict(run, step, found, checked_on)
         if verdict.status is not Status.NOT_JUDGED:
-            yield verdict
+            yield replace(verdict, about=other.about, left_open=tuple(left_open))
 
 
 def _judge_steps(
     run: Run, device: Device, store: GoldenStore | None, seed: int, timed: bool
 ) -> Iterator[Verdict]:
-    small = run if _is_golden(run) else run_golden(run.recipe)
-    goldens = _check_goldens(small, store)
-    fallbacks = functools.cache(lambda: (_shrink(run, small), small, run))
+    problem, example = make_golden_problem(run.recipe), run.recipe.golden
+    is_golden = run.problem == problem and dict(run.config) == dict(example.config)
+    small = run if is_golden else run_golden(run.recipe)
+    checked = [] if store is None else store.check(small)
+    goldens = {it.name: _place(found, it) for it, found in zip(small.steps, checked, strict=False)}
+
+    @functools.cache
+    def shrink() -> Sequence[Run]:
+        """The run at the shape of the example, the example, and the run itself."""
+        shape = dict(small.problem.shape)
+        is_small = dict(run.problem.shape) == shape
+        return (run if is_small else try_run(run, shape=shape) or small), small, run
+
     smaller = functools.cache(lambda: [it.run for it in list_smaller_runs(run, most=0)])
     before: Step | None = None
     for step in run.steps:
-        judged, checked_on = _judge_step(run, fallbacks, smaller, step, device, seed)
+        judged, checked_on = _judge_step(run, shrink, smaller, step, device, seed)
         verdict = _make_verdict(run, step, judged, checked_on)
         timing = None
         has_time = timed and device.has_clock and verdict.status is Status.RIGHT
@@ -506,20 +519,6 @@ def _make_verdict(run: Run, step: Step, judged: Judgement, checked_on: str) -> V
     placed = tuple(found) if is_scaled else _place(found, step)
     verdict = Verdict(run, step, None, None, status, placed, checked_on, reason, judged.part)
     return replace(verdict, left_open=left_open, unrun=judged.unrun)
-
-
-def _is_golden(run: Run) -> bool:
-    """Whether a run is that of its recipe's golden files, which then need none of their own."""
-    example = run.recipe.golden
-    problem = make_golden_problem(run.recipe)
-    return run.problem == problem and dict(run.config) == dict(example.config)
-
-
-def _check_goldens(small: Run, store: GoldenStore | None) -> dict[str, Findings]:
-    if store is None:
-        return {}
-    checked = zip(small.steps, store.check(small), strict=True)
-    return {step.name: _place(findings, step) for step, findings in checked}
 
 
 def _place(findings: Iterable[Finding], step: Step) -> Findings:
@@ -595,33 +594,9 @@ def _judge_in_time(
     return own, run
 
 
-def _shrink(run: Run, example: Run) -> Run:
-    """The run at the shape of the example; the example if the recipe refuses that."""
-    shape = dict(example.problem.shape)
-    if dict(run.problem.shape) == shape:
-        return run
-    try:
-        return run_recipe(run.recipe, shape, options=run.problem.options, config=run.config)
-    except (TransformError, KernelError):
-        return example
-
-
 def _name_place(device: str, run: Run) -> str:
     """``cpu 64x48x32``; the device alone of a module, which has no sizes."""
     return f"{device} {run.problem.shape_text}".rstrip() if device else NO_DEVICE
-
-
-def _judge_other(other: OtherRun, device: Device, seed: int) -> Verdict:
-    """The verdict of the last step of another run."""
-    run = other.run
-    step = run.steps[-1]
-    runner: Device = device if device.find_obstacle(step.module) is None else CpuDevice()
-    judged = judge_numbers(run.problem, step.module, runner, where=run.label(step), seed=seed)
-    checked_on = f"{judged.device or runner.name} {_describe(run)}"
-    is_told = isinstance(run.problem, ModuleProblem)  # of its first step
-    left_open = list_overflows(step.module) if run.problem.symbolic and not is_told else ()
-    verdict = _make_verdict(run, step, judged, checked_on)
-    return replace(verdict, about=other.about, left_open=tuple(left_open))
 
 
 def _describe(run: Run) -> str:

@@ -83,27 +83,42 @@ def compile_module(
     one that the module asks for (`tirstep.transforms.set_pipeline`).
 
     Raises `DeviceError` for a module that would be copied too often (`require_compilable`) or that
-    takes too long (`Deadline`), and what TVM raises where it refuses.
+    takes too long (`SECONDS`), and what TVM raises where it refuses.
     """
     require_compilable(module)
-    deadline = Deadline(read_limit(SECONDS_VARIABLE, SECONDS))
+    seconds, start = read_limit(SECONDS_VARIABLE, SECONDS), time.monotonic()
+    begun: list[float] = []  # passes run others
+    longest, sentence = (0.0, ""), ""
+
+    def require_time() -> None:
+        nonlocal sentence
+        if time.monotonic() - start > seconds:
+            where = f", {longest[0]:.1f} s of them in TVM's {longest[1]}" if longest[1] else ""
+            sentence = f"compiling took more than {seconds:g} s{where}; {_ADVICE}"
+            raise TimeoutError(sentence)
+
+    def begin(_name: str, _module: tvm.IRModule) -> None:
+        require_time()
+        begun.append(time.monotonic())
+
+    def end(name: str, _module: tvm.IRModule) -> None:
+        nonlocal longest
+        spent = time.monotonic() - begun.pop()
+        if "." in name:  # others only run passes, as "sequential" does
+            longest = max(longest, (spent, name))
+        require_time()
+
     try:
-        with pass_context(module, [deadline.instrument(), *instruments]):
+        with pass_context(module, [watch_passes(before=begin, after=end), *instruments]):
             chosen = pipeline or _chosen_pipeline.get() or get_pipeline(module)
             return tvm.compile(module, target=target, tir_pipeline=chosen)
     except Exception as error:
-        if deadline.sentence:
-            raise NotRunError(deadline.sentence) from error
+        if sentence:
+            raise NotRunError(sentence) from error
         raise
 
 
-def compile_unrun(
-    module: tvm.IRModule,
-    target: Any,
-    *,
-    instruments: Sequence[Any] = (),
-    pipeline: str | None = None,
-) -> Any:
+def compile_unrun(module: tvm.IRModule, target: Any, *, instruments: Sequence[Any] = ()) -> Any:
     """The same for a module that is looked at and not run: its host's part becomes C.
 
     Nobody compiles that C, and it takes a third of the time of LLVM's code: of a small kernel 11 ms
@@ -114,11 +129,11 @@ def compile_unrun(
     with_c = write_host_in_c(tvm.target.Target(target), module)
     with keeping_source():
         try:
-            return compile_module(module, with_c, instruments=instruments, pipeline=pipeline)
+            return compile_module(module, with_c, instruments=instruments)
         except DeviceError:
             raise  # it would take too long in any case
         except Exception:
-            return compile_module(module, target, instruments=instruments, pipeline=pipeline)
+            return compile_module(module, target, instruments=instruments)
 
 
 def launch_tirx(module: tvm.IRModule) -> tvm.IRModule:
@@ -477,41 +492,3 @@ class _Watch:
 def watch_passes(*, before: Listener | None = None, after: Listener | None = None) -> Any:
     """A pass instrument that calls functions before and behind each pass of a compilation."""
     return _Watch(before, after)
-
-
-class Deadline:
-    """The time limit of one compilation.
-
-    Attributes
-    ----------
-    sentence : of what took too long, once it did; empty before
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._start = time.monotonic()
-        self._begun: list[float] = []  # passes run others
-        self._longest = (0.0, "")
-        self.sentence = ""
-
-    def instrument(self) -> Any:
-        """Notes the passes, and raises an error between two of them when the time is over."""
-        return watch_passes(before=self._begin, after=self._end)
-
-    def _begin(self, name: str, module: tvm.IRModule) -> None:
-        self._require_time()
-        self._begun.append(time.monotonic())
-
-    def _end(self, name: str, module: tvm.IRModule) -> None:
-        start = self._begun.pop()
-        if "." in name:  # others only run passes, as "sequential" does
-            self._longest = max(self._longest, (time.monotonic() - start, name))
-        self._require_time()
-
-    def _require_time(self) -> None:
-        if time.monotonic() - self._start <= self._seconds:
-            return
-        spent, name = self._longest
-        longest = f", {spent:.1f} s of them in TVM's {name}" if name else ""
-        self.sentence = f"compiling took more than {self._seconds:g} s{longest}; {_ADVICE}"
-        raise TimeoutError(self.sentence)

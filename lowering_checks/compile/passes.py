@@ -87,68 +87,14 @@ class _RunningPass:
     inner_seconds: float = 0.0
 
 
-class PassLog:
-    """Notes the passes as they run; modules are compared afterwards, outside of all times.
-
-    Some passes change the module that they are given in place (tirx.AnnotateEntryFunc does), so
-    copies are kept; the functions in them never change.
-
-    Attributes
-    ----------
-    running : the passes that began and did not end, outermost first
-    """
-
-    def __init__(self) -> None:
-        self.running: list[_RunningPass] = []
-        self._count = 0
-        self._ended: list[tuple[_RunningPass, tvm.IRModule, float]] = []
-
-    def instrument(self) -> Any:
-        """What TVM is to call around each pass."""
-        return watch_passes(before=self._begin, after=self._end)
-
-    def passes(self) -> tuple[Pass, ...]:
-        """The passes that ended, in that order."""
-        return tuple(
-            Pass(
-                *(each.number, each.name, each.before, module),
-                changed=not tvm_ffi.structural_equal(each.before, module),
-                seconds=seconds,
-            )
-            for each, module, seconds in self._ended
-        )
-
-    def _begin(self, name: str, module: tvm.IRModule) -> None:
-        if name in CONTAINERS:
-            return
-        self._count += 1
-        start = time.perf_counter()
-        running = _RunningPass(self._count, name, module, module.clone(), module, start)
-        self.running.append(running)
-
-    def _end(self, name: str, module: tvm.IRModule) -> None:
-        if name in CONTAINERS:
-            return
-        ended = self.running.pop()
-        spent = time.perf_counter() - ended.start
-        copy = module.clone()
-        self._ended.append((ended, copy, spent - ended.inner_seconds))
-        if self.running:
-            outer = self.running[-1]
-            outer.inner_seconds += spent
-            # Only where they went on from what it was given: others work on parts of it.
-            if ended.given.same_as(outer.current):
-                outer.before, outer.current = copy, module
-
-
 @dataclass(frozen=True)
 class Failure:
     """The pass that refused the module, by number and name, and why.
 
     Attributes
     ----------
-    is_limit : a limit of tirstep's own ended the compilation (see `limits` and
-        `instruments.Deadline`), wherever that was
+    is_limit : a limit of tirstep's own ended the compilation (see `compile_module`), wherever that
+        was
     """
 
     number: int
@@ -238,13 +184,33 @@ def lower_through_passes(
     language = str(made.kind.name)
     if language == "llvm":
         module = make_threads_serial(module)
-    log = PassLog()
-    executable, failed = None, None
+    # Some passes change the module that they are given in place (tirx.AnnotateEntryFunc does), so
+    # copies are kept; the functions in them never change. They are compared outside of all times.
+    running: list[_RunningPass] = []  # the passes that began and did not end, outermost first
+    ended: list[tuple[_RunningPass, tvm.IRModule, float]] = []
+
+    def begin(name: str, given: tvm.IRModule) -> None:
+        if name not in CONTAINERS:
+            number, start = len(running) + len(ended) + 1, time.perf_counter()
+            running.append(_RunningPass(number, name, given, given.clone(), given, start))
+
+    def end(name: str, result: tvm.IRModule) -> None:
+        if name in CONTAINERS:
+            return
+        inner = running.pop()
+        spent, copy = time.perf_counter() - inner.start, result.clone()
+        ended.append((inner, copy, spent - inner.inner_seconds))
+        if running:
+            outer = running[-1]
+            outer.inner_seconds += spent
+            # Only where they went on from what it was given: others work on parts of it.
+            if inner.given.same_as(outer.current):
+                outer.before, outer.current = copy, result
+
+    executable, failed, watch = None, None, watch_passes(before=begin, after=end)
     try:
         with keeping_source():
-            executable = compile_module(
-                module, made, instruments=[log.instrument()], pipeline=pipeline
-            )
+            executable = compile_module(module, made, instruments=[watch], pipeline=pipeline)
     except DeviceError as error:
         failed = Failure(0, BEFORE_PASSES, str(error), is_limit=True)
     except Exception as error:
@@ -253,19 +219,25 @@ def lower_through_passes(
         if not is_run:  # for the usual reason
             return lower_through_passes(module, target, pipeline=pipeline)
         number, name = 0, BEFORE_PASSES
-        if log.running:
-            number, name = log.running[-1].number, log.running[-1].name
+        if running:
+            number, name = running[-1].number, running[-1].name
         unbound = [] if language == "llvm" else find_unbound_sblocks(module)
         reason = f"not bound yet: {', '.join(unbound)}" if unbound else get_reason(error)
         failed = Failure(number, name, reason)
-    source = "" if executable is None else _read_source(executable, language)
-    return Lowering(module, target, language, log.passes(), source, executable, failed)
-
-
-def _read_source(executable: Any, language: str) -> str:
-    if language == "llvm":
-        return str(executable.mod.inspect_source("ll"))
-    return "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
+    passes = tuple(
+        Pass(
+            *(each.number, each.name, each.before, result),
+            changed=not tvm_ffi.structural_equal(each.before, result),
+            seconds=seconds,
+        )
+        for each, result, seconds in ended
+    )
+    source = ""
+    if executable is not None and language == "llvm":
+        source = str(executable.mod.inspect_source("ll"))
+    elif executable is not None:
+        source = "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
+    return Lowering(module, target, language, passes, source, executable, failed)
 
 
 def _suggest_pass(wanted: str, known: Iterable[str]) -> str:

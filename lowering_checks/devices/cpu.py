@@ -96,25 +96,19 @@ class CpuDevice(Device):
         module = name_main(module)
         serial = self.make_serial(module)
         with convert_tvm_errors("LLVM does not compile the module"):
-            executable = compile_module(serial, _choose_target(serial))
+            # LLVM optimizes what runs long.
+            runs = sum(count_iterations(function.body) for _, function in serial.functions_items())
+            target = tvm.target.Target("llvm" if runs >= LONG else UNOPTIMIZED)
+            executable = compile_module(serial, target)
         return load_program(executable, module[MAIN].params)
 
 
 def load_program(executable: Any, parameters: Sequence[Any]) -> Program:
     """A program that LLVM has compiled, run between guard zones, which show stray stores."""
-    names = [str(parameter.name) for parameter in parameters]
-    scalars = [is_scalar(parameter) for parameter in parameters]
+    names = [None if is_scalar(it) else str(it.name) for it in parameters]
 
     def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
         with convert_tvm_errors("the program does not run"):
-            return run_in_guard_zones(
-                executable[MAIN], names, arguments, tvm.cpu(), scalars=scalars
-            )
+            return run_in_guard_zones(executable[MAIN], names, arguments, tvm.cpu())
 
     return Program(run, parameters)
-
-
-def _choose_target(module: tvm.IRModule) -> tvm.target.Target:
-    """LLVM, which optimizes what runs long."""
-    runs = sum(count_iterations(function.body) for _, function in module.functions_items())
-    return tvm.target.Target("llvm" if runs >= LONG else UNOPTIMIZED)

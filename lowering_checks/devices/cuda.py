@@ -72,8 +72,7 @@ class CudaDevice(Device):
         module = name_main(module)
         executable = self._compile(module)
         parameters = module[MAIN].params
-        names = [str(parameter.name) for parameter in parameters]
-        scalars = [is_scalar(parameter) for parameter in parameters]
+        names = [None if is_scalar(it) else str(it.name) for it in parameters]
 
         def call(*tensors: Any) -> None:
             executable[MAIN](*tensors)
@@ -82,7 +81,7 @@ class CudaDevice(Device):
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with convert_tvm_errors("the kernel does not run"):
                 if self._has_guard_zones:
-                    return run_in_guard_zones(call, names, arguments, self._device, scalars=scalars)
+                    return run_in_guard_zones(call, names, arguments, self._device)
                 given = upload(arguments, parameters, self._device)
                 call(*given)
                 return download(given), ()

@@ -52,30 +52,20 @@ class GuardedTensor:
 
 
 def run_in_guard_zones(
-    call: Callable[..., object],
-    names: Sequence[str],
-    arguments: Arrays,
-    device: Any,
-    *,
-    scalars: Sequence[bool] = (),
+    call: Callable[..., object], names: Sequence[str | None], arguments: Arrays, device: Any
 ) -> tuple[Arrays, list[DeviceFinding]]:
     """Call a compiled function with its arguments in a device's memory, each within guard zones.
 
-    `scalars` says which of them are numbers (arrays of shape ()), which are handed over as such.
-    Returns the arguments as they are afterwards, and the stray stores.
+    `names` are None of numbers (arrays of shape ()), which are handed over as such. Returns the
+    arguments as they are afterwards, and the stray stores.
     """
-    numbers = scalars or [False] * len(arguments)
-    given = [
-        array.item() if is_number else GuardedTensor(name, array, place, device)
-        for place, (name, array, is_number) in enumerate(
-            zip(names, arguments, numbers, strict=True)
-        )
+    guarded = [
+        None if name is None else GuardedTensor(name, array, place, device)
+        for place, (name, array) in enumerate(zip(names, arguments, strict=True))
     ]
-    call(*[each.tensor if isinstance(each, GuardedTensor) else each for each in given])
-    results = [
-        each.read() if isinstance(each, GuardedTensor) else (array, [])
-        for each, array in zip(given, arguments, strict=True)
-    ]
+    pairs = [*zip(guarded, arguments, strict=True)]
+    call(*(array.item() if zone is None else zone.tensor for zone, array in pairs))
+    results = [(array, []) if zone is None else zone.read() for zone, array in pairs]
     return [array for array, _ in results], [stray for _, strays in results for stray in strays]
 
 

@@ -158,24 +158,17 @@ def compile_facts(
                 log=compiled.log,
             )
         except CompileError as error:
-            refusal = _explain(compiler, architecture, error)
+            # The source is wrong, or the compiler refuses an empty kernel, too; one that works for
+            # no architecture is nvcc without a C++ compiler.
+            empty_error = _find_error_of_nothing(compiler, architecture)
+            refusal = f"{compiler.name} does not compile for {architecture}: {empty_error}"
+            if empty_error is None:
+                refusal = f"{architecture} cannot run it: {error}"
+            elif all(_find_error_of_nothing(compiler, name) is not None for name in ARCHITECTURES):
+                raise CompilerMissing(
+                    f"{compiler.name} does not work here: {empty_error}; {compiler.advice}"
+                ) from error
     return CompiledFacts(architecture, compiler.name, (), refusal)
-
-
-def _explain(compiler: CudaCompiler, architecture: str, error: CompileError) -> str:
-    """Whether the source is wrong, or the compiler refuses an empty kernel, too.
-
-    Raises `CompilerMissing` for a compiler that works for no architecture: nvcc without a C++
-    compiler.
-    """
-    empty_error = _find_error_of_nothing(compiler, architecture)
-    if empty_error is None:
-        return f"{architecture} cannot run it: {error}"
-    if all(_find_error_of_nothing(compiler, name) is not None for name in ARCHITECTURES):
-        raise CompilerMissing(
-            f"{compiler.name} does not work here: {empty_error}; {compiler.advice}"
-        )
-    return f"{compiler.name} does not compile for {architecture}: {empty_error}"
 
 
 def find_source_error(source: str, architecture: str) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
@@ -19,7 +18,7 @@ from tvm_ffi import structural_equal, structural_hash
 from tirstep.transforms.schedule import Change, Fault
 from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_places
 
-from .block_summary import Summary, summarize
+from .block_summary import summarize
 from .reads import blame_leak, find_leaks
 from .rules import OF_LOWERING, OF_PLACES, OF_SIZES, REPORT, SMALLER, Rule
 
@@ -59,12 +58,17 @@ def find_fault(change: Change) -> Fault | None:
             return Fault(f"block '{name}' would be gone", f"{REPORT}, or do this step earlier")
     for name in old.outputs - new.outputs:
         return Fault(f"the tensor '{name}' would not be written any more", REPORT)
-    fault = (
-        find_first(OF_SIZES, before, after)
-        or _find_larger(old, new)
-        or find_first(OF_PLACES, before, after)
-    )
-    if fault is not None:
+    if (fault := find_first(OF_SIZES, before, after)) is not None:
+        return fault
+    largest = max(old.large.values(), default=0)  # a copy is no larger than what there was
+    for name, elements in new.large.items():
+        if name not in old.large and elements > largest:
+            return Fault(
+                f"'{name}' would have {elements} elements, and indices of 32 bits end at "
+                f"{LARGEST_INDEX}",
+                SMALLER,
+            )
+    if (fault := find_first(OF_PLACES, before, after)) is not None:
         return fault
     if (guarded := _find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
         if _find_guarded_allocation(before) is not None:
@@ -122,19 +126,6 @@ def _find_guarded_allocation(module: IRModule) -> tuple[str, str] | None:
     return None
 
 
-def _find_larger(old: Summary, new: Summary) -> Fault | None:
-    """A tensor that is too large: a copy of one is no larger than what the kernel had before."""
-    largest = max(old.large.values(), default=0)
-    for name, elements in new.large.items():
-        if name not in old.large and elements > largest:
-            return Fault(
-                f"'{name}' would have {elements} elements, and indices of 32 bits end at "
-                f"{LARGEST_INDEX}",
-                SMALLER,
-            )
-    return None
-
-
 # What was found sound before: recipes of a ladder begin with the same steps, and one schedule is
 # made again where sizes are tried, tests run, or a file is watched. What is found depends on a
 # module's functions and on the names of its buffers alone.
@@ -161,13 +152,13 @@ class _Alike:
     """The functions of a module, as a key; names of loops and blocks may be other ones."""
 
     def __init__(self, functions: list[PrimFunc]) -> None:
-        self._functions, self._names = tuple(functions), list[str]()
-        for function in functions:
-            self._names += map(_get_name, function.params)
-            for place in get_places(function.body):
-                self._names += map(_get_name, place.block.alloc_buffers)
-            for kind in (AllocBuffer, DeclBuffer):
-                self._names += (_get_name(made.buffer) for made in find_all(function.body, kind))
+        named = [variable for function in functions for variable in function.params]
+        for body in [function.body for function in functions]:
+            named += [it for place in get_places(body) for it in place.block.alloc_buffers]
+            named += [
+                it.buffer for kind in (AllocBuffer, DeclBuffer) for it in find_all(body, kind)
+            ]
+        self._functions, self._names = tuple(functions), [str(it.name) for it in named]
         self._hash = hash(structural_hash(self._functions))
 
     def __hash__(self) -> int:
@@ -179,10 +170,6 @@ class _Alike:
             and self._names == other._names
             and bool(structural_equal(self._functions, other._functions))
         )
-
-
-def _get_name(variable: Any) -> str:
-    return str(variable.name)
 
 
 def recall(module: IRModule) -> Asked:

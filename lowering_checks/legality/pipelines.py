@@ -255,9 +255,25 @@ class _Pipeline(NamedTuple):
 
     def is_never(self, blocks: list[Place], piece: range, values: dict[For, range]) -> bool:
         """Whether blocks provably do not run in a piece of the loop, because of a guard on it."""
-        return self.asks(blocks) and all(
-            _excludes(block, {**values, self.loop: piece}) for block in blocks
-        )
+        if not self.asks(blocks):
+            return False
+        for block in blocks:
+            analyzer, single = Analyzer(), {}
+            for loop in block.loops:
+                chosen = {**values, self.loop: piece}.items()
+                part = next((part for item, part in chosen if item.same_as(loop)), None)
+                first, count = loop.min, loop.extent
+                if part is not None:
+                    first = loop.min + const(part.start, loop.loop_var.ty.dtype)
+                    count = len(part)
+                if part is not None and count == 1:
+                    single[loop.loop_var] = first
+                else:
+                    analyzer.bind(loop.loop_var, Range.from_min_extent(first, count))
+            met = [substitute(guard, single) for guard in block.guards]
+            if not any(analyzer.can_prove(Not(item)) for item in [*met, all_of(*met)]):
+                return False
+        return True
 
     def asks(self, blocks: list[Place]) -> bool:
         """Whether each of some blocks has a guard on the loop."""
@@ -273,20 +289,3 @@ class _Pipeline(NamedTuple):
         )
         where = f"in {which} of loop '{self.loop.loop_var.name}'"
         return f"{where} where {others}" if others else where
-
-
-def _excludes(block: Place, chosen: dict[For, range]) -> bool:
-    """Whether a block's guards let no iteration through, where some loops are in a part."""
-    analyzer, single = Analyzer(), {}
-    for loop in block.loops:
-        part = next((part for item, part in chosen.items() if item.same_as(loop)), None)
-        if part is None:
-            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-            continue
-        first = loop.min + const(part.start, loop.loop_var.ty.dtype)
-        if len(part) == 1:
-            single[loop.loop_var] = first
-        else:
-            analyzer.bind(loop.loop_var, Range.from_min_extent(first, len(part)))
-    met = [substitute(guard, single) for guard in block.guards]
-    return any(analyzer.can_prove(Not(item)) for item in [*met, all_of(*met)])

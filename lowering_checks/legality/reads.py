@@ -160,7 +160,16 @@ class _Frame:
         columns = [*self.axes.values(), *around, *_tell_time(reader, self.serial)]
         tried = 0 if is_exact else _TRIED
         for end in (-1, 0) if is_exact else (0,):  # a guard may leave the last iterations out
-            chosen = self._choose(fixed, end) if is_exact else {}
+            # All places and iterations, the first and the last, or one at an end.
+            chosen: dict[Any, list[int]] = {}
+            outer = [loop.loop_var for loop in fixed]
+            inside = [it for it in reader.deciding if not is_among(it.loop_var, outer)]
+            points = math.prod(constant(loop.extent) or 1 for loop in inside)
+            for loop in reversed(fixed) if is_exact else ():
+                times = constant(loop.extent) or 1
+                few = [*range(times)] if times * points <= _POINTS else [0, times - 1]
+                chosen[loop.loop_var] = few if len(few) * points <= _POINTS else [few[end]]
+                points *= len(chosen[loop.loop_var])
             self.rows = reader.tabulate(columns, chosen, tried=tried, beside=beside)
             if self.rows is None or len(self.rows):
                 break
@@ -170,19 +179,6 @@ class _Frame:
                 column = self.rows[:, at]
                 is_in = (column >= 0) & (extent is None or column < extent)
                 self.rows = self.rows if is_in.all() else self.rows[is_in]
-
-    def _choose(self, fixed: list[Any], end: int) -> dict[Any, list[int]]:
-        """All places and iterations, the first and the last, or one at an end, to be tried."""
-        chosen: dict[Any, list[int]] = {}
-        outer = [loop.loop_var for loop in fixed]
-        inside = [it for it in self.reader.deciding if not is_among(it.loop_var, outer)]
-        points = math.prod(constant(loop.extent) or 1 for loop in inside)
-        for loop in reversed(fixed):
-            extent = constant(loop.extent) or 1
-            tried = [*range(extent)] if extent * points <= _POINTS else [0, extent - 1]
-            chosen[loop.loop_var] = tried if len(tried) * points <= _POINTS else [tried[end]]
-            points *= len(chosen[loop.loop_var])
-        return chosen
 
     def _place(self, writer: Access) -> list[Any]:
         """The writer's variables of the axes and loops around, 0 where all have the same."""

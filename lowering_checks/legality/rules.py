@@ -106,12 +106,10 @@ def _find_vectors(module: IRModule) -> dict[str, tuple[str, str]]:
     """The loops of vectors that CUDA does not have, with what they are made of."""
     found: dict[str, tuple[str, str]] = {}
     for variable, function in module.functions_items():
-        if not isinstance(function, PrimFunc):
-            continue
-        if not any(it.kind == ForKind.VECTORIZED for it in find_all(function.body, For)):
-            continue
+        loops = find_all(function.body, For) if isinstance(function, PrimFunc) else ()
+        has_vectors = any(it.kind == ForKind.VECTORIZED for it in loops)
         prefix = f"{variable.name_hint}." if len(module.functions) > 1 else ""
-        for place in get_places(function.body):
+        for place in get_places(function.body) if has_vectors else ():
             for loop, what in find_unwritten(place):
                 name = prefix + str(loop.loop_var.name)
                 found[name] = name, what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, PrimType
 from tvm.s_tir import SBlock
+from tvm.script import from_source
 from tvm.tirx import AttrStmt, Bind, BufferStore, For, IfThenElse, IntImm, PrimFunc, Var
 from tvm.tirx.analysis import undefined_vars
 
@@ -17,9 +19,11 @@ from tirstep.modules import KernelError, Tensor
 from tirstep.modules.validation import UnjudgedError, nearest
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, get_children
 
-from ..compile.compiling import MAIN
+from ..compile.compiling import MAIN, make_main
 from ..device import close_extents, is_scalar
 
+SMALLEST = 16
+"""Extents below this are rather a part of the algorithm, a window, say."""
 _OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, Call)
 
 
@@ -98,6 +102,38 @@ def close_sizes(
     except (ValueError, RuntimeError) as error:
         raise KernelError(
             f"{kernel}: {dict(sizes)} fits no shape of the function; give other sizes"
+        ) from error
+
+
+def list_literal_sizes(function: PrimFunc) -> dict[str, int]:
+    """The extents of parameters, ``{"n1024": 1024}``, each once, in their order."""
+    extents = [
+        constant(extent)
+        for parameter in function.params
+        if not is_scalar(parameter)
+        for extent in parameter.shape
+    ]
+    return {f"n{size}": size for size in extents if size is not None and size >= SMALLEST}
+
+
+def replace_literals(function: PrimFunc, sizes: Mapping[str, int], kernel: str) -> Any:
+    """A function with other sizes, by the names of `list_literal_sizes`; raises `KernelError`.
+
+    It is the same text with other numbers, in loops, shapes and conditions all at once. One that
+    means something else may be among them, so that the result counts only where its indices stay
+    within its buffers; it is judged by itself, and not by the program at its own sizes.
+    """
+    known = list_literal_sizes(function)
+    numbers = {str(known[name]): str(size) for name, size in sizes.items()}
+    text = str(make_main(function).script())
+    literal = re.compile(rf"(?<![\w.])({'|'.join(numbers)})(?![\w.])")
+    try:
+        module = from_source(literal.sub(lambda found: numbers[found[1]], text))
+        return module[MAIN]
+    except Exception as error:  # of whatever kind: other numbers may be no program
+        raise KernelError(
+            f"{kernel}: its text with other numbers, {dict(sizes)}, is no program; leave its sizes "
+            "open, or leave --shape out"
         ) from error
 
 

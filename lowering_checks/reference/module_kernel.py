@@ -35,10 +35,11 @@ from .functions import (
     count_operations,
     get_function,
     get_open_sizes,
+    list_literal_sizes,
     read_arguments,
+    replace_literals,
 )
 from .index_ranges import IndexUse, find_accesses, find_compared, find_index_uses
-from .literal_sizes import list_literal_sizes, replace_literals
 
 SCALED_WORK = 2**28
 """Statements up to which the indices of a kernel at other sizes are tried."""
@@ -216,7 +217,21 @@ class ModuleProblem(AnyProblem):
         """The arguments that are read, in their order: all that are not written, and those whose
         content before the run changes an output, or stays in it.
         """
-        changing = self._find_changing() if not self.wanted else self._find_loaded_first()
+        changing = self._find_loaded_first() if self.wanted else []
+        given = {} if self.wanted else {**self._given, **self._draw_indices(0)[0]}
+        for tensor in self.outputs if given else ():
+            low, high = (
+                self._evaluation.run(
+                    [
+                        _fill(each, sign * (each == tensor))
+                        if each in self.outputs
+                        else given[each.name]
+                        for each in self.arguments
+                    ]
+                )
+                for sign in (-1, 1)
+            )
+            changing += [] if low.equals(high) else [tensor]
         return tuple(
             each for each in self.arguments if each not in self.outputs or each in changing
         )
@@ -230,28 +245,12 @@ class ModuleProblem(AnyProblem):
         pairs = zip(self.arguments, self._own.params, strict=True)
         return [each for each, it in pairs if it in written and not first.get(it, True)]
 
-    def _find_changing(self) -> list[Tensor]:
-        """The outputs that come out otherwise if they held something else before."""
-        given, found = {**self._given, **self._draw_indices(0)[0]}, []
-        for tensor in self.outputs:
-            answers = []
-            for sign in (-1, 1):
-                arrays = [
-                    _fill(each, sign * (each == tensor))
-                    if each in self.outputs
-                    else given[each.name]
-                    for each in self.arguments
-                ]
-                answers.append(self._evaluation.run(arrays))
-            if not answers[0].equals(answers[1]):
-                found.append(tensor)
-        return found
-
-    def _make(self, tensors: Sequence[Tensor]) -> ProgramInputs:
+    @functools.cached_property
+    def _maker(self) -> ProgramInputs:
         bodies = {function.body for function in (self.function, self.kernel.function)}
         compared = [item for body in bodies for item in find_compared(body).items()]
         return ProgramInputs(
-            tensors,
+            self.inputs,
             dict.fromkeys(self._uses, (0, 0)),
             self.answer,
             self._draw_indices,
@@ -264,10 +263,6 @@ class ModuleProblem(AnyProblem):
             },
             {get_call_name(call) for body in bodies for call in find_all(body, Call)},
         )
-
-    @functools.cached_property
-    def _maker(self) -> ProgramInputs:
-        return self._make(self.inputs)
 
     @functools.cached_property
     def _given(self) -> dict[str, Array]:
@@ -549,7 +544,11 @@ def _fit_reference(kernel: ModuleKernel, reference: ModuleKernel) -> Any:
             f"{kernel.name}: it leaves open {next(sizes)}, and its reference {reference.name} "
             f"{next(sizes)}; give one that leaves open the same sizes"
         )
-    ours, theirs = (read_arguments(_close(it), it.name) for it in (kernel, reference))
+    some = {name: 3 + place for place, name in enumerate(kernel.size_names)}
+    ours, theirs = (
+        read_arguments(close_sizes(it.function, some, it.name), it.name)
+        for it in (kernel, reference)
+    )
     named = {each.name: place for place, each in enumerate(theirs)}
     orders = [list(range(len(theirs)))]
     if named.keys() == {each.name for each in ours}:
@@ -578,12 +577,6 @@ def _fit_reference(kernel: ModuleKernel, reference: ModuleKernel) -> Any:
     if not names:
         return function
     return structural_map(function, (Var, lambda variable: names.get(variable, variable)))
-
-
-def _close(kernel: ModuleKernel) -> Any:
-    """The function with some value for each size that it leaves open."""
-    sizes = {name: 3 + place for place, name in enumerate(kernel.size_names)}
-    return close_sizes(kernel.function, sizes, kernel.name)
 
 
 def _fill(tensor: Tensor, sign: int) -> Array:

@@ -107,11 +107,13 @@ def _mark(node: Any, own: Mapping[Any, Any]) -> Any:
     nothing; None for one that loads none.
     """
     if isinstance(node, BufferStore):
-        marks = [
-            BufferStore(own[load.source], const(1, "int8"), [_clamp(load)])
-            for load in find_all(node.value, TensorLoad)
-            if load.source in own and not load.source.same_as(node.buffer)
-        ]
+        marks = []
+        for load in find_all(node.value, TensorLoad):
+            if load.source in own and not load.source.same_as(node.buffer):
+                index, end = load.indices[0], int(load.source.shape[0])
+                # It may be computed in vain, and stays within its buffer.
+                place = Max(Min(index, const(end - 1, index.ty)), const(0, index.ty))
+                marks.append(BufferStore(own[load.source], const(1, "int8"), [place]))
         return SeqStmt(marks) if len(marks) > 1 else (marks or [None])[0]
     if isinstance(node, For):
         body = _mark(node.body, own)
@@ -130,12 +132,6 @@ def _mark(node: Any, own: Mapping[Any, Any]) -> Any:
             marks = [substitute(it, bound) for it in marks]
         return SeqStmt(marks) if len(marks) > 1 else (marks or [None])[0]
     return _mark(node.body, own) if hasattr(node, "body") else None
-
-
-def _clamp(load: Any) -> Any:
-    """The index of a load that may be computed in vain, within its buffer."""
-    index = load.indices[0]
-    return Max(Min(index, const(int(load.source.shape[0]) - 1, index.ty)), const(0, index.ty))
 
 
 def _guard(statement: Any, key: Key | None, masks: Mapping[Any, Any]) -> Any:

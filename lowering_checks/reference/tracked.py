@@ -99,8 +99,8 @@ class Condition:
         return Tracked(self.may_hold, "bool", 1.0, error=error, condition=self)
 
 
-class Emitter:
-    """Collects statements; `let` names what is used several times."""
+class Tracker:
+    """The rules; what they need to name becomes a statement, and so does what is used twice."""
 
     def __init__(self) -> None:
         self.statements: list[Any] = []
@@ -118,14 +118,13 @@ class Emitter:
         It is a buffer of one element, and no `Bind`: TVM's passes put the value of a `Bind` into
         all its places, which takes forever where thousands build on one another.
         """
-        if isinstance(value, (float, int, Var, tirx.FloatImm, tirx.IntImm)) or self._is_cell(value):
+        if isinstance(value, (float, int, Var, tirx.FloatImm, tirx.IntImm)) or (
+            isinstance(value, TensorLoad) and value.source in self._own
+        ):
             return value
         buffer = self.cell(str(value.ty))
         self.emit(BufferStore(buffer, value, [0]))
         return BufferLoad(buffer, [0])
-
-    def _is_cell(self, value: Any) -> bool:
-        return isinstance(value, TensorLoad) and value.source in self._own
 
     def cell(self, dtype: str) -> Any:
         """A local variable that branches can set, declared at the head of the function."""
@@ -185,37 +184,7 @@ class Emitter:
         """The whole, with its local variables."""
         return sequence([*(AllocBuffer(cell) for cell in self.cells), *self.statements])
 
-
-def sequence(statements: list[Any]) -> Any:
-    """One statement of several, or of none."""
-    if not statements:
-        return tirx.Evaluate(tirx.IntImm("int32", 0))
-    return SeqStmt(statements) if len(statements) > 1 else statements[0]
-
-
-def lift(value: Any) -> Any:
-    """An expression of float64; a Python float becomes a constant."""
-    return number(value) if isinstance(value, (float, int)) else value
-
-
-def choose(condition: Any, first: Any, second: Any) -> Any:
-    """One of two numbers."""
-    if (known := _get_constant(first)) is not None and known == _get_constant(second):
-        return lift(first)
-    return Select(condition, lift(first), lift(second))
-
-
-def holds_always(value: Any, expected: float) -> bool:
-    """Whether a part is that constant."""
-    return _get_constant(value) == expected
-
-
-def _get_constant(value: Any) -> float | None:
-    return float(lift(value).value) if isinstance(value, (float, tirx.FloatImm)) else None
-
-
-class Tracker(Emitter):
-    """The rules; what they need to name becomes a statement."""
+    # ---- The rules
 
     def name(self, value: Tracked) -> Tracked:
         """The same with every part named."""
@@ -257,9 +226,9 @@ class Tracker(Emitter):
         unit = self.let(choose(error > number(0), 0.0, value.unit))
         return replace(value, magnitude=magnitude, additions=0.0, error=error, unit=unit)
 
-    def is_kept(self, value: Tracked, dtype: str | None = None) -> Any:
-        """Whether any partial sum of the terms is a number of a type; or it is 0, or infinite."""
-        facts = dtype_facts(dtype or value.dtype)
+    def is_kept(self, value: Tracked) -> Any:
+        """Whether any partial sum of the terms is a number of its type; or it is 0, or infinite."""
+        facts = dtype_facts(value.dtype)
         unit = self.let(value.unit)
         fits = value.magnitude <= unit * number(2.0**facts.mantissa_bits)
         is_normal = unit >= number(facts.smallest_normal)
@@ -469,6 +438,34 @@ class Tracker(Emitter):
         limit = number(2.0**62)
         value = self.let(value)
         return Select(value > limit, limit, Select(value < -limit, -limit, value))
+
+
+def sequence(statements: list[Any]) -> Any:
+    """One statement of several, or of none."""
+    if not statements:
+        return tirx.Evaluate(tirx.IntImm("int32", 0))
+    return SeqStmt(statements) if len(statements) > 1 else statements[0]
+
+
+def lift(value: Any) -> Any:
+    """An expression of float64; a Python float becomes a constant."""
+    return number(value) if isinstance(value, (float, int)) else value
+
+
+def choose(condition: Any, first: Any, second: Any) -> Any:
+    """One of two numbers."""
+    if (known := _get_constant(first)) is not None and known == _get_constant(second):
+        return lift(first)
+    return Select(condition, lift(first), lift(second))
+
+
+def holds_always(value: Any, expected: float) -> bool:
+    """Whether a part is that constant."""
+    return _get_constant(value) == expected
+
+
+def _get_constant(value: Any) -> float | None:
+    return float(lift(value).value) if isinstance(value, (float, tirx.FloatImm)) else None
 
 
 def is_wider(dtype: str, than: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -152,19 +152,14 @@ def track_function(
     return _TrackingPass(body, parameters, plain_outputs).run()
 
 
-@dataclass
 class _TrackingPass:
-    body: Any
-    parameters: tuple[Any, ...]
-    plain_outputs: frozenset[int]
-    tracker: Tracker = field(default_factory=Tracker)
-
-    def __post_init__(self) -> None:
+    def __init__(self, body: Any, parameters: tuple[Any, ...], plain: frozenset[int]) -> None:
+        self.body, self.parameters, self.tracker = body, parameters, Tracker()
         self.let, self.emit = self.tracker.let, self.tracker.emit
         self.stored = {node.buffer for node in find_all(self.body, BufferStore)}
         self.buffers: dict[Any, TrackedBuffer] = {}
         self.values: dict[Any, Tracked | Any] = {}
-        self.unrounded = {self.parameters[place] for place in self.plain_outputs}
+        self.unrounded = {parameters[place] for place in plain}
         choices = sum(len(find_all(self.body, kind)) for kind in (For, While, IfThenElse))
         self.status_size = len(STATUS) + 2 * choices
         self.status = decl_buffer((self.status_size,), DOUBLE, "status")
@@ -197,9 +192,20 @@ class _TrackingPass:
             if is_scalar(parameter):
                 self.values[parameter] = self._load_from(buffer, tirx.IntImm("int32", 0))
         self.statement(self.body)
-        for argument in arguments:
-            if argument is not None and argument.is_stored:
-                self._close_all(argument)
+        for buffer in [it for it in arguments if it is not None and it.is_stored]:
+            if not dtype_facts(buffer.dtype).is_float:
+                continue
+            # In the end, every element as one term, in its value and its error.
+            index, extent = Var("i", "int32"), buffer.parts["error"].shape[0]
+            with self.tracker.inside() as statements:
+                closed = self.tracker.close(self._load_from(buffer, index))
+                self.emit(BufferStore(buffer.parts["error"], closed.error, [index]))
+            if (count := constant(extent) or 0) > LARGEST_INDEX:
+                raise RefusedError(
+                    f"its parameter {buffer.source.name} has {count:,} elements, which are counted "
+                    f"in 32 bits, up to {LARGEST_INDEX:,}; give a smaller shape"
+                )
+            self.emit(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
         function = PrimFunc([*flat, self.status], self.tracker.finish())
         module = make_main(function)
         return TrackedFunction(
@@ -266,22 +272,6 @@ class _TrackingPass:
             return self.let(Select(tirx.And(inside, certain), place, zero)), error
         return self.let(Select(inside, place, zero)), 0.0
 
-    def _close_all(self, buffer: TrackedBuffer) -> None:
-        """In the end: every element as one term, in its value and its error."""
-        if not dtype_facts(buffer.dtype).is_float:
-            return
-        index = Var("i", "int32")
-        with self.tracker.inside() as statements:
-            closed = self.tracker.close(self._load_from(buffer, index))
-            self.emit(BufferStore(buffer.parts["error"], closed.error, [index]))
-        extent = buffer.parts["error"].shape[0]
-        if (count := constant(extent) or 0) > LARGEST_INDEX:
-            raise RefusedError(
-                f"its parameter {buffer.source.name} has {count:,} elements, which are counted in "
-                f"32 bits, up to {LARGEST_INDEX:,}; give a smaller shape"
-            )
-        self.emit(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
-
     # ---- Statements
 
     def statement(self, node: Any) -> None:
@@ -331,9 +321,7 @@ class _TrackingPass:
             over = loads[0].source if loads else node.loop_var
             reason = f"the loop over `{over.name}` had no iteration"
             self._track_region(node.body, node.extent > 0, reason)
-        step = None if node.step is None else self._substitute(node.step)
-        body = sequence(statements)
-        self.emit(For(variable, first, extent, ForKind.SERIAL, body, None, None, step))
+        self.emit(For(variable, first, extent, ForKind.SERIAL, sequence(statements)))
 
     def _follow(self, variable: Any, expression: Any) -> None:
         """Note a variable that depends on data as an expression does."""

@@ -142,44 +142,29 @@ def _count_access(
     counts = AccessCounts(requests=len(np.unique(warps)), bytes=int(addresses.size) * itemsize)
     if scope == "global":
         counts.sectors = len(_get_unique_pairs(warps, addresses // SECTOR_BYTES))
-    elif scope == "shared":
-        total, conflicts = _count_wavefronts(warps, lanes % WARP, addresses, itemsize)
-        counts.wavefronts, counts.bank_conflicts = total, conflicts
+        return counts
+    # Wide accesses go in parts, 8 bytes in halves of a warp and 16 bytes in quarters; in half as
+    # many where the threads t and t ^ 1 of all pairs have the same address, or t and t ^ 2; idle
+    # threads are no matter.
+    lane, width = lanes % WARP, addresses.shape[1] * itemsize
+    parts = np.full(len(warps), max(1, width // BANK_BYTES))
+    if width > BANK_BYTES:
+        names, numbers = np.unique(warps, return_inverse=True)
+        table = np.full((len(names), WARP), -1, dtype=np.int64)
+        table[numbers, lane] = addresses[:, 0]
+        paired = np.zeros(len(names), dtype=bool)
+        for distance in (1, 2):
+            other = table[:, np.arange(WARP) ^ distance]
+            paired |= ((table == other) | (table < 0) | (other < 0)).all(axis=1)
+        parts[paired[numbers]] //= 2
+    pairs = _get_unique_pairs(warps * WARP + lane // (WARP // parts), addresses // BANK_BYTES)
+    _, numbers = np.unique(pairs >> _GROUP_BIT, return_inverse=True)
+    banks = np.bincount(numbers * BANKS + pairs % BANKS, minlength=(numbers.max() + 1) * BANKS)
+    worst = banks.reshape(-1, BANKS).max(axis=1)
+    counts.wavefronts, counts.bank_conflicts = int(worst.sum()), int((worst - 1).sum())
     return counts
 
 
 def _get_unique_pairs(groups: Array, values: Array) -> Array:
     """The different pairs of a group and one of its values, as one integer each."""
     return np.unique((groups[:, None] << _GROUP_BIT) + values)
-
-
-def _count_wavefronts(
-    warps: Array, lane: Array, addresses: Array, itemsize: int
-) -> tuple[int, int]:
-    """The wavefronts of one request of each warp, and those of them that are conflicts.
-
-    Wide accesses go in parts, 8 bytes in halves of a warp and 16 bytes in quarters; in half as many
-    where the threads t and t ^ 1 of all pairs have the same address, or t and t ^ 2.
-    """
-    width = addresses.shape[1] * itemsize
-    parts = np.full(len(warps), max(1, width // BANK_BYTES))
-    if width > BANK_BYTES:
-        parts[np.isin(warps, _find_paired(warps, lane, addresses[:, 0]))] //= 2
-    group = warps * WARP + lane // (WARP // parts)
-    pairs = _get_unique_pairs(group, addresses // BANK_BYTES)
-    _, numbers = np.unique(pairs >> _GROUP_BIT, return_inverse=True)
-    banks = np.bincount(numbers * BANKS + pairs % BANKS, minlength=(numbers.max() + 1) * BANKS)
-    worst = banks.reshape(-1, BANKS).max(axis=1)
-    return int(worst.sum()), int((worst - 1).sum())
-
-
-def _find_paired(warps: Array, lane: Array, first: Array) -> Array:
-    """The warps whose threads have the same address in pairs; idle threads are no matter."""
-    names, numbers = np.unique(warps, return_inverse=True)
-    table = np.full((len(names), WARP), -1, dtype=np.int64)
-    table[numbers, lane] = first
-    paired = np.zeros(len(names), dtype=bool)
-    for distance in (1, 2):
-        other = table[:, np.arange(WARP) ^ distance]
-        paired |= ((table == other) | (table < 0) | (other < 0)).all(axis=1)
-    return names[paired]

@@ -37,7 +37,6 @@ from .operators import (
     DIVISIONS,
     FUNCTIONS,
     HAZARDS,
-    Hazard,
     as_stored,
     convert,
     count_leading_zeros,
@@ -102,7 +101,16 @@ def _fold(kind: str, node: Any) -> Any:
     positive.
     """
     if kind in _ROUNDING_DOWN:
-        return _round_to_zero(kind, node)
+        # To zero, where TVM takes the dividend for positive by its type before a cast.
+        casts = [] if isinstance(node.a, (IntImm, FloatImm)) else find_all(node.a, Cast)
+        if (
+            isinstance(node.b, IntImm)
+            and any(str(cast.value.ty.dtype).startswith("uint") for cast in casts)
+            and str(node.a.ty.dtype).startswith("int")
+            and Analyzer().can_prove(node.a >= 0)
+        ):
+            return _ROUNDING_DOWN[kind](node.a, node.b)
+        return node
     if "float" not in str(node.a.ty.dtype):
         return node
     may_fold = (kind in _OF_EQUALS and structural_equal(node.a, node.b)) or (
@@ -111,18 +119,6 @@ def _fold(kind: str, node: Any) -> Any:
     if not may_fold or (isinstance(node.a, FloatImm) and isinstance(node.b, FloatImm)):
         return node
     return Analyzer().simplify(node)
-
-
-def _round_to_zero(kind: str, node: Any) -> Any:
-    """Rounding to zero, where TVM takes the dividend for positive by its type before a cast."""
-    if isinstance(node.a, (IntImm, FloatImm)) or not isinstance(node.b, IntImm):
-        return node
-    casts = find_all(node.a, Cast)
-    if not any(str(cast.value.ty.dtype).startswith("uint") for cast in casts):
-        return node
-    if not str(node.a.ty.dtype).startswith("int") or not Analyzer().can_prove(node.a >= 0):
-        return node
-    return _ROUNDING_DOWN[kind](node.a, node.b)
 
 
 def _is_zero(node: Any) -> bool:
@@ -163,7 +159,12 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
                 shape = np.broadcast_shapes(np.shape(wrong), (lanes, 1))
                 places = np.broadcast_to(wrong if mask is None else wrong & mask, shape)
                 operands = [np.broadcast_to(operand, shape) for operand in (one, other)]
-                tell = functools.partial(_describe, gpu, hazard, operands)
+
+                def tell(at: tuple[int, ...], text: str = hazard.text, each: Any = operands) -> str:
+                    state = gpu.state
+                    who = "the host" if state.running is None else state.describe_lane(at[0])
+                    return f"{who} {text.format(*(operand[at] for operand in each))}"
+
                 gpu.state.log.add(hazard.kind, "", gpu.location, places, tell)
         if hazards and kind in DIVISIONS:
             is_array = isinstance(other, np.ndarray)
@@ -176,11 +177,6 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
         return result if limits[0] <= result <= limits[1] else wrap(result, wraps)
 
     return run
-
-
-def _describe(gpu: SimulatedGpu, hazard: Hazard, operands: list[Array], at: tuple[int, ...]) -> str:
-    thread = "the host" if gpu.state.running is None else gpu.state.describe_lane(at[0])
-    return f"{thread} {hazard.text.format(*(operand[at] for operand in operands))}"
 
 
 def _logical(node: Any, operate: Callable[..., Any], decides: bool) -> Evaluate:

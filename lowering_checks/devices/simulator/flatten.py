@@ -124,16 +124,12 @@ class _Flattener:
         parts = [*binds, *buffers, *init, self.statement(sblock.body)]
         condition = self.expression(node.predicate)
         body = IfThenElse(condition, _sequence(parts), None)
-        return self._make_sequential(sblock, reduced, body)
-
-    def _make_sequential(self, sblock: Any, axes: dict[Var, int], body: Any) -> Any:
-        """A reduction over threads means that they add one after the other."""
-        for region in sblock.writes if axes else ():
-            if str(region.source.scope()) == "local":
-                if self.has_allreduce:  # TVM has made it what each thread adds for itself
-                    return body
-                raise UnsupportedError("the interpreter does not reduce over threads in registers")
-        for variable, extent in axes.items():
+        # A reduction over threads means that they add one after the other.
+        if reduced and any(str(region.source.scope()) == "local" for region in sblock.writes):
+            if self.has_allreduce:  # TVM has made it what each thread adds for itself
+                return body
+            raise UnsupportedError("the interpreter does not reduce over threads in registers")
+        for variable, extent in reduced.items():
             step = Var(f"{variable.name}_step", variable.ty)
             guarded = IfThenElse(variable.equal(step), body, None)
             body = For(step, integer(0), integer(extent), ForKind.SERIAL, guarded)

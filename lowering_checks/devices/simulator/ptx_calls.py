@@ -94,7 +94,7 @@ def list_types(name: str, words: dict[str, str]) -> list[tuple[OperandSlot, str]
     return [(it, operand_type(it, words) if it.kind == "reg" else "") for it in slots]
 
 
-_ELEMENTS = {
+ELEMENTS = {
     "f16": "float16",
     "bf16": "bfloat16",
     "f32": "float32",
@@ -117,9 +117,9 @@ def get_type(token: str) -> tuple[np.dtype[Any], int]:
     name, _, count = token.partition("x")
     if token == "e2m1x2":  # two in a byte
         name, count = "b8", ""
-    if name not in _ELEMENTS:
+    if name not in ELEMENTS:
         raise UnsupportedError(f"the simulator does not support registers of .{token}")
-    return get_numpy_dtype(_ELEMENTS[name]), int(count or 1)
+    return get_numpy_dtype(ELEMENTS[name]), int(count or 1)
 
 
 def fill_register(register: Pointer | None, values: Any, lanes: Any = None) -> None:

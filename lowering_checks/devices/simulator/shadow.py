@@ -288,7 +288,15 @@ class Shadow:
         """
         changed, by = cells, threads
         if not are_all(changes):
-            self._record_silent_writes(cells[~changes], threads[~changes])
+            # Stores of what is there already: other threads' stores of it are remembered, too.
+            if self.changer is self.writer:
+                self.changer, self._change_time = self.writer.copy(), self._write_time.copy()
+            silent, their = cells[~changes], threads[~changes]
+            other = self._find_conflicts(self.writer, self._write_time, silent, their)
+            if is_any(other):
+                silent, their = silent[other], their[other]
+                both = np.concatenate([their, self.writer[silent]])
+                self._remember(np.concatenate([silent, silent]), both)
             changed, by = cells[changes], threads[changes]
         if self._co_writers is not None:
             self._co_writers.drop(changed)
@@ -311,16 +319,6 @@ class Shadow:
         if kind not in self.marks:
             self.marks[kind] = np.zeros(self.cells, bool)
         self.marks[kind][cells] = holds
-
-    def _record_silent_writes(self, cells: Array, threads: Array) -> None:
-        """Stores of what is there already: other threads' stores of it are remembered, too."""
-        if self.changer is self.writer:
-            self.changer, self._change_time = self.writer.copy(), self._write_time.copy()
-        other = self._find_conflicts(self.writer, self._write_time, cells, threads)
-        if is_any(other):
-            cells, threads = cells[other], threads[other]
-            both = np.concatenate([threads, self.writer[cells]])
-            self._remember(np.concatenate([cells, cells]), both)
 
     def _remember(self, cells: Array, threads: Array) -> None:
         if self._co_writers is None:

@@ -415,7 +415,8 @@ class SimulatedGpu:
             is_written=not is_input,
             starts_written=is_input or is_kept,
         )
-        self._add(buffer, SharedMemory(str(buffer.name), data, shadow))
+        self.memories[BufferKey(buffer)] = SharedMemory(str(buffer.name), data, shadow)
+        self._shadows.append(shadow)
 
     def allocate(self, buffer: Var) -> None:
         """Make a buffer: registers, shared memory of thread blocks, or global memory."""
@@ -440,7 +441,13 @@ class SimulatedGpu:
                     f"'{name}' has {size} elements of {dtype}, more shared memory than the "
                     "simulator keeps; no GPU has as much"
                 )
-            self._allocate_shared(buffer, size, dtype)
+            if buffer not in self._allocated:
+                self._allocated[buffer] = self._make_shared(buffer, size, dtype)
+                self._shadows.append(self._allocated[buffer].shadow)
+            else:  # the same memory in all iterations, where others may be in the one before
+                self._allocated[buffer].shadow.begin_lifetime()
+            fill(self._allocated[buffer].data, self.state.garbage)
+            self.memories[BufferKey(buffer)] = self._allocated[buffer]
             self._count_bytes(buffer, scope, size * dtype.itemsize)
         else:
             raise UnsupportedError(f"the simulator does not support the scope '{scope}' of {name}")
@@ -460,21 +467,8 @@ class SimulatedGpu:
         extents = (self.evaluate(extent) for extent in buffer.shape)
         return math.prod(extents) * count_lanes(buffer.dtype)
 
-    def _add(self, buffer: Var, memory: SharedMemory) -> None:
-        self.memories[BufferKey(buffer)] = memory
-        self._shadows.append(memory.shadow)
-
-    def _allocate_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> None:
-        """Cells are as large as the smallest type that the buffer is viewed as.
-
-        A buffer that is allocated in a loop has the same memory in all iterations, where other
-        threads may still be in the one before.
-        """
-        if buffer in self._allocated:
-            self.memories[BufferKey(buffer)] = self._allocated[buffer]
-            self._allocated[buffer].shadow.begin_lifetime()
-            fill(self._allocated[buffer].data, self.state.garbage)
-            return
+    def _make_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> SharedMemory:
+        """Cells are as large as the smallest type that the buffer is viewed as."""
         unit = self._layout.units.get(buffer, dtype.itemsize)
         filler = get_garbage(dtype)
         if unit > dtype.itemsize:
@@ -487,9 +481,7 @@ class SimulatedGpu:
         if str(buffer.scope()) == "shared.dyn":
             shadow.begin = self._static_bytes
         data = np.full(count, filler, dtype)
-        fill(data, self.state.garbage)
-        self._allocated[buffer] = SharedMemory(str(buffer.name), data, shadow, size=size)
-        self._add(buffer, self._allocated[buffer])
+        return SharedMemory(str(buffer.name), data, shadow, size=size)
 
     def _count_bytes(self, buffer: Var, scope: str, size: int) -> None:
         """Check bytes of a thread block's shared memory, or of a thread's, against the limits."""

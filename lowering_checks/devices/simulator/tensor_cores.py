@@ -28,18 +28,9 @@ from tirstep.transforms.gpu_limits import WARP
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import LocalMemory, get_numpy_dtype
-from .ptx_calls import fill_register, get_type, name_operands
+from .ptx_calls import ELEMENTS, fill_register, get_type, name_operands
 from .run_state import UnsupportedError
 
-_TYPES = {
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "tf32": "float32",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "fp32": "float32",
-}
-"""TVM's names of types in an mma where they are not their own."""
 _ACCUMULATORS = ("float16", "float32", "int32")
 _ROW_BYTES = 16
 
@@ -130,7 +121,8 @@ def _multiply(threads: Threads, shape: str, *arguments: Any) -> None:
     pairs = zip(operands[0:6:2], operands[1:6:2], strict=True)
     a, b, c = pointers = [pointer.shift(offset) for pointer, offset in pairs]
     saturates, *bits = operands[6:]
-    names = [_TYPES.get(name, name) for name in types]
+    # TVM's names of types, but for integers', are those of PTX with fp for f.
+    names = [ELEMENTS.get(name.replace("fp", "f"), name) for name in types]
     depth = int(shape.removeprefix("m16n8k")) if shape.startswith("m16n8k") else 0
     size = a.dtype.itemsize
     is_supported = (

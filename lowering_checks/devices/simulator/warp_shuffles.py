@@ -120,21 +120,40 @@ def _combine(
     return _join_warps(batch, combine(values[..., None, :], named))
 
 
-def _vote(decide: Callable[..., Array]) -> Semantics:
-    """A vote: `decide` takes the bits of the lanes whose predicate holds, and of those named."""
+_VOTES: dict[str, Callable[..., Array]] = {
+    "all": lambda held, named: held == named,
+    "any": lambda held, named: held != 0,
+    "uni": lambda held, named: (held == named) | (held == 0),
+    "ballot": lambda held, named: held,
+}
+"""Of the bits of the lanes whose predicate holds, and of those named."""
 
+
+def _vote(mode: str) -> Semantics:
     def count(values: Array, named: Array) -> Array:
         bits = named.astype(np.int64) << np.arange(WARP)
-        return decide((bits * (values != 0)).sum(axis=-1), bits.sum(axis=-1))
+        found = _VOTES[mode]((bits * (values != 0)).sum(axis=-1), bits.sum(axis=-1))
+        return found.astype(np.uint32 if mode == "ballot" else np.int32)
 
     return functools.partial(_combine, combine=count)
 
 
-def _reduce(step: Any, empty: int) -> Semantics:
-    """A reduction of 32-bit integers by a ufunc; `empty` changes none."""
+_REDUCTIONS: dict[str, tuple[Any, Callable[[Any], int]]] = {
+    "add": (np.add, lambda limits: 0),
+    "min": (np.minimum, lambda limits: limits.max),
+    "max": (np.maximum, lambda limits: limits.min),
+    "and": (np.bitwise_and, lambda limits: limits.max),
+    "or": (np.bitwise_or, lambda limits: 0),
+    "xor": (np.bitwise_xor, lambda limits: 0),
+}
+"""Of 32-bit integers, with the number that changes none; `and` is that of unsigned ones."""
+
+
+def _reduce(operation: str) -> Semantics:
+    step, get_empty = _REDUCTIONS[operation]
 
     def reduce(values: Array, named: Array) -> Array:
-        there = np.where(named, values, values.dtype.type(empty))
+        there = np.where(named, values, values.dtype.type(get_empty(np.iinfo(values.dtype))))
         return step.reduce(there, axis=-1, dtype=values.dtype)
 
     return functools.partial(_combine, combine=reduce)
@@ -183,13 +202,7 @@ def _vote_in_block(
 def _vote_by_ptx(
     threads: Threads, result: Any, value: Any, members: Any, mode: str, *_: str
 ) -> None:
-    decide = {
-        "all": lambda held, named: held == named,
-        "any": lambda held, named: held != 0,
-        "uni": lambda held, named: (held == named) | (held == 0),
-        "ballot": lambda held, named: held,
-    }[mode]
-    fill_register(result, np.asarray(_vote(decide)(threads, members, value)).astype(np.uint32))
+    fill_register(result, _vote(mode)(threads, members, value).astype(np.uint32))
 
 
 def _get_active_mask(threads: Threads) -> Any:
@@ -246,17 +259,8 @@ def _shuffle_by_ptx(threads: Threads, *given: Any) -> None:
 def _reduce_by_ptx(threads: Threads, result: Any, value: Any, members: Any, *words: str) -> None:
     """redux.sync, of integers of 32 bits."""
     operation, kind = words[0], words[-1]
-    dtype = np.dtype(np.int32 if kind == "s32" else np.uint32)
-    limits = np.iinfo(dtype)
-    step, empty = {
-        "add": (np.add, 0),
-        "min": (np.minimum, limits.max),
-        "max": (np.maximum, limits.min),
-        "and": (np.bitwise_and, limits.max),
-        "or": (np.bitwise_or, 0),
-        "xor": (np.bitwise_xor, 0),
-    }[operation]
-    fill_register(result, _reduce(step, empty)(threads, members, np.asarray(value).astype(dtype)))
+    given = np.asarray(value).astype(np.int32 if kind == "s32" else np.uint32)
+    fill_register(result, _reduce(operation)(threads, members, given))
 
 
 def _match(threads: Threads, *given: Any) -> None:
@@ -288,19 +292,11 @@ def _elect_by_ptx(threads: Threads, result: Any, predicate: Any, members: Any) -
 WARP_BARRIERS: dict[str, Semantics] = dict.fromkeys(
     ("cuda.warp_sync", "ptx.bar_warp_sync", "__syncwarp"), _sync_warp
 )
-_ALL = 0xFFFFFFFF
 _OF_CUDA: dict[str, Semantics] = {
     **{name: functools.partial(_shuffle, source) for name, source in _CUDA_SOURCES.items()},
     "__activemask": _get_active_mask,
-    "__ballot_sync": _vote(lambda held, _: held.astype(np.uint32)),
-    "__any_sync": _vote(lambda held, _: (held != 0).astype(np.int32)),
-    "__all_sync": _vote(lambda held, named: (held == named).astype(np.int32)),
-    "__reduce_add_sync": _reduce(np.add, 0),
-    "__reduce_min_sync": _reduce(np.minimum, _ALL),
-    "__reduce_max_sync": _reduce(np.maximum, 0),
-    "__reduce_and_sync": _reduce(np.bitwise_and, _ALL),
-    "__reduce_or_sync": _reduce(np.bitwise_or, 0),
-    "__reduce_xor_sync": _reduce(np.bitwise_xor, 0),
+    **{f"__{mode}_sync": _vote(mode) for mode in ("ballot", "any", "all")},
+    **{f"__reduce_{name}_sync": _reduce(name) for name in _REDUCTIONS},
 }
 """Functions of CUDA C++; the reductions are those of unsigned numbers."""
 WARP_SHUFFLES: dict[str, Semantics] = {
@@ -324,12 +320,11 @@ WARP_SHUFFLES: dict[str, Semantics] = {
     "cuda.thread_rank": lambda threads: threads.numbers.astype(np.int32),
     **WARP_BARRIERS,
 }
-_VOTES: dict[str, Semantics] = {
+_OF_BLOCKS: dict[str, Semantics] = {
     "syncthreads_and": functools.partial(_vote_in_block, decide=np.all, otherwise=True),
     "syncthreads_or": functools.partial(_vote_in_block, decide=np.any, otherwise=False),
 }
 BLOCK_REDUCTIONS: dict[str, Semantics] = {
     "cuda.cta_reduce": _reduce_in_block,
-    **{f"cuda.{name}": vote for name, vote in _VOTES.items()},
-    **{f"__{name}": vote for name, vote in _VOTES.items()},
+    **{f"{start}{name}": it for name, it in _OF_BLOCKS.items() for start in ("cuda.", "__")},
 }
