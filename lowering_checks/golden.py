@@ -169,10 +169,18 @@ class GoldenStore:
                     "folders of recipes that are no more"
                 )
             changed = [path for path, text in texts.items() if _write(path, text)]
-            for path in self._find_leftovers(runs):
-                if path not in texts:
-                    path.unlink(missing_ok=True)
-                    changed.append(path)
+            # Kernels are among what is left where these are all recipes that could start from them.
+            is_everything = {run.recipe.name for run in runs}.issuperset(self.find_recipes())
+            beside = [*_find_goldens(self.root), *_find_goldens(self.root / INPUTS, _INPUT)]
+            left = [path for name in made for path in _find_goldens(self.root / name)]
+            left += [
+                path
+                for path in beside
+                if path.name.endswith(PARTIAL) or (is_everything and path.parent.name == INPUTS)
+            ]
+            for path in sorted(path for path in left if path not in texts):
+                path.unlink(missing_ok=True)
+                changed.append(path)
             version = self.root / VERSION_FILE
             changed += [version] if _write(version, f"{tvm.__version__}\n") else []
         return changed
@@ -207,25 +215,6 @@ class GoldenStore:
     def _read_version(self) -> str | None:
         file = self.root / VERSION_FILE
         return file.read_text("utf-8", "replace").strip() if file.is_file() else None
-
-    def _find_leftovers(self, runs: Iterable[Run]) -> list[Path]:
-        """Goldens and unfinished files in the recipes' folders, and those unfinished beside.
-
-        Kernels are among them where these are all recipes that could start from them.
-        """
-        names = {run.recipe.name for run in runs}
-        beside = [*_find_goldens(self.root), *_find_goldens(self.root / INPUTS, _INPUT)]
-        is_everything = names.issuperset(self.find_recipes())
-        return sorted(
-            [
-                *(path for name in names for path in _find_goldens(self.root / name)),
-                *(
-                    path
-                    for path in beside
-                    if path.name.endswith(PARTIAL) or (is_everything and path.parent.name == INPUTS)
-                ),
-            ]
-        )
 
 
 def compute_digest(text: str) -> str:

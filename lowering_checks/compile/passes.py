@@ -232,12 +232,14 @@ def lower_through_passes(
         )
         for each, result, seconds in ended
     )
-    source = ""
-    if executable is not None and language == "llvm":
-        source = str(executable.mod.inspect_source("ll"))
-    elif executable is not None:
-        source = "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
+    source = "" if executable is None else _read_source(executable, language)
     return Lowering(module, target, language, passes, source, executable, failed)
+
+
+def _read_source(executable: Any, language: str) -> str:
+    if language == "llvm":
+        return str(executable.mod.inspect_source("ll"))
+    return "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
 
 
 def _suggest_pass(wanted: str, known: Iterable[str]) -> str:

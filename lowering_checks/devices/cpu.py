@@ -96,10 +96,7 @@ class CpuDevice(Device):
         module = name_main(module)
         serial = self.make_serial(module)
         with convert_tvm_errors("LLVM does not compile the module"):
-            # LLVM optimizes what runs long.
-            runs = sum(count_iterations(function.body) for _, function in serial.functions_items())
-            target = tvm.target.Target("llvm" if runs >= LONG else UNOPTIMIZED)
-            executable = compile_module(serial, target)
+            executable = compile_module(serial, _choose_target(serial))
         return load_program(executable, module[MAIN].params)
 
 
@@ -112,3 +109,9 @@ def load_program(executable: Any, parameters: Sequence[Any]) -> Program:
             return run_in_guard_zones(executable[MAIN], names, arguments, tvm.cpu())
 
     return Program(run, parameters)
+
+
+def _choose_target(module: tvm.IRModule) -> tvm.target.Target:
+    """LLVM, which optimizes what runs long."""
+    runs = sum(count_iterations(function.body) for _, function in module.functions_items())
+    return tvm.target.Target("llvm" if runs >= LONG else UNOPTIMIZED)

@@ -279,16 +279,11 @@ def read_instructions(text: str) -> dict[str, Counter[str]]:
             kernel = start[1]
             counts[kernel] = Counter()
         elif kernel and (found := _INSTRUCTION.match(line)):
-            counts[kernel].update(_classify(found[1]))
+            name, _, modifiers = found[1].partition(".")
+            width = _WIDTH.search(f".{modifiers}")
+            if name in BY_WIDTH:
+                counts[kernel][f"{name}.{width[1] if width else 32}"] += 1
+            elif name in COUNTED:
+                is_multicast = "MULTICAST" in modifiers.split(".")
+                counts[kernel].update([name, f"{name}.MULTICAST"] if is_multicast else [name])
     return counts
-
-
-def _classify(instruction: str) -> list[str]:
-    name, _, modifiers = instruction.partition(".")
-    if name in COUNTED:
-        is_multicast = "MULTICAST" in modifiers.split(".")
-        return [name, f"{name}.MULTICAST"] if is_multicast else [name]
-    if name not in BY_WIDTH:
-        return []
-    width = _WIDTH.search(f".{modifiers}")
-    return [f"{name}.{width[1] if width else 32}"]

@@ -228,7 +228,11 @@ def count_matrix_calls(body: Any) -> Counter[str]:
             text = _helper_text(call).replace('"', " ")
             found.update(key for key, word in IN_HELPERS.items() if word in text)
         else:
-            found.update(_classify(name.rpartition(".")[2]))
+            name = name.rpartition(".")[2]
+            is_product = name.startswith(_MATRIX_PRODUCTS) and not name.startswith(_NO_PRODUCTS)
+            found["ldmatrix"] += name.startswith(_MATRIX_LOADS)
+            found["wgmma"] += name.startswith("wgmma_") and name.endswith(_GROUP_PRODUCTS)
+            found["mma"] += is_product
     return found
 
 
@@ -256,15 +260,6 @@ def count_barriers(statement: Any) -> int:
         elif get_op_name(call) == HELPER:
             total += _helper_text(call).count("__syncthreads()")
     return total
-
-
-def _classify(name: str) -> list[str]:
-    if name.startswith(_MATRIX_LOADS):
-        return ["ldmatrix"]
-    if name.startswith("wgmma_"):
-        return ["wgmma"] if name.endswith(_GROUP_PRODUCTS) else []
-    is_product = name.startswith(_MATRIX_PRODUCTS) and not name.startswith(_NO_PRODUCTS)
-    return ["mma"] if is_product else []
 
 
 def _helper_text(call: Any) -> str:

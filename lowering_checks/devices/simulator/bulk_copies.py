@@ -195,7 +195,7 @@ def _begin_load(
         found.arriving.append((lane, arrive))
         found.bytes -= places.size * target.dtype.itemsize
         mbarriers.progress += 1
-    threads.count_once(lane, "bulk_copies")
+    threads.count_bulk_copy(lane)
 
 
 def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
@@ -219,7 +219,7 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
         ends: list[Arrive] = [check, bring]
         for queue, end in zip((BULK, WRITTEN), ends, strict=True):
             threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
-        threads.count_once(lane, "bulk_copies")
+        threads.count_bulk_copy(lane)
         target.mark_stored_by_map(elements[inside])
     threads.state.interval += 1
 

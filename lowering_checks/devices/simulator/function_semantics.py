@@ -184,11 +184,10 @@ class Threads:
         """Record a finding of one lane, in words."""
         self.state.log.add(kind, buffer, self.location, np.ones(1, bool), lambda at: message)
 
-    def count_once(self, lane: int, name: str) -> None:
-        """Count what one lane does in `Counts`, if it is of the first thread block."""
-        batch, counts = self.state.batch, self.state.counts
-        if batch.first == 0 and lane < batch.threads:
-            setattr(counts, name, getattr(counts, name) + 1)
+    def count_bulk_copy(self, lane: int) -> None:
+        """Count what one lane asks for, if it is of the first thread block."""
+        if self.state.batch.first == 0 and lane < self.state.batch.threads:
+            self.state.counts.bulk_copies += 1
 
     def count(self, name: str) -> None:
         """Count an instruction in `Counts`, once for each warp of the first thread block."""

@@ -57,18 +57,6 @@ def _shift_left(value: Any, by: Any) -> Any:
     return np.left_shift(value, by)
 
 
-def _shift_right(value: Any, by: Any) -> Any:
-    if _are_scalars(value, by):
-        return value >> (by if 0 <= by < 64 else 64)
-    return np.right_shift(value, by)
-
-
-def _multiply_and_add(a: Any, b: Any, c: Any) -> Any:
-    """Rounded once, up to a sum that float64 rounds first."""
-    kept = np.result_type(a, b, c)
-    return (np.asarray(a, np.float64) * b + c).astype(kept)[()]
-
-
 def _select_larger(left: Any, right: Any) -> Any:
     """The larger float, or the one that is a number; of two zeros the one without a sign."""
     found = np.fmax(left, right)
@@ -87,7 +75,9 @@ ARITHMETIC: dict[str, Operate] = {
     "Min": lambda a, b: min(a, b) if _are_scalars(a, b) else np.minimum(a, b),
     "Max": lambda a, b: max(a, b) if _are_scalars(a, b) else np.maximum(a, b),
     "LShift": _shift_left,
-    "RShift": _shift_right,
+    "RShift": lambda a, b: (
+        a >> (b if 0 <= b < 64 else 64) if _are_scalars(a, b) else np.right_shift(a, b)
+    ),
     "BitwiseAnd": operator.and_,
     "BitwiseOr": operator.or_,
     "BitwiseXor": operator.xor,
@@ -133,11 +123,6 @@ def count_leading_zeros(dtype: str) -> Callable[[Any], Any]:
     return run
 
 
-def _count_ones(value: Any) -> Any:
-    """``__popc`` and ``__popcll``: the bits that are set, of any type as wide as the value's."""
-    return np.bitwise_count(np.asarray(value).astype(np.uint64)).astype(np.asarray(value).dtype)[()]
-
-
 def _join(dtype: str, joined: str) -> Callable[..., Any]:
     """A function that has several numbers of a type side by side in one, the first one lowest."""
 
@@ -180,8 +165,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fabs": np.abs,
     "nearbyint": np.round,
     "pow": np.power,
-    "fma": _multiply_and_add,
-    "popcount": _count_ones,  # TVM writes it for unsigned numbers of 32 and 64 bits alone
+    # Rounded once, up to a sum that float64 rounds first.
+    "fma": lambda a, b, c: (np.asarray(a, np.float64) * b + c).astype(np.result_type(a, b, c))[()],
+    # TVM writes it for unsigned numbers of 32 and 64 bits alone.
+    "popcount": lambda x: np.bitwise_count(np.asarray(x).astype(np.uint64)).astype(
+        np.asarray(x).dtype
+    )[()],
     "make_float2": _join("float32", "uint64"),
     "float2_x": _take("float32", "uint64", 0),
     "float2_y": _take("float32", "uint64", 1),
@@ -256,8 +245,11 @@ def convert(source: str, target: str) -> Callable[[Any], Any]:
         if is_integer(source) or source.startswith("bool"):
             return lambda value: as_stored(value, target)
         return _saturating(get_numpy_dtype(source), target)
-    if target.startswith("float8"):
-        return lambda value: _saturate_small(value, wanted)
+    if target.startswith("float8"):  # CUDA's types take what is too large for their largest number
+        largest = np.float32(ml_dtypes.finfo(wanted).max)
+        return lambda value: np.clip(
+            np.asarray(value).astype(np.float32), -largest, largest
+        ).astype(wanted)[()]
     return lambda value: np.asarray(value).astype(wanted)[()]
 
 
@@ -324,10 +316,3 @@ def _saturating(source: np.dtype[Any], target: str) -> Callable[[Any], Any]:
         return result if result.ndim else int(result)
 
     return run
-
-
-def _saturate_small(value: Any, wanted: np.dtype[Any]) -> Any:
-    """To 8 bits: CUDA's types take what is too large for their largest number."""
-    given = np.asarray(value).astype(np.float32)
-    largest = np.float32(ml_dtypes.finfo(wanted).max)
-    return np.clip(given, -largest, largest).astype(wanted)[()]

@@ -224,10 +224,7 @@ def _read_shared(
         address = start + row * item % width + row * item // width * strides[0]
         address = address + k % 8 * width + k // 8 * strides[1]
     else:
-        byte = k * item
-        address = start + row % 8 * width + row // 8 * stride + byte
-        if width == _UNIT:
-            address = address + byte // _UNIT * leading - byte // _UNIT * _UNIT
+        address = start + _find_bytes(row, k * item, leading, stride, width)
     address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
     elements = (address // item).reshape(len(groups), -1)
     share = -(-elements.shape[1] // WARPGROUP)
@@ -241,6 +238,14 @@ def _read_shared(
     rows = np.broadcast_to(values, index.shape)[groups].reshape(len(groups), -1)
     made = rows[:, : elements.shape[1]].reshape(len(groups), *size)
     return made, lambda ready: memory.end_matrix(index, values, ready, threads.location)
+
+
+def _find_bytes(row: Any, byte: Any, leading: Any, stride: Any, width: int) -> Any:
+    """Where bytes along k of a row lie, before they are exchanged."""
+    at = row % 8 * width + row // 8 * stride
+    if width == _UNIT:
+        return at + byte // _UNIT * leading + byte % _UNIT
+    return at + byte + 0 * leading
 
 
 def _cut_off(sums: Array) -> Array:
