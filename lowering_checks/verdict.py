@@ -170,9 +170,23 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
         yield from list_smaller_runs(run)
         return
     numbers, moduli = set[int](), set[int]()
-    for module in (problem.kernel.module, run.steps[-1].module) if names else ():
-        found = _list_numbers(module)  # of the kernel with its sizes open, and of the last step
-        numbers, moduli = numbers | found[0], moduli | found[1]
+    # Of the kernel with its sizes open, and of the last step.
+    modules = (problem.kernel.module, run.steps[-1].module) if names else ()
+    for body in (it.body for module in modules for it in module.functions.values()):
+        for kind in (FloorDiv, FloorMod, Div, Mod):
+            moduli |= {constant(it.b) or 0 for it in find_all(body, kind)}
+        for kind in (*COMPARISONS, "Min", "Max"):
+            for it in find_all(body, getattr(tirx, kind)):
+                numbers |= {constant(it.a) or 0, constant(it.b) or 0}
+        axes = {str(it.node.thread_tag): it.value for it in find_axes(body)}
+        for loop in find_all(body, For):
+            numbers.add(constant(loop.extent) or 0)
+            axes[get_axis(loop) or ""] = loop.extent
+        numbers |= {constant(it) or 0 for it in axes.values()}
+        if any(name in THREAD_AXES and constant(it) is None for name, it in axes.items()):
+            numbers.add(MAX_THREADS)
+    moduli = {it for it in moduli if 1 < it <= 4 * MAX_THREADS}
+    numbers = {it for it in numbers | moduli if 1 < it <= 4 * MAX_THREADS}
     for most in sorted(numbers, reverse=True)[:NUMBERS]:
         step = math.lcm(*(it for it in moduli if it <= most), most)
         tried = (3 * most + 5, step if step <= 4 * most else most, most + 1, most - 1, 2 * most)
@@ -223,26 +237,6 @@ def list_smaller_runs(run: Run, *, most: float = WHOLE_WORK / 4) -> Iterator[Oth
         )
         if (found := next(filter(None, map(at_literals, smaller)), None)) is not None:
             yield OtherRun(found, about)
-
-
-def _list_numbers(module: tvm.IRModule) -> tuple[set[int], set[int]]:
-    """The numbers of a program that its sizes may be near to, and those that it divides by."""
-    numbers, moduli = set[int](), set[int]()
-    for _, function in module.functions_items():
-        for kind in (FloorDiv, FloorMod, Div, Mod):
-            moduli |= {constant(it.b) or 0 for it in find_all(function.body, kind)}
-        for kind in (*COMPARISONS, "Min", "Max"):
-            for it in find_all(function.body, getattr(tirx, kind)):
-                numbers |= {constant(it.a) or 0, constant(it.b) or 0}
-        numbers |= {constant(loop.extent) or 0 for loop in find_all(function.body, For)}
-        axes = {str(it.node.thread_tag): it.value for it in find_axes(function.body)}
-        for loop in find_all(function.body, For):
-            axes[get_axis(loop) or ""] = loop.extent
-        numbers |= {constant(it) or 0 for it in axes.values()}
-        if any(name in THREAD_AXES and constant(it) is None for name, it in axes.items()):
-            numbers.add(MAX_THREADS)
-    moduli = {it for it in moduli if 1 < it <= 4 * MAX_THREADS}
-    return {it for it in numbers | moduli if 1 < it <= 4 * MAX_THREADS}, moduli
 
 
 def _tell(run: Run | None, about: str) -> OtherRun | None:

@@ -19,7 +19,6 @@ from tirstep.processes import count_cores
 
 from .architectures import (
     ARCHITECTURES,
-    Architecture,
     Occupancy,
     compute_occupancy,
     find_refusal,
@@ -151,12 +150,24 @@ def compile_facts(
     if refusal is None:
         try:
             compiled = _compile(compiler, source, architecture)
-            return CompiledFacts(
-                architecture,
-                compiler.name,
-                tuple(_read_kernels(compiled, limits, source, kernels)),
-                log=compiled.log,
-            )
+            instructions = count_instructions(compiled.cubin)
+            launched = {kernel.name: kernel for kernel in kernels}
+            bounds = {name: int(threads) for threads, name in _BOUNDS.findall(source)}
+            found = []
+            for name, used in read_resources(compiled.log).items():
+                kernel, occupancy = launched.get(name), None
+                threads = (kernel.threads if kernel else None) or bounds.get(name)
+                if threads is not None:
+                    dynamic = (kernel.dynamic_shared_bytes if kernel else 0) or 0
+                    shared, registers = used["static_shared_bytes"] + dynamic, used["registers"]
+                    occupancy = compute_occupancy(
+                        limits, threads=threads, registers=registers, shared_bytes=shared
+                    )
+                counts = None if instructions is None else dict(instructions.get(name, {}))
+                found.append(
+                    CompiledKernel(name=name, **used, occupancy=occupancy, instructions=counts)
+                )
+            return CompiledFacts(architecture, compiler.name, tuple(found), log=compiled.log)
         except CompileError as error:
             # The source is wrong, or the compiler refuses an empty kernel, too; one that works for
             # no architecture is nvcc without a C++ compiler.
@@ -214,26 +225,6 @@ def compile_everywhere(
 @functools.lru_cache(maxsize=256)
 def _compile(compiler: CudaCompiler, source: str, architecture: str) -> Compiled:
     return compiler.compile(source, architecture)
-
-
-def _read_kernels(
-    compiled: Compiled, limits: Architecture, source: str, kernels: Sequence[KernelFacts]
-) -> Iterator[CompiledKernel]:
-    instructions = count_instructions(compiled.cubin)
-    launched = {kernel.name: kernel for kernel in kernels}
-    bounds = {name: int(threads) for threads, name in _BOUNDS.findall(source)}
-    for name, used in read_resources(compiled.log).items():
-        kernel = launched.get(name)
-        threads = (kernel.threads if kernel else None) or bounds.get(name)
-        dynamic = (kernel.dynamic_shared_bytes if kernel else 0) or 0
-        occupancy = None
-        if threads is not None:
-            shared, registers = used["static_shared_bytes"] + dynamic, used["registers"]
-            occupancy = compute_occupancy(
-                limits, threads=threads, registers=registers, shared_bytes=shared
-            )
-        counts = None if instructions is None else dict(instructions.get(name, {}))
-        yield CompiledKernel(name=name, **used, occupancy=occupancy, instructions=counts)
 
 
 def read_resources(log: str) -> dict[str, dict[str, int]]:

@@ -97,9 +97,14 @@ class CudaCompiler:
                 cwd=folder,
                 timeout=SECONDS,
             )
-            if done.returncode != 0:
-                raise CompileError(_read_first_error(done.stderr + done.stdout))
-            return Compiled(cubin.read_bytes(), done.stderr + done.stdout)
+            log = done.stderr + done.stdout
+            if done.returncode == 0:
+                return Compiled(cubin.read_bytes(), log)
+            # The first error, without its place in a generated source.
+            lines = log.strip().splitlines() or ["the compiler does not say why"]
+            errors = (line.partition("error") for line in lines)
+            first = next((error.lstrip(" :").strip() for _, word, error in errors if word), None)
+            raise CompileError(lines[-1] if first is None else first)
 
 
 def get_compiler(name: str | None = None) -> CudaCompiler:
@@ -180,12 +185,3 @@ def _ptxas_options() -> list[str]:
     level = os.environ.get("TVM_CUDA_PTXAS_REG_LEVEL", "10")
     more = shlex.split(os.environ.get("TVM_CUDA_PTXAS_EXTRA_OPTS", ""))
     return ["-v", f"--register-usage-level={level}", "--warn-on-local-memory-usage", *more]
-
-
-def _read_first_error(log: str) -> str:
-    """The first error of a compiler, without its place in a generated source."""
-    for line in log.splitlines():
-        _, found, error = line.partition("error")
-        if found:
-            return error.lstrip(" :").strip()
-    return log.strip().splitlines()[-1] if log.strip() else "the compiler does not say why"

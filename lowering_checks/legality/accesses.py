@@ -309,30 +309,17 @@ def list_accesses(module: IRModule) -> list[list[Access]]:
     """What the blocks of each function touch, in program order, by function."""
     found = []
     for function in list_functions(module):
-        places = get_places(function.body)
-        found.append(
-            [
-                Access((number, *addresses), place, element, order)
-                for order, place in enumerate(places)
-                if place.is_innermost
-                for addresses in [tuple(_list_addresses(place))]
-                for number, element in enumerate(list_elements(place.block))
-            ]
-        )
+        own: list[Access] = []
+        for order, place in enumerate(get_places(function.body)):
+            values = place.values.items()
+            # What makes it the same in another module; loops with other bodies are the same.
+            nodes = (place.block, *place.guards, *itertools.chain(*values))
+            addresses = (node.__chandle__() for node in nodes)
+            key = (len(values), *addresses, *map(_read_loop, place.loops))
+            elements = list_elements(place.block) if place.is_innermost else ()
+            own += [Access((at, *key), place, it, order) for at, it in enumerate(elements)]
+        found.append(own)
     return found
-
-
-def _list_addresses(place: Place) -> Iterator[Any]:
-    """What makes a place the same in another module; loops with other bodies are the same."""
-    yield place.block.__chandle__()
-    yield len(place.values)
-    for variable, value in place.values.items():
-        yield variable.__chandle__()
-        yield value.__chandle__()
-    for guard in place.guards:
-        yield guard.__chandle__()
-    for loop in place.loops:
-        yield from _read_loop(loop)
 
 
 @cached_by_node(4096)

@@ -298,7 +298,15 @@ def _find_unwritten(module: IRModule) -> tuple[RegisterLeak | LostRead, ...]:
                 begins = len(others) < len(writers) and reader.place.block.init is not None
                 if others and not begins:
                     early = tuple(it.order < reader.order for it in others)
-                    life = _find_life(module, reader.buffer)
+                    # The loops in each of whose iterations TVM allocates a new buffer.
+                    common = "threadIdx" if reader.scope.startswith("shared") else "none"
+                    life = tuple(
+                        loop.loop_var
+                        for place in _allocate(module)
+                        if is_among(reader.buffer, place.block.alloc_buffers)
+                        for loop in place.loops
+                        if not (get_axis(loop) or "").startswith(common)
+                    )
                     wrong = _look_at(reader, tuple(others), early, life)
                     found += [] if wrong is None else [wrong]
     return tuple(found)
@@ -387,16 +395,6 @@ def blame_leak(leak: RegisterLeak) -> Fault:
         f"'{leak.writer}', and block '{leak.reader}' would read what other {owners} wrote: {why}",
         advice,
     )
-
-
-def _find_life(module: IRModule, buffer: Any) -> tuple[Any, ...]:
-    """The variables of the loops in each of whose iterations TVM allocates a new buffer."""
-    common = ("threadIdx",) if str(buffer.scope()).startswith("shared") else ()
-    for place in _allocate(module):
-        if is_among(buffer, place.block.alloc_buffers):
-            around = (it for it in place.loops if not (get_axis(it) or "").startswith(common))
-            return tuple(loop.loop_var for loop in around)
-    return ()
 
 
 @cached_by_module(2)

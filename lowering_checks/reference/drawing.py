@@ -292,10 +292,13 @@ class ProgramInputs(InputMaker):
 
         add(change(_plant_sizes, rng), known)
         add(change(_plant_signs), known)
-        ends = [
-            array if not self.is_data(tensor) else _plant_ends(array, dtype_facts(tensor.dtype))
-            for tensor, array in zip(self.tensors, inputs, strict=True)
-        ]
+        ends = []  # of four in turn one the least and one the largest of the type, of all tensors
+        for tensor, array in zip(self.tensors, inputs, strict=True):
+            facts, kinds = dtype_facts(tensor.dtype), np.arange(array.size).reshape(array.shape) % 4
+            if self.is_data(tensor) and not facts.is_float:
+                array = np.where(kinds == 1, facts.largest, array)
+                array = np.where(kinds == 0, facts.smallest, array).astype(facts.numpy)
+            ends.append(array)
         add(ends, known, overflow=1)
         free = [place for place, each in enumerate(self.tensors) if self.is_data(each)]
         for arranged in arrange(inputs, free) if self.is_choosing else ():
@@ -321,18 +324,6 @@ def _plant_sizes(_: Tensor, values: Array, rng: np.random.Generator) -> Array:
     kinds = rng.integers(0, 16, values.shape)
     sizes = np.where(kinds == 1, 2.0**6, np.where(kinds == 2, 2.0**-6, 1.0))
     return np.asarray(values * np.where(kinds == 0, 0.0, sizes))
-
-
-def _plant_ends(values: Array, facts: DType) -> Array:
-    """Integers, of four in turn one the least and one the largest of the type; floats as they are.
-
-    Those of several tensors meet at the same places.
-    """
-    if facts.is_float:
-        return values
-    kinds = np.arange(values.size).reshape(values.shape) % 4
-    ends = np.where(kinds == 0, facts.smallest, np.where(kinds == 1, facts.largest, values))
-    return np.asarray(ends.astype(facts.numpy))
 
 
 def _get_rows(values: Array) -> Array:

@@ -285,14 +285,6 @@ def _select(node: Any) -> Evaluate:
     return _choose(*map(translate, arms))
 
 
-def _if_then_else(node: Any) -> Evaluate:
-    """The generated source has a variable for the result, which cuts off what is promoted."""
-    chosen, dtype = _choose(*map(translate, node.args)), str(node.ty.dtype)
-    if not is_narrow(dtype):
-        return chosen
-    return lambda gpu, mask: as_stored(chosen(gpu, mask), dtype)
-
-
 # ---- Pointers and calls
 
 
@@ -346,7 +338,10 @@ def _call(node: Any) -> Evaluate:
     if full_name.startswith(PREFIX):
         return _call_function(node)
     if name == "if_then_else":
-        return _if_then_else(node)
+        # The generated source has a variable for the result, which cuts off what is promoted.
+        chosen, dtype = _choose(*map(translate, node.args)), str(node.ty.dtype)
+        is_short = is_narrow(dtype)
+        return (lambda gpu, mask: as_stored(chosen(gpu, mask), dtype)) if is_short else chosen
     if name in BITWISE:
         return _binary(BITWISE[name], *node.args)
     if name == "reinterpret":

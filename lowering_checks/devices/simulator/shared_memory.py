@@ -140,7 +140,11 @@ class SharedMemory(Memory):
         kind: str = LOAD,
     ) -> Any:
         if self.state.running is None:
-            return self._load_on_host(index, mask, location)
+            cells = self._clip(index, mask, location, LOAD)
+            if (written := self.shadow.written).size and not are_all(known := written[cells]):
+                what = ("uninitialized read", ~known, mask, cells, location, LOAD)
+                self._report_host(*what, "before any store to it")
+            return self.data[cells]
         access = self._locate_cells(kind, index, mask, location)
         if is_vector:
             self._check_aligned(access)
@@ -175,7 +179,14 @@ class SharedMemory(Memory):
         self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
     ) -> None:
         if self.state.running is None:
-            self._store_on_host(index, value, mask, location)
+            cells = self._clip(index, mask, location, STORE)
+            if isinstance(cells, np.ndarray) and mask is not None:
+                kept = np.broadcast_to(mask, cells.shape)
+                cells, value = cells[kept], np.broadcast_to(value, kept.shape)[kept]
+            is_one = not isinstance(value, np.generic) and not np.ndim(cells)
+            self.data[cells] = np.ravel(value)[-1] if is_one else value
+            if self.shadow.written.size:
+                self.shadow.written[cells] = True
             return
         access, values = self._prepare_store(STORE, index, value, mask, location, is_vector)
         changes = self._check_store(access, values)
@@ -494,24 +505,6 @@ class SharedMemory(Memory):
         self.state.log.add(kind, self.name, access.location, access.touched & wrong, describe)
 
     # ---- What the host accesses, element by element
-
-    def _load_on_host(self, index: Any, mask: Array | None, location: str) -> Any:
-        cells = self._clip(index, mask, location, LOAD)
-        written = self.shadow.written
-        if written.size and not are_all(known := written[cells]):
-            wrong, kind = ~known, "uninitialized read"
-            self._report_host(kind, wrong, mask, cells, location, LOAD, "before any store to it")
-        return self.data[cells]
-
-    def _store_on_host(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
-        cells = self._clip(index, mask, location, STORE)
-        if isinstance(cells, np.ndarray) and mask is not None:
-            kept = np.broadcast_to(mask, cells.shape)
-            cells, value = cells[kept], np.broadcast_to(value, kept.shape)[kept]
-        is_one = not isinstance(value, np.generic) and not np.ndim(cells)
-        self.data[cells] = np.ravel(value)[-1] if is_one else value
-        if self.shadow.written.size:
-            self.shadow.written[cells] = True
 
     def _clip(self, index: Any, mask: Array | None, location: str, access: str) -> Any:
         if not isinstance(index, np.ndarray):

@@ -25,7 +25,7 @@ measured on an H100 (Zhang and others, SageAttention2, 2024, section 3.2).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,7 +112,16 @@ def _pass(pass_: Callable[..., None], threads: Threads, *arguments: Any) -> None
 def _multiply(threads: Threads, *given: Any) -> None:
     """wgmma.mma_async: sums += A × B, or A × B alone where scale-d is 0."""
     words, operands = name_operands(threads.name, given)
-    shape = _read_shape(words, operands)
+    if words["dtype"] not in ("f32", "s32") or words.get("satfinite"):
+        text = " ".join(filter(None, words.values()))
+        raise UnsupportedError(f"the simulator does not support wgmma of {text}")
+    scales = [*operands.get("scale_a", ()), *operands.get("scale_b", ())]
+    if any(int(it) != 1 for it in scales):
+        raise UnsupportedError("the simulator does not support wgmma of negated operands")
+    columns, depth = map(int, words["shape"].removeprefix("m64n").split("k"))
+    # Operands in shared memory of 16 bits may be transposed.
+    flags = [bool(sum(map(int, operands.get(f"trans_{it}", ())))) for it in "ab"]
+    shape = _Shape(columns, depth, (words["atype"], words["btype"]), (flags[0], flags[1]))
     groups = threads.groups(WARPGROUP)
     if not len(groups):
         return
@@ -139,19 +148,6 @@ def _multiply(threads: Threads, *given: Any) -> None:
 
     threads.defer(WGMMA, arrive, mask)
     threads.count("matrix_multiplies")
-
-
-def _read_shape(words: Mapping[str, str], operands: Mapping[str, list[Any]]) -> _Shape:
-    """What an instruction multiplies; operands in shared memory of 16 bits may be transposed."""
-    if words["dtype"] not in ("f32", "s32") or words.get("satfinite"):
-        text = " ".join(filter(None, words.values()))
-        raise UnsupportedError(f"the simulator does not support wgmma of {text}")
-    scales = [*operands.get("scale_a", ()), *operands.get("scale_b", ())]
-    if any(int(it) != 1 for it in scales):
-        raise UnsupportedError("the simulator does not support wgmma of negated operands")
-    columns, depth = map(int, words["shape"].removeprefix("m64n").split("k"))
-    flags = [bool(sum(map(int, operands.get(f"trans_{it}", ())))) for it in "ab"]
-    return _Shape(columns, depth, (words["atype"], words["btype"]), (flags[0], flags[1]))
 
 
 def _read_fragments(
