@@ -232,7 +232,14 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
         return []
     found: list[tuple[str, str]] = []
     for variable, function in around.after.functions_items():
-        spans = _find_spans(function, merged[variable])
+        spans: _Spans = {}  # without those of which nobody knows where they lie
+        moves = zip(get_elements(function.body), get_elements(merged[variable].body), strict=True)
+        for (buffer, before), (_, after) in moves:
+            if buffer.scope() == SCOPE and buffer not in spans:
+                begin, count = find_offset(before[0], after[0]), constant(buffer.shape[0])
+                if begin is not None and count is not None:
+                    size = buffer.dtype.itemsize
+                    spans[buffer] = (begin * size, (begin + count) * size)
         pairs = (find_all(each.body, BufferStore) for each in (function, merged[variable]))
         for old, new in zip(*pairs, strict=True):
             loads = (find_all(store.value, TensorLoad) for store in (old, new))
@@ -334,19 +341,6 @@ def _list_statements(node: Any) -> Iterator[Any]:
         yield from _list_statements(child)
     if not children and not isinstance(node, (AllocBuffer, DeclBuffer)):
         yield node
-
-
-def _find_spans(function: PrimFunc, merged: PrimFunc) -> _Spans:
-    """Where buffers lie in merged memory, without those of which nobody knows that."""
-    spans: _Spans = {}
-    moved = zip(get_elements(function.body), get_elements(merged.body), strict=True)
-    for (old, indices), (_, after) in moved:
-        if old.scope() == SCOPE and old not in spans:
-            begin, count = find_offset(indices[0], after[0]), constant(old.shape[0])
-            if begin is not None and count is not None:
-                size = old.dtype.itemsize
-                spans[old] = (begin * size, (begin + count) * size)
-    return spans
 
 
 def find_offset(before: Any, after: Any) -> int | None:

@@ -14,7 +14,7 @@ bound. A virtual thread repeats its kernel (`find_partial_virtual_threads`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,8 +110,26 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
     """
     found: dict[tuple[str, str, str], Fault] = {}
     kernels: dict[tuple[For, Any], list[_Writer]] = {}
-    for writer in _list_writers(close_sizes(module), is_last):
-        kernels.setdefault((writer.place.kernel, writer.buffer), []).append(writer)
+    stores: dict[tuple[int, Any], list[Access]] = {}  # to memory that threads share
+    for access in itertools.chain.from_iterable(list_accesses(close_sizes(module))):
+        place = access.place
+        is_shared = access.scope.startswith(("global", "shared"))
+        # Of an instruction the lanes share what it stores, and one thread stores a sum of several.
+        if not (access.element.is_written and is_shared and place.kernel) or access.summed:
+            continue
+        if not place.block.match_buffers:
+            stores.setdefault((id(place), access.buffer), []).append(access)
+    for (_, buffer), own in stores.items():
+        place = own[0].place
+        lanes = {axis for access in own for axis in access.element.lanes}
+        around = [it for it in find_idle(place, is_last=is_last) if get_axis(it) not in lanes]
+        if all(access.is_plain for access in own):
+            around += place.loops
+        levels = LEVELS if str(buffer.scope()) == "global" else ("threadIdx",)
+        loops = [loop for loop in around if constant(loop.extent) != 1]
+        bound = {axis: it for it in loops if (axis := get_axis(it) or "").startswith(levels)}
+        writer = _Writer(place, buffer, tuple(own), bound)
+        kernels.setdefault((place.kernel, buffer), []).append(writer)
     for writers in kernels.values():
         name = str(writers[0].buffer.name)
         for writer in writers:
@@ -152,29 +170,6 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
                     "bind the loops of both alike, or leave them kernels of their own",
                 )
     return found
-
-
-def _list_writers(module: IRModule, is_last: bool) -> Iterator[_Writer]:
-    """The blocks of kernels that store to memory that threads share, but sums over threads."""
-    stores: dict[tuple[int, Any], list[Access]] = {}
-    for access in itertools.chain.from_iterable(list_accesses(module)):
-        place = access.place
-        is_shared = access.scope.startswith(("global", "shared"))
-        # Of an instruction the lanes share what it stores.
-        if not (access.element.is_written and is_shared and place.kernel) or access.summed:
-            continue
-        if not place.block.match_buffers:
-            stores.setdefault((id(place), access.buffer), []).append(access)
-    for (_, buffer), own in stores.items():
-        place = own[0].place
-        lanes = {axis for access in own for axis in access.element.lanes}
-        around = [it for it in find_idle(place, is_last=is_last) if get_axis(it) not in lanes]
-        if all(access.is_plain for access in own):
-            around += place.loops
-        levels = LEVELS if str(buffer.scope()) == "global" else ("threadIdx",)
-        loops = [loop for loop in around if constant(loop.extent) != 1]
-        axes = {axis: it for it in loops if (axis := get_axis(it) or "").startswith(levels)}
-        yield _Writer(place, buffer, tuple(own), axes)
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds

@@ -176,10 +176,15 @@ class Evaluation:
                 continue
             before, parts = self._parts.get(place, (None, {}))
             if before is not array:
-                parts = {
-                    name: tvm.runtime.tensor(_make_part(name, array, str(part.dtype)))
-                    for name, part in buffer.parts.items()
-                }
+                flat, parts = np.asarray(array).reshape(-1), {}
+                wide = flat.astype(np.float64)
+                for name, part in buffer.parts.items():
+                    made = np.zeros_like(wide)
+                    if name == "value":
+                        made = wide if str(part.dtype) == DOUBLE else flat.astype(str(part.dtype))
+                    elif name in ("magnitude", "unit"):
+                        made = np.abs(wide) if name == "magnitude" else get_units(wide)
+                    parts[name] = tvm.runtime.tensor(made)
             if buffer.is_stored:
                 kept[place] = parts
             else:
@@ -207,18 +212,6 @@ class Evaluation:
         left = self.tracked.places[int(outside) - BEYOND] if outside >= BEYOND else ""
         ran = ran[: len(self.tracked.regions)] > 0
         return Answer(values, errors, float(overflow), bool(outside), ran, left)
-
-
-def _make_part(name: str, array: Array, dtype: str) -> Array:
-    flat = np.asarray(array).reshape(-1)
-    values = flat.astype(np.float64)
-    if name == "value":
-        return values if dtype == DOUBLE else flat.astype(dtype)
-    if name == "magnitude":
-        return np.abs(values)
-    if name == "unit":
-        return get_units(values)
-    return np.zeros_like(values)
 
 
 def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction, list[int], float]:

@@ -239,52 +239,40 @@ def find_index_uses(function: Any) -> dict[str, IndexUse]:
     scalars = {it for it in parameters if is_scalar(it)}
     deciding += [it for it, _, _, other in compared if other or scalars & set(find_all(it, Var))]
     used = set().union(*(flows.get(it, ()) for each in deciding for it in find_met(each)))
-    return {
-        str(it.name): _find_use(it, function.body, accesses, bound, compared)
-        for it in parameters
-        if it in used
-    }
-
-
-def _find_use(
-    parameter: Any,
-    body: Any,
-    accesses: Sequence[Access],
-    bound: dict[Any, Any],
-    compared: Sequence[Comparison],
-) -> IndexUse:
-    high = None
-    loads = [
-        _inline(it, bound) for it in find_all(body, TensorLoad) if parameter.same_as(it.source)
-    ]
-    is_rising = any(
-        [constant(Analyzer().simplify(it)) for it in map(operator.sub, last, first)]
-        == [*[0] * (len(first) - 1), 1]
-        for first, last in itertools.permutations([load.indices for load in loads], 2)
-    )
-    is_distinct = is_count = False
-    for access in accesses:
-        sizes = [None] if access.buffer is None else map(constant, access.buffer.shape)
-        indices = [_inline(index, bound) for index in access.indices]
-        for index, size in zip(indices, sizes, strict=True):
-            if not _stands_in(parameter, index):
-                continue
-            is_distinct |= access.is_store and not access.is_update
-            is_count |= access.buffer is None
-            most = None if size is None else _find_most(parameter, index, size, access.loops)
-            high = min((it for it in (high, most) if it is not None), default=None)
-    asked: set[int] = set()
-    is_bounded = high is not None
-    for side, ends, is_order, other in compared:
-        if _stands_in(parameter, side) and "int" in str(side.ty):
-            asked |= {end + apart for end in ends for apart in ((-1, 0, 1) if is_order else (0,))}
-            if (other or is_scalar(parameter)) and not is_bounded:
-                high = max(high or 0, max(ends) + 1)
-    if is_rising:
-        return IndexUse(0, high, is_bounded, is_rising=True, is_count=is_count)
-    least = 0 if _get_dtype(parameter).startswith("u") else -LARGEST
-    fit = tuple(value for value in sorted(asked) if least <= value <= LARGEST)
-    return IndexUse(0, high, is_bounded, fit, is_distinct=is_distinct, is_count=is_count)
+    found: dict[str, IndexUse] = {}
+    for parameter in (it for it in parameters if it in used):
+        high, is_distinct, is_count = None, False, False
+        own = (it for it in find_all(function.body, TensorLoad) if parameter.same_as(it.source))
+        places = [_inline(load, bound).indices for load in own]
+        is_rising = any(
+            [constant(Analyzer().simplify(it)) for it in map(operator.sub, last, first)]
+            == [*[0] * (len(first) - 1), 1]
+            for first, last in itertools.permutations(places, 2)
+        )
+        for access in accesses:
+            sizes = [None] if access.buffer is None else map(constant, access.buffer.shape)
+            indices = [_inline(index, bound) for index in access.indices]
+            for index, size in zip(indices, sizes, strict=True):
+                if _stands_in(parameter, index):
+                    is_distinct |= access.is_store and not access.is_update
+                    is_count |= access.buffer is None
+                    around = access.loops
+                    most = None if size is None else _find_most(parameter, index, size, around)
+                    high = min((it for it in (high, most) if it is not None), default=None)
+        asked: set[int] = set()
+        is_bounded = high is not None
+        for side, ends, is_order, other in compared:
+            if _stands_in(parameter, side) and "int" in str(side.ty):
+                steps = (-1, 0, 1) if is_order else (0,)
+                asked |= {end + apart for end in ends for apart in steps}
+                if (other or is_scalar(parameter)) and not is_bounded:
+                    high = max(high or 0, max(ends) + 1)
+        least = 0 if _get_dtype(parameter).startswith("u") else -LARGEST
+        fit = [value for value in sorted(asked) if least <= value <= LARGEST and not is_rising]
+        is_distinct &= not is_rising
+        use = IndexUse(0, high, is_bounded, tuple(fit), is_rising, is_distinct, is_count)
+        found[str(parameter.name)] = use
+    return found
 
 
 def find_compared(body: Any) -> dict[str, set[float]]:

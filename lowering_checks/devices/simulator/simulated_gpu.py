@@ -210,7 +210,38 @@ class SimulatedGpu:
     def launch(self, body: Any) -> None:
         """Run one GPU kernel: a nest of thread extents."""
         self.require_time()
-        extents = self._get_extents(body)
+        extents: dict[str, int] = {}
+        for node in find_axes(body):
+            if constant(node.value) is None:
+                # Of sizes that are open; TVM may have named parts of it between two thread axes.
+                for bind in find_all(body, Bind):
+                    if all(hash(it) in self.values for it in find_all(bind.value, Var)):
+                        self.values[hash(bind.var)] = translate(bind.value)(self, None)
+            axis, extent = str(node.node.thread_tag), self.evaluate(node.value)
+            if axis.startswith("cluster") and axis != CLUSTER_AXIS:
+                raise UnsupportedError(
+                    f"the simulator does not support clusters along '{axis}', but along "
+                    f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
+                )
+            if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
+                raise DeviceError(
+                    f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
+                    f"bind its loops to {', '.join(MAX_EXTENTS)}"
+                )
+            if extents.setdefault(axis, extent) != extent:
+                self.state.log.add_sentence(
+                    "launch",
+                    f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
+                    f"which is launched with {extents[axis]}",
+                )
+        cluster, blocks = extents.get(CLUSTER_AXIS, 1), extents.get(BLOCK_AXES[0], 1)
+        if cluster < 1 or blocks % cluster:
+            raise DeviceError(
+                f"{blocks} blocks along '{BLOCK_AXES[0]}' are no whole clusters of {cluster}; "
+                "launch a multiple of them"
+            )
+        for sentence in find_excess_extents(extents):
+            self.state.log.add_sentence("launch", sentence)
         if body not in self.kernels:
             self.kernels[body] = TranslatedKernel.of(body)
         kernel, counts = self.kernels[body], self.state.counts
@@ -246,41 +277,6 @@ class SimulatedGpu:
             self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
         self.state.running = self.state.exited = None
         counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
-
-    def _get_extents(self, body: Any) -> dict[str, int]:
-        extents: dict[str, int] = {}
-        for node in find_axes(body):
-            if constant(node.value) is None:
-                # Of sizes that are open; TVM may have named parts of it between two thread axes.
-                for bind in find_all(body, Bind):
-                    if all(hash(it) in self.values for it in find_all(bind.value, Var)):
-                        self.values[hash(bind.var)] = translate(bind.value)(self, None)
-            axis, extent = str(node.node.thread_tag), self.evaluate(node.value)
-            if axis.startswith("cluster") and axis != CLUSTER_AXIS:
-                raise UnsupportedError(
-                    f"the simulator does not support clusters along '{axis}', but along "
-                    f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
-                )
-            if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
-                raise DeviceError(
-                    f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
-                    f"bind its loops to {', '.join(MAX_EXTENTS)}"
-                )
-            if extents.setdefault(axis, extent) != extent:
-                self.state.log.add_sentence(
-                    "launch",
-                    f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
-                    f"which is launched with {extents[axis]}",
-                )
-        cluster, blocks = extents.get(CLUSTER_AXIS, 1), extents.get(BLOCK_AXES[0], 1)
-        if cluster < 1 or blocks % cluster:
-            raise DeviceError(
-                f"{blocks} blocks along '{BLOCK_AXES[0]}' are no whole clusters of {cluster}; "
-                "launch a multiple of them"
-            )
-        for sentence in find_excess_extents(extents):
-            self.state.log.add_sentence("launch", sentence)
-        return extents
 
     def require_time(self) -> None:
         """Called in every iteration of a loop: give up behind the deadline of a command."""
