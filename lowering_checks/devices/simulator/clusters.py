@@ -1,20 +1,22 @@
-"""Clusters of thread blocks: their barriers, and what of them reaches another block's memory.
+"""Clusters of thread blocks: their barriers, and what of them reaches another block's memory; and
+ld and st of PTX, which reach it at an address of mapa, and the own one's at a pointer.
 
-Semantics from the PTX ISA, sections "barrier.cluster" and "mapa". Blocks of a cluster run in the
-same batch of the simulator, so that all of them have begun; whether a thread may take that for
-granted is what a barrier of the cluster says, or an mbarrier behind one. A block's shared memory
-lasts until it ends: it must know by then of all that other blocks do to it.
+Semantics from the PTX ISA, sections "barrier.cluster", "mapa", "ld" and "st". Blocks of a cluster
+run in the same batch of the simulator, so that all of them have begun; whether a thread may take
+that for granted is what a barrier of the cluster says, or an mbarrier behind one. A block's shared
+memory lasts until it ends: it must know by then of all that other blocks do to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
+from .ptx_calls import fill_register, get_type, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import Rows, SharedMemory
 
@@ -228,31 +230,67 @@ def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows
         yield memory, Rows(lanes, places, active, ranks)
 
 
-def load(threads: Threads, result: Pointer, address: Any, *modifiers: str) -> None:
-    """ld.shared::cluster"""
-    _require_of_cluster(threads, address, modifiers)
-    for memory, rows in _locate(threads, address):
-        values = memory.load(rows, None, threads.location)
-        column, lanes = np.zeros((threads.lanes, 1), values.dtype), np.array(rows.lanes)
-        column[lanes] = values
-        result.store(0, column, threads.get_mask(lanes))
-
-
-def store(threads: Threads, address: Any, value: Any, *modifiers: str) -> None:
-    """st.shared::cluster"""
-    _require_of_cluster(threads, address, modifiers)
-    values = np.broadcast_to(value, (threads.lanes, 1))
-    for memory, rows in _locate(threads, address):
-        memory.store(rows, values[rows.lanes], None, threads.location, is_vector=False)
-
-
-def _require_of_cluster(threads: Threads, address: Any, modifiers: Sequence[str]) -> None:
-    is_mapped = not isinstance(address, Pointer)
-    if not is_mapped or set(modifiers) - {"", "shared::cluster", "f32"}:
+def _require_known(threads: Threads, words: Mapping[str, str], address: Any) -> None:
+    """Refuse what orders other accesses, and of a cluster's memory all but plain numbers."""
+    if words["space"] == "shared::cluster":
+        others = set(words.values()) - {"", "shared::cluster", "f32"}
+        if others or isinstance(address, Pointer):
+            raise UnsupportedError(
+                f"the simulator supports {threads.name} of float32 in the shared memory of a "
+                "cluster alone, at an address of mapa"
+            )
+    elif ordered := words.get("mmio") or words["sem"].replace("weak", ""):
         raise UnsupportedError(
-            f"the simulator supports {threads.name} of float32 in the shared memory of a cluster "
-            "alone, at an address of mapa"
+            f"the simulator does not know what {threads.name} with .{ordered} orders"
         )
+    elif not isinstance(address, Pointer):
+        raise UnsupportedError(f"the simulator supports {threads.name} at a pointer alone")
+
+
+def _find_elements(threads: Threads, address: Pointer, size: int) -> Array:
+    """The elements of a pointer's memory that an access of so many bytes has."""
+    if size % address.dtype.itemsize:
+        raise UnsupportedError(
+            f"the simulator does not support {threads.name} of {size} bytes in {address.name}, "
+            f"whose elements have {address.dtype.itemsize}"
+        )
+    return np.arange(size // address.dtype.itemsize)
+
+
+def _load(threads: Threads, *given: Any) -> None:
+    """ld: one register or several at a pointer, whatever the type of its memory."""
+    words, operands = name_operands(threads.name, given)
+    (address,), registers, (dtype, _) = operands["addr"], operands["d"], get_type(words["type"])
+    _require_known(threads, words, address)
+    if words["space"] == "shared::cluster":
+        for memory, rows in _locate(threads, address):
+            values = memory.load(rows, None, threads.location)
+            column, lanes = np.zeros((threads.lanes, 1), values.dtype), np.array(rows.lanes)
+            column[lanes] = values
+            registers[0].store(0, column, threads.get_mask(lanes))
+        return
+    size = len(registers) * dtype.itemsize
+    bits = np.ascontiguousarray(address.load(_find_elements(threads, address, size))).view(dtype)
+    for place, register in enumerate(registers):
+        fill_register(register, bits[:, place : place + 1])
+
+
+def _store(threads: Threads, *given: Any) -> None:
+    """st, the same."""
+    words, operands = name_operands(threads.name, given)
+    (address,), values, (dtype, _) = operands["addr"], operands["value"], get_type(words["type"])
+    _require_known(threads, words, address)
+    columns = [np.broadcast_to(value, (threads.lanes, 1)) for value in values]
+    if words["space"] == "shared::cluster":
+        for memory, rows in _locate(threads, address):
+            memory.store(rows, columns[0][rows.lanes], None, threads.location, is_vector=False)
+        return
+    bits = [
+        it.copy().view(dtype) if it.dtype.itemsize == dtype.itemsize else it.astype(dtype)
+        for it in columns
+    ]
+    elements = _find_elements(threads, address, len(values) * dtype.itemsize)
+    address.store(elements, np.hstack(bits).view(address.dtype))
 
 
 CLUSTERS: dict[str, Semantics] = {
@@ -260,4 +298,8 @@ CLUSTERS: dict[str, Semantics] = {
     "ptx.barrier_cluster_wait": _wait,
     "cuda.cluster_sync": _meet,
     "ptx.mapa_u32": _map_address,
+}
+VECTOR_ACCESSES: dict[str, Semantics] = {
+    **dict.fromkeys(("ptx.ld", "ptx.ld_vec", "ptx.ld_vec256"), _load),
+    **dict.fromkeys(("ptx.st", "ptx.st_vec", "ptx.st_vec256"), _store),
 }

@@ -25,7 +25,7 @@ from ...device import Array
 from .async_copies import ASYNC_COPIES
 from .atomics import ATOMICS
 from .bulk_copies import BULK_COPIES, TensorMap
-from .clusters import CLUSTERS
+from .clusters import CLUSTERS, VECTOR_ACCESSES
 from .function_semantics import Pointer, Semantics, Threads, get_semantics, read_call
 from .mbarriers import MBARRIERS
 from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
@@ -50,7 +50,6 @@ from .ptx_arithmetic import PTX_ARITHMETIC
 from .ptx_calls import PREFIX, read_ptx_call
 from .run_state import UnsupportedError, get_location
 from .tensor_cores import TENSOR_CORES, TYPED
-from .vector_accesses import VECTOR_ACCESSES
 from .warp_shuffles import BLOCK_REDUCTIONS, WARP_SHUFFLES
 from .warpgroups import WARPGROUPS
 
