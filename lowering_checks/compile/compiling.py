@@ -243,19 +243,16 @@ def get_target(name: str) -> Any:
     try:
         target = tvm.target.Target(name)
     except (ValueError, TypeError, tvm.error.InternalError):
-        raise CheckError(f"there is no target '{name}'; {_suggest_target(name)}") from None
+        known = [*KINDS, "sm_80", "sm_90a", *sorted(str(tag) for tag in tvm.target.list_tags())]
+        kinds = f"there are {', '.join(KINDS)}, sm_80 and the like, and TVM's tags such as {TARGET}"
+        hint = suggest(name, known, kinds)
+        raise CheckError(f"there is no target '{name}'; {hint}") from None
     if target.kind.name not in KINDS:
         raise CheckError(
             f"the target '{name}' is of the kind {target.kind.name}, whose source tirstep does not "
             f"read; choose one of {', '.join(KINDS)}"
         )
     return target
-
-
-def _suggest_target(name: str) -> str:
-    known = [*KINDS, "sm_80", "sm_90a", *sorted(str(tag) for tag in tvm.target.list_tags())]
-    kinds = f"there are {', '.join(KINDS)}, sm_80 and the like, and TVM's tags such as {TARGET}"
-    return suggest(name, known, kinds)
 
 
 def make_main(function: PrimFunc) -> tvm.IRModule:

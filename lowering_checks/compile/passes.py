@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,10 +158,15 @@ class Lowering:
             spellings = low, low.rpartition(".")[2], f"{each.number} {low}", f"{each.number}_{low}"
             found += [each] if wanted.lower() in spellings else []
         if not found:
-            raise CheckError(
-                f"there is no pass '{wanted}' for the target {self.target}; "
-                f"{_suggest_pass(wanted, [each.name for each in self.passes])}"
-            )
+            # The nearest names, with and without what stands before the dot.
+            names = list(dict.fromkeys(each.name for each in self.passes))
+            short = {name.rpartition(".")[2].lower(): name for name in names}
+            end = wanted.rpartition(".")[2].lower()
+            near = difflib.get_close_matches(end, short, n=3, cutoff=0.5)
+            hint = f"there are: {', '.join(names)}"
+            if near:
+                hint = f"did you mean {' or '.join(short[each] for each in near)}?"
+            raise CheckError(f"there is no pass '{wanted}' for the target {self.target}; {hint}")
         return next((each for each in found if each.changed), found[0])
 
 
@@ -240,16 +245,6 @@ def _read_source(executable: Any, language: str) -> str:
     if language == "llvm":
         return str(executable.mod.inspect_source("ll"))
     return "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
-
-
-def _suggest_pass(wanted: str, known: Iterable[str]) -> str:
-    """The nearest names, with and without what stands before the dot."""
-    names = list(dict.fromkeys(known))
-    short = {name.rpartition(".")[2].lower(): name for name in names}
-    near = difflib.get_close_matches(wanted.rpartition(".")[2].lower(), short, n=3, cutoff=0.5)
-    if near:
-        return f"did you mean {' or '.join(short[each] for each in near)}?"
-    return f"there are: {', '.join(names)}"
 
 
 SPLIT_PASS = "tirx.SplitHostDevice"

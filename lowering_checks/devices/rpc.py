@@ -127,18 +127,14 @@ class RpcDevice(Device):
                 sentence = f"{self.name} does not answer within {ANSWER_SECONDS:g} s: unreachable, "
                 sentence += "another session has it, or a kernel ended it; wait, or start another"
             raise DeviceError(f"{sentence}: {SERVER}") from error
-        connect = self._find_tracker(where) if is_tracker else partial(rpc.connect, *self._at)
-        with convert_tvm_errors(f"no session with {self.name}; is its key '{self._key}'?"):
-            return connect(self._key, session_timeout=self._seconds)
-
-    def _find_tracker(self, where: str) -> Callable[..., Any]:
-        """The tracker's `request`, once a server of the key is free; TVM would wait forever."""
-        tracker, begin = rpc.connect_tracker(*self._at), time.monotonic()
-        while True:
+        connect: Callable[..., Any] = partial(rpc.connect, *self._at)
+        begin, tracker = time.monotonic(), rpc.connect_tracker(*self._at) if is_tracker else None
+        while tracker is not None:  # until a server of the key is free: TVM would wait forever
             summary = tracker.summary()
             keys = sorted({each["key"].partition(":")[2] for each in summary["server_info"]})
             if self._key in keys and summary["queue_info"].get(self._key, {}).get("free", 0):
-                return partial(tracker.request, max_retry=1)
+                connect = partial(tracker.request, max_retry=1)
+                break
             # A server that ends a session is away for a moment, until it is registered again.
             if time.monotonic() - begin > (ANSWER_SECONDS if self._key in keys else 1):
                 raise DeviceError(
@@ -147,3 +143,5 @@ class RpcDevice(Device):
                     f"{SERVER} --tracker"
                 )
             time.sleep(0.1)
+        with convert_tvm_errors(f"no session with {self.name}; is its key '{self._key}'?"):
+            return connect(self._key, session_timeout=self._seconds)

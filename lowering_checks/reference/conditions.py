@@ -75,13 +75,6 @@ def get_dtype(expression: Any) -> str:
     return dtype
 
 
-def is_float_cast(expression: Any) -> bool:
-    """Whether an expression converts a float to another."""
-    if type(expression).__name__ != "Cast":
-        return False
-    return all(dtype_facts(get_dtype(each)).is_float for each in (expression, expression.value))
-
-
 def needs_guard(expression: Any) -> bool:
     """Whether computing an expression where it is not wanted may go wrong: loads, divisions."""
     if find_all(expression, TensorLoad) or find_all(expression, Call):
@@ -123,14 +116,3 @@ def find_accumulated(body: Any) -> set[Any]:
         bound[node.var] = loaded(node.value)
     stores = find_all(body, BufferStore)
     return {node.buffer for node in stores if node.buffer in loaded(node.value)}
-
-
-def is_shaky(expression: Any, shaky: set[Any]) -> bool:
-    """Whether a float, or what a float decided over, stands in an expression."""
-    loads = find_all(expression, TensorLoad)
-    if any(dtype_facts(str(load.source.dtype)).is_float or load.source in shaky for load in loads):
-        return True
-    for variable in find_all(expression, Var):
-        if type(variable.ty).__name__ == "PrimType" and _is_float(variable):
-            return True
-    return False

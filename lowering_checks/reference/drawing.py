@@ -283,12 +283,16 @@ class ProgramInputs(InputMaker):
 
         def change(plant: Callable[..., Array], *given: Any, floats: bool = True) -> Inputs:
             """The inputs with other data, of floats alone or of all types."""
-            return [
-                _limit(plant(tensor, array.astype(np.float64), *given), tensor)
-                if self.is_data(tensor) and (not floats or dtype_facts(tensor.dtype).is_float)
-                else array
-                for tensor, array in zip(self.tensors, inputs, strict=True)
-            ]
+            changed = list(inputs)
+            for place, (tensor, array) in enumerate(zip(self.tensors, inputs, strict=True)):
+                facts = dtype_facts(tensor.dtype)
+                if self.is_data(tensor) and (not floats or facts.is_float):
+                    values = plant(tensor, array.astype(np.float64), *given)
+                    limited = np.clip(values, facts.smallest, facts.largest)
+                    limited = np.where(np.isinf(values) & facts.is_float, values, limited)
+                    with np.errstate(over="ignore"):
+                        changed[place] = np.asarray(limited.astype(facts.numpy))
+            return changed
 
         add(change(_plant_sizes, rng), known)
         add(change(_plant_signs), known)
@@ -386,14 +390,6 @@ def _plant_narrow(tensor: Tensor, values: Array, rng: np.random.Generator) -> Ar
     sizes = 2.0 ** (_get_rows(values) * 5 % 14)
     is_small = rng.random(values.shape) < 1 / 8
     return values * np.where(is_small, facts.smallest_normal, sizes)
-
-
-def _limit(values: Array, tensor: Tensor) -> Array:
-    facts = dtype_facts(tensor.dtype)
-    limited = np.clip(values, facts.smallest, facts.largest)
-    limited = np.where(np.isinf(values) & facts.is_float, values, limited)
-    with np.errstate(over="ignore"):
-        return np.asarray(limited.astype(facts.numpy))
 
 
 def _draw_distinct(

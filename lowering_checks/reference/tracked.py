@@ -411,7 +411,13 @@ class Tracker:
             size = self.let(self.absolute(double))
             magnitude = self.let(size + value.error)
             same = Tracked(double, dtype, magnitude, 0.0, value.error, value.unit)
-            if value.is_float and is_wider(dtype, value.dtype):
+            narrow = dtype_facts(value.dtype)
+            if (
+                value.is_float
+                and facts.mantissa_bits >= narrow.mantissa_bits
+                and facts.largest >= narrow.largest
+                and facts.smallest_subnormal <= narrow.smallest_subnormal
+            ):  # which has every number of it
                 return same
             same = self.round(same, 1.0)
             # Beyond the type's range nothing is known but the sign, and that not in float8.
@@ -466,16 +472,6 @@ def holds_always(value: Any, expected: float) -> bool:
 
 def _get_constant(value: Any) -> float | None:
     return float(lift(value).value) if isinstance(value, (float, tirx.FloatImm)) else None
-
-
-def is_wider(dtype: str, than: str) -> bool:
-    """Whether a float type has every number of another."""
-    wide, narrow = dtype_facts(dtype), dtype_facts(than)
-    return (
-        wide.mantissa_bits >= narrow.mantissa_bits
-        and wide.largest >= narrow.largest
-        and wide.smallest_subnormal <= narrow.smallest_subnormal
-    )
 
 
 def store_cell(buffer: Any, value: Any) -> Any:

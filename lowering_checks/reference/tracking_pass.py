@@ -46,8 +46,6 @@ from .conditions import (
     find_shaky_buffers,
     get_call_name,
     get_dtype,
-    is_float_cast,
-    is_shaky,
     needs_guard,
     refuse_call,
 )
@@ -411,7 +409,10 @@ class _TrackingPass:
             raise RefusedError("a store to several elements at once has no meaning in float64 here")
         buffer = self.buffers[node.buffer]
         value = node.value
-        if node.buffer in self.unrounded and is_float_cast(value):
+        is_cast = type(value).__name__ == "Cast" and all(
+            dtype_facts(get_dtype(each)).is_float for each in (value, value.value)
+        )
+        if node.buffer in self.unrounded and is_cast:
             value = self.tracker.close(self.expression(value.value))
             value = replace(value, dtype=buffer.dtype)
         else:
@@ -457,7 +458,10 @@ class _TrackingPass:
 
     def _is_shaky(self, expression: Any) -> bool:
         """Whether a float, or what a float decided over, stands in an expression."""
-        if is_shaky(expression, self.shaky):
+        sources = {load.source for load in find_all(expression, TensorLoad)}
+        numbers = [it for it in find_all(expression, Var) if type(it.ty).__name__ == "PrimType"]
+        types = [*(str(it.dtype) for it in sources), *(str(it.ty) for it in numbers)]
+        if sources & self.shaky or any(it.startswith(("float", "bfloat")) for it in types):
             return True
         tracked = (self.values.get(variable) for variable in undefined_vars(expression))
         return any(

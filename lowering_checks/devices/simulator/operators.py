@@ -50,13 +50,6 @@ def _compute_remainder(left: Any, right: Any) -> Any:
     return np.fmod(left, right)
 
 
-def _shift_left(value: Any, by: Any) -> Any:
-    """As PTX shifts: the distance is unsigned, and beyond the last bit nothing is left."""
-    if _are_scalars(value, by):
-        return value << by if 0 <= by < 64 else 0
-    return np.left_shift(value, by)
-
-
 def _select_larger(left: Any, right: Any) -> Any:
     """The larger float, or the one that is a number; of two zeros the one without a sign."""
     found = np.fmax(left, right)
@@ -74,7 +67,10 @@ ARITHMETIC: dict[str, Operate] = {
     "FloorMod": operator.mod,
     "Min": lambda a, b: min(a, b) if _are_scalars(a, b) else np.minimum(a, b),
     "Max": lambda a, b: max(a, b) if _are_scalars(a, b) else np.maximum(a, b),
-    "LShift": _shift_left,
+    # As PTX shifts: the distance is unsigned, and beyond the last bit nothing is left.
+    "LShift": lambda a, b: (
+        (a << b if 0 <= b < 64 else 0) if _are_scalars(a, b) else np.left_shift(a, b)
+    ),
     "RShift": lambda a, b: (
         a >> (b if 0 <= b < 64 else 64) if _are_scalars(a, b) else np.right_shift(a, b)
     ),

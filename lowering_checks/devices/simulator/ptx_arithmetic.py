@@ -455,11 +455,6 @@ def _convert(words: Words, to: np.dtype[Any], a: Array) -> Array:
     return _cut(fit(whole), to)
 
 
-def _pack(words: Words, to: np.dtype[Any], a: Array, b: Array) -> Array:
-    """cvt of two numbers to a packed type: the first one is the upper element."""
-    return _round(np.hstack([b, a]).astype(np.float64), to, words)
-
-
 def _pack_quarters(words: Words, _to: Any, a: Array, b: Array) -> Array:
     """cvt of two numbers to e2m1, the first one in the upper four bits of a byte."""
     e2m1 = np.dtype(ml_dtypes.float4_e2m1fn)
@@ -506,7 +501,11 @@ _COMPUTED: dict[str, Compute] = {
     "cvt": _convert,
     "cvt_tf32_f32": _round_to_tf32,
     "cvt_f4x2_f32": _pack_quarters,
-    **dict.fromkeys(("cvt_f16x2_f32", "cvt_bf16x2_f32", "cvt_f8x2_f32"), _pack),
+    # Of two numbers to a packed type, the first one is the upper element.
+    **dict.fromkeys(
+        ("cvt_f16x2_f32", "cvt_bf16x2_f32", "cvt_f8x2_f32"),
+        lambda words, to, a, b: _round(np.hstack([b, a]).astype(np.float64), to, words),
+    ),
     **dict.fromkeys(
         ("cvt_f8x2_fp16x2", "cvt_f16x2_f8x2", "cvt_bf16x2_f8x2"), _of_floats(lambda a: a)
     ),
