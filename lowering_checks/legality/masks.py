@@ -130,10 +130,8 @@ def _try_iteration(
         return node.false_value if is_among(node.condition, masks.hiding) else node
 
     for realize in blocks:
-        block, items = (
-            realize.block,
-            [*zip(realize.block.iter_vars, realize.iter_values, strict=True)],
-        )
+        block = realize.block
+        items = [*zip(block.iter_vars, realize.iter_values, strict=True)]
         # Not the first iteration, and the first one of all other loops.
         values = {it.var.__chandle__(): float(is_used(variable, value)) for it, value in items}
         goes_on = any(
@@ -147,9 +145,7 @@ def _try_iteration(
             shown = structural_map(store.value, [(Call, close), (Select, close_select)])
             buffers[store.buffer] = float(evaluate(shown, values, load))
             written.append(store.buffer)
-    changed = (
-        buffer
-        for buffer, before in carried.items()
-        if not abs(buffers[buffer] - before) <= 1e-9 * abs(before)
-    )
-    return str(getattr(next(changed, None), "name", ""))
+    for buffer, before in carried.items():
+        if not abs(buffers[buffer] - before) <= 1e-9 * abs(before):
+            return str(buffer.name)
+    return ""

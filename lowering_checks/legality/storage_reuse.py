@@ -140,17 +140,17 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
         # Pairs of buffers, the second one computed from the first, of which one is written again.
         places = [place for place in get_places(function.body) if place.is_innermost]
         kernels = [place for place in places if place.kernel is not None]
-        parameters = function.params
-        pairs = [
-            (source, store.buffer, place)
-            for place in kernels
-            for store in find_all(place.block.body, BufferStore)
-            if str(store.buffer.scope()) in _OWN_AXES and store.buffer not in parameters
-            for sources in [{it.source: None for it in find_all(store.value, TensorLoad)}]
-            for source in (sources if store.buffer not in sources else ())
-            if source.scope() == store.buffer.scope() and source.dtype == store.buffer.dtype
-            if source not in parameters
-        ]
+        pairs = []
+        for place in kernels:
+            for store in find_all(place.block.body, BufferStore):
+                taker, scope = store.buffer, store.buffer.scope()
+                sources = dict.fromkeys(it.source for it in find_all(store.value, TensorLoad))
+                if scope not in _OWN_AXES or taker in sources or taker in function.params:
+                    continue
+                for source in sources:
+                    is_alike = source.scope() == scope and source.dtype == taker.dtype
+                    if is_alike and source not in function.params:
+                        pairs.append((source, taker, place))
         for source, taker, place in pairs:
             inside = [other for other in kernels if is_among(place.kernel, [other.kernel])]
             outside = [o for o in places if not is_among(o.block, [i.block for i in inside])]

@@ -150,6 +150,8 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
                 )
         for one, other in itertools.combinations(writers, 2):
             axes = [axis for axis in one.axes if axis in other.axes]
+            if not one.is_global or not axes:
+                continue
             values = [
                 store.value
                 for block in (one.place.block, other.place.block)
@@ -157,8 +159,6 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
                 if store.buffer.same_as(one.buffer)
             ]
             is_constant = isinstance(values[0], IntImm | FloatImm)  # it matters not who is last
-            if not one.is_global or not axes:
-                continue
             if is_constant and all(structural_equal(value, values[0]) for value in values):
                 continue
             if axis := find_shared_axis(axes, one.tabulate(axes), other.tabulate(axes)):
