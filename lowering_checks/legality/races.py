@@ -71,7 +71,8 @@ def _list_elements(uses: Uses, use: Use) -> set[tuple[int, ...]] | None:
     """The elements of a store in all iterations and threads; None where these are too many, or not
     known.
     """
-    extents = {loop.loop_var: constant(loop.extent) for loop in use.loops} | uses.threads[use.launch]
+    loops = {loop.loop_var: constant(loop.extent) for loop in use.loops}
+    extents = loops | uses.threads[use.launch]
     asked = (*use.indices, *use.guards)
     counts = {it: n for it, n in extents.items() if any(is_used(it, each) for each in asked)}
     if None in counts.values() or math.prod(counts.values()) > _ROOM:
