@@ -72,7 +72,7 @@ def _list_elements(uses: Uses, use: Use) -> set[tuple[int, ...]] | None:
     known.
     """
     loops = {loop.loop_var: constant(loop.extent) for loop in use.loops}
-    extents = loops | uses.threads[use.launch]
+    extents: dict[Any, Any] = loops | uses.threads[use.launch]
     asked = (*use.indices, *use.guards)
     counts = {it: n for it, n in extents.items() if any(is_used(it, each) for each in asked)}
     if None in counts.values() or math.prod(counts.values()) > _ROOM:
