@@ -51,11 +51,11 @@ by name.
 DEVICE
     {name, description}
 RECIPE
-    recipe, summary, base and delta (of a rung), status (a VERDICT, of goldens and numbers), reason
-    (why not judged, or why clean and no more), shape, options, config, golden ("ok", "failed" or
-    null), numbers (a VERDICT: wrong if any step is, else that of the last), checked_on, added,
-    removed (lines, from the kernel as it was written to the last step), TIME, speedup, findings,
-    steps: [STEP]
+    recipe, program (that names it in a command line; null of tirstep's own), summary, base and
+    delta (of a rung), status (a VERDICT, of goldens and numbers), reason (why not judged, or why
+    clean and no more), shape, options, config, golden ("ok", "failed" or null), numbers (a VERDICT:
+    wrong if any step is, else that of the last), checked_on, added, removed (lines, from the kernel
+    as it was written to the last step), TIME, speedup, findings, steps: [STEP]
 OTHER
     about (such as "at an odd shape"), recipe, shape, options, config, symbolic (the sizes left
     open), numbers (a VERDICT, of the last step), reason, checked_on, repeat (the command line);
@@ -87,6 +87,8 @@ from typing import TYPE_CHECKING
 import tirstep
 from tirstep.printing import begin_document
 
+from .formats import render
+
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
 
@@ -113,8 +115,9 @@ def print_document(command: str, **keys: object) -> None:
         tvm_version = str(tvm.__version__)
     versions = {"tirstep": tirstep.__version__, "tvm": tvm_version, "document": DOCUMENT}
     document = {"command": command, "versions": versions, **keys}
+    text = render(json.loads(json.dumps(document, default=_encode)))
     begin_document()
-    print(json.dumps(document, indent=2, default=_encode), flush=True)
+    print(text, flush=True)
 
 
 def read_keys(value: object, names: str) -> Document:

@@ -421,6 +421,7 @@ def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
         {
             **run_keys(rung.run),
             "recipe": rung.recipe.name,
+            "program": rung.recipe.spelling or None,
             "summary": first_sentence(rung.recipe.doc),
             **read_keys(rung.recipe, "base delta"),
             "status": rung.status,
