@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 
-from .conftest import Command
+from tirstep.cli.json_output import DOCUMENT
+
+from .conftest import Command, Result
 
 FILES = {
     "racy.py": """
@@ -145,3 +148,17 @@ def test_a_diff_alone_has_no_findings(command: Command):
     result = command("diff", "right.py", "--against", "shifted.py", "--format", "junit")
     assert result.code == 2
     assert "--numbers" in result.err
+
+
+def test_the_schema_is_printed(command: Command):
+    schema = json.loads(command("list", "--schema").out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$defs"]["versions"]["properties"]["document"]["const"] == DOCUMENT
+    assert command("list", "matmul", "--schema").code == 2
+
+
+def test_a_document_with_another_key_is_not_the_schemas(command: Command):
+    result = command("check", "right.py", "--runs", 0, "--json")
+    changed = Result(0, result.out.replace('"seed"', '"sed"'), "")
+    with pytest.raises(jsonschema.ValidationError):
+        _ = changed.document

@@ -415,7 +415,7 @@ def _styled(word: str) -> Text:
 
 
 def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
-    """RECIPE of `json_output`, for each rung."""
+    """``recipe`` of schema.json, for each rung."""
     baseline = find_baseline(rungs)
     return [
         {
