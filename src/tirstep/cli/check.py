@@ -67,6 +67,7 @@ def command(
         "PATTERN",
         "Programs by whose not being judged the exit code does not change: 'legacy_*'.",
     ),
+    watch: bool = flag("--watch", "Check files again when they change, until Ctrl-C."),
     json: bool,
 ) -> int:
     """Hold each step against its golden and against NumPy.
@@ -90,6 +91,11 @@ def command(
         return write_goldens_of(names, request, as_json=json)
     if everything and not request.is_of_examples:
         raise UseError("--all checks every recipe at its example; name recipes for another config")
+
+    if watch:
+        from .watching import run_on_changes
+
+        run_on_changes(names)
 
     from tirstep.lowering_checks import run_default_example, run_golden
     from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps
