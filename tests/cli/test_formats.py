@@ -162,3 +162,17 @@ def test_a_document_with_another_key_is_not_the_schemas(command: Command):
     changed = Result(0, result.out.replace('"seed"', '"sed"'), "")
     with pytest.raises(jsonschema.ValidationError):
         _ = changed.document
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github", "junit", "sarif"])
+def test_a_file_without_programs_may_be_left_out(command: Command, form: str):
+    Path("tools.py").write_text("LIMIT = 3\n")
+    assert command("check", "tools.py", "right.py", "--format", form).code == 2
+    both = command("check", "tools.py", "right.py", "--may-be-empty", "--runs", 0, "--format", form)
+    alone = command("check", "tools.py", "--may-be-empty", "--format", form)
+    assert (both.code, alone.code) == (0, 0)
+    assert "nothing to check" in alone.err
+    if form in ("json", "sarif"):
+        json.loads(alone.out)
+    if form == "junit":
+        assert ElementTree.fromstring(alone.out)[0].attrib["tests"] == "0"

@@ -67,6 +67,9 @@ def command(
         "PATTERN",
         "Programs by whose not being judged the exit code does not change: 'legacy_*'.",
     ),
+    may_be_empty: bool = flag(
+        "--may-be-empty", "Leave out files in which there is nothing to check."
+    ),
     watch: bool = flag("--watch", "Check files again when they change, until Ctrl-C."),
     json: bool,
 ) -> int:
@@ -100,15 +103,32 @@ def command(
     from tirstep.lowering_checks import run_default_example, run_golden
     from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps
     from tirstep.lowering_checks.judgement import Status
+    from tirstep.programs.naming import NoProgramError
     from tirstep.transforms.recipes import RECIPES
 
     from .json_output import print_document, read_keys, run_keys
     from .judging import Judge, find_exit_code, rung_documents, show_findings, show_judge
     from .screen import Screen
 
-    picked = [it for name in dict.fromkeys(names) for it in pick_each(name, request)]
+    picked = []
+    for name in dict.fromkeys(names):
+        try:
+            picked += pick_each(name, request)
+        except NoProgramError:
+            if not may_be_empty:
+                raise
     judge, screen = Judge(request), Screen(quiet=json)  # a program may register a device
     findings = list(judge.folder_findings)
+    about = {
+        "device": read_keys(judge.device, "name description"),
+        "golden_dir": judge.golden_dir,
+        "seed": request.seed,
+    }
+    if names and not picked:
+        print_error("there is nothing to check in these files")
+        if json:
+            print_document("check", **about, ok=True, findings=(), recipes=())
+        return 0
     with screen.working():
         rungs = judge.plan(picked or [*RECIPES.values()], screen.doing, example="golden")
         # A recipe named by its user should run: what it refuses is wrong use. Of a file that has
@@ -179,15 +199,7 @@ def command(
                 }
                 for verdict in rung.others
             ]
-        print_document(
-            "check",
-            device=read_keys(judge.device, "name description"),
-            golden_dir=judge.golden_dir,
-            seed=request.seed,
-            ok=not code,
-            findings=findings,
-            recipes=documents,
-        )
+        print_document("check", **about, ok=not code, findings=findings, recipes=documents)
     return code
 
 
