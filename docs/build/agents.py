@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tirstep.files import write_file
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 LLMS, SKILL = "llms.txt", "skills/tirstep/SKILL.md"
@@ -71,4 +73,4 @@ FILES = {LLMS: make_llms, SKILL: make_skill}
 if __name__ == "__main__":
     for name, make in FILES.items():
         (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / name).write_text(make(), encoding="utf-8")
+        write_file(ROOT / name, make())
