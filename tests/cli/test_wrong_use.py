@@ -106,7 +106,7 @@ SENTENCES = [
     # What is typed, and what the sentence says.
     ("bench matmull", "there is no suite and no kernel 'matmull'; did you mean matmul"),
     ("bench --shape 4by4", "--shape 4by4 is no shape; give it as 1024x512x2048"),
-    ("bench --json a --save b", "--json and --save both say where"),
+    ("bench --output a --save b", "--output and --save both say where"),
     ("bench --compare no.json no.json", "no.json: No such file or directory"),
     ("search matmul_naive", "matmul_naive declares no choices"),
     ("search matmul_shared_blocking --shape 1x2", "--shape 1x2 has 2 sizes"),
@@ -127,7 +127,7 @@ SENTENCES = [
         "has no choice left",
     ),
     ("choose relu", "no model chooses for relu"),
-    ("choose matmul --device H100", "the properties of 'H100' are not known"),
+    ("choose matmul --gpu H100", "the properties of 'H100' are not known"),
     ("choose matmul_wgmma_best --dtype float32", "takes float32 on sm_90a"),
     ("choose matmul --shape 4x4", "matmul has the sizes m, n, k"),
     (

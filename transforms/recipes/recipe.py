@@ -356,12 +356,13 @@ class Recipe:
             if not isinstance(name, str) or not name.isidentifier() or name in names:
                 shown, new = repr(name), "tiled"
                 shown = shown if len(shown) <= LONGEST else f"a value of type {type(name).__name__}"
-                problem = f"{location} yields {shown}, which is no name of a step"
+                problem = f"{location} yields {shown}, which cannot name a step"
                 if isinstance(name, str) and name in names:
                     problem = f"{location} yields '{name}', and an earlier step has that name"
                     tried = (f"{name}_{count}" for count in itertools.count(2))
                     new = next(it for it in tried if it not in names)
-                advice = f"yield a new name for each step, as '{new}'"
+                form = "letters, digits and _, no digit first"
+                advice = f"yield a new name for each step ({form}), as '{new}'"
                 raise TransformError(self.name, problem, advice)
             names.add(name)
             module, last = sch.mod, name
@@ -380,7 +381,7 @@ class Recipe:
         for name in config:
             if name not in self.config:
                 hint = suggest(name, self.config, f"it has {', '.join(self.config)}")
-                raise TransformError(self.name, f"there is no size '{name}'", hint)
+                raise TransformError(self.name, f"there is no knob '{name}'", hint)
         for name, known in self.words.items():
             if name in config and config[name] not in known:
                 hint = " or ".join(f'"{word}"' for word in known)

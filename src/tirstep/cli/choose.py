@@ -23,8 +23,8 @@ def command(
     ),
     request: Request,
     device: str = option(
-        "--device",
-        "GPU",
+        "--gpu",
+        "NAME",
         'A GPU by its name, or by its properties: "multiprocessors=84 megahertz=1695 '
         'shared_kib=99 gigabytes=936 sm=86".',
         default="NVIDIA H200",
@@ -57,7 +57,7 @@ def command(
     try:
         gpu = read_gpu(device)
     except TransformError as error:
-        raise UseError(f"--device {device}: {error}") from error
+        raise UseError(f"--gpu {device}: {error}") from error
     family = RECIPES[name].kernel_name if name in RECIPES else name
     kinds = ("_wgmma", "_mma", "") if "matmul" in family else ("",) if family in ROWS else ()
     known = [RECIPES[it] for kind in kinds if (it := f"{family}{kind}_best") in RECIPES]

@@ -42,6 +42,23 @@ by name.
     ladder, kernel, device, golden_dir, seed, ok, shape_from ("option", "default" or "golden"),
     shape (as ``--shape`` takes it; null where the recipes differ), baseline (the recipe that
     speed-ups are over), findings (of the whole folder: its version), recipes: [RECIPE]
+``why``
+    recipe, shape, options, config, seed, ok, status (a VERDICT), first_bad (null, or {what, kind
+    ("step", "pass", "between" or "refused"), number, name, finding, diff}), judged: [{state,
+    device}], not_run (sentences); where it is wrong script (a file), shown, script_says; elsewhere
+    unsound (findings of the last step), unknown (sentences), or reason
+``search``, ``tune``
+    device, or database and target; seed, ok, searches: [{recipe, shape, options, config, best_us
+    and as_it_is_us ({median, lower, upper}), expected_us, tried, skipped (by reason), peer: {name,
+    time_us, ratio, error}}]
+``bench``
+    ok, run (as ``--output`` writes it); with ``--compare`` old, new, differences (of devices and
+    versions), changes: [{title, candidate, before, after, ratio, verdict}]
+``report``, ``export``, ``trace``, ``new``, ``modernize``
+    what was written: file, target, ok, passes, bytes, recipes: [{recipe, status, reason, findings,
+    steps (how many)}]; recipe, shape, options, config, folder, as, files; folder, exit_code (of the
+    app), builds, functions, called; folder, files (how many), next (a command line); written, ok,
+    files: [{file, changed, diff (lines), left: [{line, message}]}]
 ``choose``
     recipe, shape, options, device (its properties), searched (the config that a search found at the
     shape, or null), choices: [{config, parts: {us, waves, compute, memory, sums, launch (times),
@@ -96,6 +113,8 @@ DOCUMENT = 2
 FIELDS = {
     "Diff": "before after added removed",
     "Example": "shape options config",
+    "JudgedState": "state device",
+    "Time": "median=median_us lower=lower_us upper=upper_us",
     "Finding": "check where source=location message detail",
 }
 """The keys of values by their class; of one, the attribute that it has."""

@@ -73,7 +73,10 @@ def command(
     state: Path | None = option("--state", "FILE", "Keep the trials here, and go on from it."),
     audit: bool = flag("--audit", "Hold each pass of TVM's against the interpreter instead."),
     device: list[str] | None = option(
-        "--device", "NAME", "Besides the simulator: cpu or cuda. [default: cpu, and cuda if any]"
+        "--device",
+        "NAME",
+        "Where modules run besides the simulator: cpu or cuda; may be repeated. [default: cpu, "
+        "and cuda if any]",
     ),
     arch: list[str] | None = option(
         "--arch", "ARCH", "Compile for it, too: registers, spills, instructions."

@@ -81,7 +81,7 @@ class Request:
 
     Attributes
     ----------
-    shape : as in ``--shape``; None for the shape of the recipe's example
+    shape : as in ``--shape``; None for the shape of one of the recipe's examples
     options : the kernel's, its dtype among them
     config : the recipe's own
     golden_dir : None for tests/golden below the current folder, if it is there
@@ -140,8 +140,8 @@ _SHARED: Mapping[str, Any] = {
     "shape": option(
         "--shape",
         "SIZES",
-        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
-        "recipe's example]",
+        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small ones of the "
+        "recipe's goldens, or where a GPU times, those of its example]",
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),

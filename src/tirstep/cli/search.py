@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .bench import make_machine
 from .formatting import count, get_dtype, join_alternatives, spell
+from .json_output import Document, read_keys
 from .request import (
     Request,
     choose_config,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SHAPES = option(
     "--shape",
     "SIZES",
-    "The kernel's shape, 1024x512x2048; may be repeated. [default: those of the recipe's tutorial]",
+    "The kernel's sizes, 1024x512x2048; may be repeated. [default: those of the recipe's example]",
 )
 TIMEOUT = option(
     "--timeout",
@@ -73,6 +74,7 @@ def command(
         "DIR",
         "Keep every candidate in a folder as it comes; the same command goes on from there.",
     ),
+    json: bool,
 ) -> int:
     """Find a recipe's fastest config on a GPU.
 
@@ -94,11 +96,13 @@ def command(
     from tirstep.transforms.recipes.matmul_best import make_forecast
     from tirstep.transforms.recipes.time_model import GPUS, H200
 
+    from .json_output import print_document
     from .screen import Screen
 
     if into is not None:
         require_table(into)
-    screen, code, settings = Screen(), 0, Settings(seed=seed)
+    screen, code, settings = Screen(quiet=json), 0, Settings(seed=seed)
+    documents = []
     with contextlib.nullcontext() if cluster is None else connected(cluster):
         machine = make_machine("search") if cluster is None else None
         if machine is not None:
@@ -135,13 +139,26 @@ def command(
             took = ", ".join(f"{it:.1f} s for the {what}" for what, it in found.seconds.items())
             tried = f"{count(found.tried, 'candidate')}{of_all}"
             show_result(screen, plan, found, tried, after=f"{'took':<9}{took}")
+            documents.append(describe_result(plan, found))
             if found.best is None:
                 code = 1
             elif into is not None and record_best(into, plan, found, device, versions):
                 screen.line((f"wrote {into}", "green"))
             elif into is not None:
                 screen.line((f"{into} has a faster config for this, which stays", "yellow"))
+    if json:
+        print_document("search", device=device, seed=seed, ok=not code, searches=documents)
     return code
+
+
+def describe_result(plan: SearchPlan, found: SearchResult) -> Document:
+    """What was searched, in a document."""
+    return {
+        "recipe": plan.recipe.name,
+        **read_keys(plan.problem, "shape options"),
+        **read_keys(found, "config best_us=best expected_us as_it_is_us=default tried skipped"),
+        "peer": {"name": plan.peer.name, **read_keys(found, "time_us=peer ratio error=peer_error")},
+    }
 
 
 def make_plans(
