@@ -140,12 +140,13 @@ def check_program(
         """One function of a module as a problem of its own, at the sizes."""
         kernel = ModuleKernel(module, "the program", function)
         if missing := [name for name in kernel.size_names if name not in (sizes or {})]:
-            given = ", ".join(f'"{name}": {64 >> place}' for place, name in enumerate(missing))
+            advice = ", ".join(f'"{name}": {64 >> place}' for place, name in enumerate(missing))
             raise CheckError(
                 f"the program leaves {', '.join(missing)} open; give tir_check(..., "
-                f"sizes={{{given}}})"
+                f"sizes={{{advice}}})"
             )
-        return kernel.problem(**(sizes or {}))
+        given: dict[str, Any] = dict(sizes or {})
+        return kernel.problem(**given)
 
     refusal, unjudged, used = "", "", dict[str, None]()
     findings: list[Finding] = []

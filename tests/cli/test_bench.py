@@ -189,7 +189,7 @@ def test_a_search_is_shown_and_kept(command: Command, machine: FakeMachine, tmp_
     assert (result.code, result.err) == (0, "")
     assert "matmul_shared_blocking at 16x16x8, float32\ntried 3 candidates of 3\n" in result.out
     assert "best     1,000.0 us  1,000.0 to 1,000.0\nas it is 3,000.0 us" in result.out
-    assert "ratio    1.500 times as fast as torch\nconfig   --set vector=1" in result.out
+    assert "ratio    1.500 times as fast as torch\nknobs    --set vector=1" in result.out
     took = r"^took {5}\d+\.\d s for the candidates, \d+\.\d s for the finalists$"
     assert re.search(took, result.out, re.MULTILINE)
     assert result.out.endswith(f"wrote {table}\n")

@@ -55,10 +55,8 @@ def test_steps_print_a_program_for_each(command: Command):
     run = run_golden(find_recipe("vector_add_bound"))
     assert (result.code, result.err) == (0, "")
     for step in run.steps:
-        assert (
-            f"# vector_add_bound {step.index:02d}_{step.name}  1024  {step.location}\n"
-            in result.out
-        )
+        heading = f"# vector_add_bound {step.index:02d}_{step.name}  1024  {step.location}\n"
+        assert heading in result.out
         assert print_module(step.module) in result.out
     ast.parse(result.out)  # the headings are comments
 

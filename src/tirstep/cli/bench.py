@@ -214,6 +214,6 @@ def show_comparison(old: Path, new: Path, *, as_json: bool = False) -> int:
     counts = {word: sum(it.verdict == word for it in changes) for word in VERDICTS}
     screen.line(", ".join(f"{count} {word}" for word, count in counts.items()))
     if as_json:
-        changes = [it._asdict() for it in changes]
-        print_document("bench", old=old, new=new, differences=differences, changes=changes)
+        told = [it._asdict() for it in changes]
+        print_document("bench", old=old, new=new, differences=differences, changes=told)
     return 0

@@ -83,7 +83,7 @@ def command(
             )
         return write_goldens_of(names, request, as_json=json)
     if everything and not request.is_of_examples:
-        raise UseError("--all checks every recipe at its example; name recipes for another config")
+        raise UseError("--all checks every recipe at its example; name recipes for other knobs")
 
     from tirstep.lowering_checks import run_default_example, run_golden
     from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps

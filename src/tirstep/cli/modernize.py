@@ -44,8 +44,8 @@ def command(
             ) from None
     screen, documents = Screen(quiet=json), []
     for file, encoding, old, new in results:
-        lines, names, places = (old.splitlines(), new.text.splitlines()), [str(file)] * 2, []
-        diff = [*difflib.unified_diff(*lines, *names, "", "", 1, "")]
+        lines, places = (old.splitlines(), new.text.splitlines()), []
+        diff = [*difflib.unified_diff(*lines, str(file), str(file), "", "", 1, "")]
         if write and new.text != old:
             write_file(file, new.text.encode(encoding))
         elif new.text != old:

@@ -145,7 +145,7 @@ _SHARED: Mapping[str, Any] = {
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
-    "config": option("--set", "NAME=VALUE", "A size of the recipe: tile_k=8."),
+    "config": option("--set", "NAME=VALUE", "A knob of the recipe: tile_k=8."),
     "golden_dir": option(
         "--golden-dir", "DIR", "The folder of the goldens. [default: tests/golden, if any]"
     ),
@@ -290,7 +290,7 @@ def choose_config(
     for name in request.config:
         if name not in all_known:
             hint = suggest(name, all_known)
-            raise UseError(f"no recipe that is asked for has a size '{name}'; {hint}")
+            raise UseError(f"no recipe that is asked for has a knob '{name}'; {hint}")
     chosen = {name: value for name, value in request.config.items() if name in recipe.config}
     for name, value in chosen.items():
         wanted = "" if name in recipe.words else recipe.explain_wrong(name, value)

@@ -1,4 +1,4 @@
-"""``tirstep tune``: a recipe's fastest config, into a database of MetaSchedule's."""
+"""``tirstep tune``: a recipe's fastest knobs, into a database of MetaSchedule's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def command(
     trials: int = option(
         "--trials",
         "N",
-        "Configs to build and time in all, those of an interrupted run included.",
+        "Candidates to build and time in all, those of an interrupted run included.",
         default=64,
         least=1,
     ),
@@ -43,13 +43,13 @@ def command(
     timeout: float = TIMEOUT,
     json: bool,
 ) -> int:
-    """Tune a recipe's choices into a database of MetaSchedule's.
+    """Tune a recipe's knobs into a database of MetaSchedule's.
 
-    The design space is the recipe with its choices as decisions; --set tile_k=8,16 has these two in
-    place of its own. Each candidate is checked exactly before it is timed. The fastest goes into a
-    database that TVM applies without tirstep, which is tried first. Every trial is kept in DIR:
-    the same command after an interruption goes on where it was, and with more --trials it goes on
-    from the end. On a GPU of this machine tirstep search measures closer, against PyTorch.
+    The design space is the recipe with its knobs as decisions; --set tile_k=8,16 has these two
+    values in place of its own. Each candidate is checked exactly before it is timed. The fastest
+    goes into a database that TVM applies without tirstep, which is tried first. Every trial is kept
+    in DIR: the same command after an interruption goes on where it was, and with more --trials it
+    goes on from the end. On a GPU of this machine tirstep search measures closer, against PyTorch.
     """
     import tvm
     from tvm.support import cc
@@ -109,7 +109,7 @@ def command(
         tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
         stale = f"{count(found.stale, 'trial')} of an earlier run made another program"
         told = [(f"{stale}, and did not count", "yellow")] if found.stale else []
-        same = f"  {found.repeated:>5} the same program as another config" if found.repeated else ""
+        same = f"  {found.repeated:>5} the same program as another one" if found.repeated else ""
         show_result(screen, plan, found, tried, before=told, after=same)
         documents.append(describe_result(plan, found))
         if found.winner is None:

@@ -112,9 +112,10 @@ def list_missing(function: Any) -> list[str] | None:
     """Of a function whose first parameter is a schedule, by type or name, the others that have no
     default; None of any other function.
     """
-    first, *others = [*inspect.signature(function).parameters.values()] or [None]
-    if first is None:
+    parameters = [*inspect.signature(function).parameters.values()]
+    if not parameters:
         return None
+    first, *others = parameters
     hint = first.annotation
     is_named = hint is first.empty and first.name in ("sch", "schedule")
     is_typed = isinstance(hint, str) and hint.rpartition(".")[2] == "Schedule"
