@@ -419,7 +419,8 @@ def show_counterexample(screen: Screen, found: Counterexample | None, label: str
     screen.line(("small   ", "dim"), f"{lines}, after {found.shrunk.tried} reductions tried")
     screen.program(found.shrunk.text)
     trial = found.shrunk.trial
-    screen.line((f"{trial.status}   ", "dim"), trial.reason, wrap=True)
+    reason = trial.reason.replace("<str>:", "line ")
+    screen.line((f"{trial.status}   ", "dim"), reason, wrap=True)
     screen.line(("script  ", "dim"), str(found.path))
     verb = "shows it" if found.is_shown else "does not show it on this machine"
     screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}", wrap=True)
