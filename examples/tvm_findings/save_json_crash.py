@@ -2,7 +2,7 @@
 
 pass: tvm.ir.save_json, with apache-tvm-ffi 0.1.15
 what: a segmentation fault
-advice: pip install "apache-tvm-ffi>=0.1.14.post0,<0.1.15"; tirstep's own requirements have it.
+advice: pip install "apache-tvm-ffi>=0.1.14.post0,<0.1.15".
 needs: apache-tvm-ffi 0.1.15
 
 `pip install apache-tvm==0.27.*` by itself brings apache-tvm-ffi 0.1.15, which TVM 0.27 was not

@@ -6,8 +6,8 @@ advice: parse text with tvm.script.from_source, or import what you need in a fun
 
 For the names around a function TVM needs the locals of each frame, and `inspect.stack()` finds the
 source file and the lines of each as well, for which it walks over all modules of the process.
-`import tvm.s_tir.tensor_intrin` decorates some hundred functions in this way: 28 s of one core for
-what takes 1 s without. tirstep imports it nowhere.
+`import tvm.s_tir.tensor_intrin` decorates some hundred functions in this way: 28 s of one core, and
+11 s with `inspect.stack(0)`, which reads no lines.
 """
 
 import inspect
