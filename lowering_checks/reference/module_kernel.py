@@ -113,7 +113,8 @@ class ModuleKernel:
         if key not in self._problems:  # it is compiled, which takes a second
             meant = self.function if self.reference is None else self.reference
             closed = close_sizes(meant, taken, self.name)
-            problem = ModuleProblem(self, MappingProxyType(taken), closed)
+            shape = {name: taken[name] for name in self.size_names}
+            problem = ModuleProblem(self, MappingProxyType(shape), closed)
             self._problems[key] = replace(problem, symbolic=tuple(symbolic))
         return self._problems[key]
 

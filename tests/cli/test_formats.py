@@ -115,7 +115,7 @@ def test_two_programs_are_compared_so(command: Command):
 
 
 def test_a_pass_that_breaks_something_is_a_finding(command: Command):
-    Path("mine.py").write_text(
+    Path("breaks.py").write_text(
         "import tvm\nfrom tvm import tirx\n\n"
         "@tvm.tirx.transform.prim_func_pass(opt_level=0)\n"
         "def Broken(func, mod, ctx):\n"
@@ -125,7 +125,7 @@ def test_a_pass_that_breaks_something_is_a_finding(command: Command):
         "    return func.with_body(structural_map(func.body, (FloatImm, change)))\n"
     )
     place = ("--after", "s_tir.LowerInitBlock")
-    result = command("pass", "mine.py:Broken", *place, "right.py", "--format", "junit")
+    result = command("pass", "breaks.py:Broken", *place, "right.py", "--format", "junit")
     suite = ElementTree.fromstring(result.out)[0]
     assert result.code == 1
     assert suite.attrib["failures"] == "1"

@@ -93,7 +93,7 @@ def command(
             )
         return write_goldens_of(names, request, as_json=json)
     if everything and not request.is_of_examples:
-        raise UseError("--all checks every recipe at its example; name recipes for another config")
+        raise UseError("--all checks every recipe at its example; name recipes for other knobs")
 
     if watch:
         from .watching import run_on_changes

@@ -145,7 +145,8 @@ def _print_diffs(
     screen = Screen()
     # Several have a heading each, which patch skips.
     has_headings = screen.is_terminal or len(diffs) > 1
-    show_diffs(screen, diffs, [step for _, (_, step) in pairs], has_headings=has_headings)
+    steps, shape = [step for _, (_, step) in pairs], run.problem.shape_text
+    show_diffs(screen, diffs, steps, shape, has_headings=has_headings)
     return 0
 
 

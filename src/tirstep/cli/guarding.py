@@ -52,11 +52,16 @@ def run_guarded(argv: Sequence[str]) -> int:
     tried, code = "", None
     with ours:
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tirstep", *argv],
-                env={**os.environ, SOCKET: str(theirs.fileno())},
-                pass_fds=[theirs.fileno()],
-            )
+            # Until it can say so in its own way, Ctrl-C waits there.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "tirstep", *argv],
+                    env={**os.environ, SOCKET: str(theirs.fileno())},
+                    pass_fds=[theirs.fileno()],
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         lines = ours.makefile(encoding="utf-8", errors="replace")
         while code is None:
             with contextlib.suppress(KeyboardInterrupt):
@@ -95,6 +100,7 @@ def begin_guarded() -> None:
     number = os.environ.pop(SOCKET, None)
     if number is not None:
         _guard = guard = socket.socket(fileno=int(number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
         def end() -> None:
             with contextlib.suppress(OSError):

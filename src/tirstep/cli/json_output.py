@@ -25,6 +25,8 @@ DOCUMENT = 2
 FIELDS = {
     "Diff": "before after added removed",
     "Example": "shape options config",
+    "JudgedState": "state device",
+    "Time": "median=median_us lower=lower_us upper=upper_us",
     "Finding": "check where source=location message detail",
 }
 """The keys of values by their class; of one, the attribute that it has."""

@@ -82,7 +82,7 @@ class Request:
 
     Attributes
     ----------
-    shape : as in ``--shape``; None for the shape of the recipe's example
+    shape : as in ``--shape``; None for the shape of one of the recipe's examples
     options : the kernel's, its dtype among them
     config : the recipe's own
     golden_dir : None for tests/golden below the current folder, if it is there
@@ -141,12 +141,12 @@ _SHARED: Mapping[str, Any] = {
     "shape": option(
         "--shape",
         "SIZES",
-        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
-        "recipe's example]",
+        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small ones of the "
+        "recipe's goldens, or where a GPU times, those of its example]",
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
-    "config": option("--set", "NAME=VALUE", "A size of the recipe: tile_k=8."),
+    "config": option("--set", "NAME=VALUE", "A knob of the recipe: tile_k=8."),
     "golden_dir": option(
         "--golden-dir", "DIR", "The folder of the goldens. [default: tests/golden, if any]"
     ),
@@ -299,7 +299,7 @@ def choose_config(
     for name in request.config:
         if name not in all_known:
             hint = suggest(name, all_known)
-            raise UseError(f"no recipe that is asked for has a size '{name}'; {hint}")
+            raise UseError(f"no recipe that is asked for has a knob '{name}'; {hint}")
     chosen = {name: value for name, value in request.config.items() if name in recipe.config}
     for name, value in chosen.items():
         wanted = "" if name in recipe.words else recipe.explain_wrong(name, value)

@@ -219,6 +219,8 @@ class Picker:
         if len(names) == 1:
             return self._make(found, function, is_named=True)
         schedule = self.get_program(names[1])
+        if schedule.kind == "helper":
+            return self._make(schedule, function, is_named=True)
         if schedule.kind != "schedule":
             raise ProgramError(
                 f"{schedule.location}: '{names[1]}' is a {schedule.kind}, and no function of a "
@@ -285,7 +287,9 @@ class Picker:
                     f"{found.location}: '{found.name}' is a pass, and this takes programs; give a "
                     "kernel, a recipe, a module or a function of a schedule"
                 )
-            case "pass":
+            case "helper" if is_named:
+                raise ProgramError(f"{found.location}: '{found.name}': {found.doc}")
+            case "pass" | "helper":
                 return []
             case "recipe":
                 return [self._adopt(found.value, found.location)]
