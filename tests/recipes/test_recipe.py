@@ -161,7 +161,7 @@ def test_every_kernel_has_a_ladder_and_every_ladder_is_of_one_kernel() -> None:
 
 
 @ALL
-def test_a_rung_is_an_earlier_one_and_one_knob_with_a_reason(recipe: Recipe) -> None:
+def test_a_rung_is_an_earlier_one_and_some_knobs_with_a_reason(recipe: Recipe) -> None:
     (ladder,) = [ladder for ladder in LADDERS.values() if recipe in ladder.recipes]
     if not isinstance(recipe, Rung):
         assert (recipe.base, dict(recipe.delta)) == (None, {})
@@ -177,7 +177,7 @@ def test_a_rung_is_an_earlier_one_and_one_knob_with_a_reason(recipe: Recipe) -> 
     after = {**recipe.config, **recipe.default_example.options}
     changed = {name: value for name, value in after.items() if value != before.get(name)}
     assert changed == recipe.delta
-    assert len(changed) == 1
+    assert changed
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_threads_that_a_recipe_would_choose_are_no_fault_of_its_user(name: str) 
 
 def test_single_elements_come_in_batches_as_vectors_do() -> None:
     config = {"threads": 32, "vector": 1, "each": 2}
-    run = run_recipe(RECIPES["relu_batches"], {"n": 1536}, config=config)
+    run = run_recipe(RECIPES["relu_vectors"], {"n": 1536}, config=config)
     text = run.steps[-1].module.script()
     assert 'in T.thread_binding(24, thread="blockIdx.x")' in text
     assert "in T.unroll(2)" in text

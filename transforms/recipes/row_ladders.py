@@ -444,27 +444,21 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
         why="One row for each block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
-    cached = threads.plus(
-        "cached",
+    vectors = threads.plus(
+        "vectors",
         in_registers=True,
-        why="The row is read once, all of its loads in flight before the first use; sets up "
-        "vectors",
-        expects={"unrolled": ("barriers >= 2",)},
-    )
-    vectors = cached.plus(
-        "vectors",
         vector=8,
-        why="Loads and stores are vectors",
+        why="The row is read once, in vectors, all of its loads in flight before the first use",
         golden={"vector": 4},
-        expects={"unrolled": ("scalar_loads == 0",)},
+        expects={"unrolled": ("barriers >= 2", "scalar_loads == 0")},
     )
-    fitted = vectors.plus(
-        "fitted", threads=None, why="Short rows have fewer threads, long ones more"
-    )
-    rows = fitted.plus(
+    rows = vectors.plus(
         "rows",
+        threads=None,
         rows=None,
-        why="Several short rows for each block; a row of 32 threads needs no barrier",
+        why="Short rows have fewer threads, and several of them a block; a row of 32 threads needs "
+        "no barrier",
+        expects={"unrolled": ("scalar_loads == 0",)},
     )
     if online is not None:
         rows.plus(
