@@ -4,7 +4,6 @@ import re
 
 import pytest
 from golden_runs import require_right, run_golden
-from mma_by_tma import MMA_BY_TMA
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
@@ -150,12 +149,3 @@ def test_the_chosen_config_fits_the_shape(
     else:
         assert shared <= 163 << 10  # of a block on compute capability 8.0
         assert config.tile[0] % config.warp[0] == config.tile[1] % config.warp[1] == 0
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])
-def test_more_threads_than_a_tile_has_vectors(dtype: str) -> None:
-    """The TMA copies by itself, but threads that copied a part of a tile were refused."""
-    many = {"tile": (64, 64), "warp": (16, 16), "tile_k": 32, "stages": 3, "tail": "pad"}
-    require_right(
-        run_recipe(MMA_BY_TMA, {"m": 11, "n": 2, "k": 61}, options={"dtype": dtype}, config=many)
-    )

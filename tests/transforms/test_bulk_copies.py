@@ -35,6 +35,7 @@ from tirstep.transforms.tir import find_all
 
 SIMULATOR = get_device("simulator")
 WGMMA, WGMMA_ROLES = RECIPES["matmul_wgmma_tma"], RECIPES["matmul_wgmma_roles"]
+TURNED, ROWS = {"transpose_b": True}, {"tile_k": 64, "layout": "rows"}
 SMALL = {**ROLES.golden.config, "tile": (32, 32), "warp": (16, 32)}
 
 
@@ -117,13 +118,22 @@ def make_copy(shape: str = "(4, 16)", scope: str = "shared", place: str = "v, w"
         # Copies of operands, whose memory TVM would give to the partial sums.
         (ROLES, (44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
         (ROLES, (32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
+        (ROLES, (64, 64, 192), {**TURNED, "dtype": "int8", "out": "int32"}, ROWS),
+        (TMA, (64, 64, 192), {"transpose_b": True}, {"tile_k": 64}),
+        (ROLES, (64, 128, 128), {}, {"tile": (32, 64), "warp": (32, 32), "stages": 2}),
+        (ROLES, (64, 64, 128), {"transpose_b": True}, {"tile_k": 64, "stages": 2}),
+        (ROLES, (56, 72, 136), {}, {"tail": "pad"}),
+        (TMA, (56, 71, 133), {}, {"tail": "copy"}),
+        # Copies of operands, whose memory TVM would give to the partial sums.
+        (ROLES, (44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
+        (ROLES, (32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
         (
             ROLES,
             (64, 64, 192),
             {"transpose_b": True, "dtype": "int8", "out": "int32"},
-            {"tile_k": 64},
+            {"tile_k": 64, "layout": "rows"},
         ),
-        (TMA, (64, 64, 192), {"transpose_b": True, "dtype": "float8_e4m3fn"}, {}),
+        (TMA, (64, 64, 192), {**TURNED, "dtype": "float8_e4m3fn"}, ROWS),
         (ROLES, (32, 64, 96), {"dtype": "bfloat16"}, {"layout": "rows"}),
     ],
     ids=str,
