@@ -119,14 +119,8 @@ def make_copy(shape: str = "(4, 16)", scope: str = "shared", place: str = "v, w"
         (ROLES, (44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
         (ROLES, (32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
         (ROLES, (64, 64, 192), {**TURNED, "dtype": "int8", "out": "int32"}, ROWS),
-        (TMA, (64, 64, 192), {"transpose_b": True}, {"tile_k": 64}),
-        (ROLES, (64, 128, 128), {}, {"tile": (32, 64), "warp": (32, 32), "stages": 2}),
-        (ROLES, (64, 64, 128), {"transpose_b": True}, {"tile_k": 64, "stages": 2}),
-        (ROLES, (56, 72, 136), {}, {"tail": "pad"}),
-        (TMA, (56, 71, 133), {}, {"tail": "copy"}),
         # Copies of operands, whose memory TVM would give to the partial sums.
         (ROLES, (44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
-        (ROLES, (32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
         (
             ROLES,
             (64, 64, 192),
