@@ -119,14 +119,6 @@ def make_copy(shape: str = "(4, 16)", scope: str = "shared", place: str = "v, w"
         (ROLES, (44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
         (ROLES, (32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
         (ROLES, (64, 64, 192), {**TURNED, "dtype": "int8", "out": "int32"}, ROWS),
-        # Copies of operands, whose memory TVM would give to the partial sums.
-        (ROLES, (44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
-        (
-            ROLES,
-            (64, 64, 192),
-            {"transpose_b": True, "dtype": "int8", "out": "int32"},
-            {"tile_k": 64, "layout": "rows"},
-        ),
         (TMA, (64, 64, 192), {**TURNED, "dtype": "float8_e4m3fn"}, ROWS),
         (ROLES, (32, 64, 96), {"dtype": "bfloat16"}, {"layout": "rows"}),
     ],
