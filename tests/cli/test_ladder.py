@@ -1,7 +1,7 @@
 """``tirstep ladder``: its table, its diffs, its times, and what it does with trouble."""
 
-import json
 import dataclasses
+import json
 
 import pytest
 from golden_runs import run_golden
