@@ -7,6 +7,7 @@ import pytest
 from report_data import unpack_document
 
 from .conftest import Command
+from .test_why import BOUND
 
 pytestmark = pytest.mark.usefixtures("report_in_this_process")
 
@@ -19,7 +20,7 @@ def test_a_recipe_and_a_ladder_in_one_page(command: Command, tmp_path: Path):
     path = tmp_path / "two.html"
     result = command("report", "vector_add_bound", "window_sum", "-o", path, "--no-checks")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith(f"{path}  3 recipes, 10 steps, ")
+    assert result.out.startswith(f"{path}  3 recipes, 7 steps, ")
     document = read(path)
     names = [recipe["name"] for recipe in document["recipes"]]
     assert names == ["vector_add_bound", "window_sum_bound", "window_sum_shared"]
@@ -99,3 +100,18 @@ def test_wrong_use(command: Command, tmp_path: Path):
     result = command("report", "vector_add_bound", "-o", tmp_path / "r.html", "--target", "cudaa")
     assert (result.code, "there is no target 'cudaa'" in result.err) == (2, True)
     assert command("report").code == 2
+
+
+@pytest.mark.parametrize("place", ["", "elsewhere"])
+def test_a_page_has_no_path_of_the_machine(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    (tmp_path / "bound.py").write_text(BOUND)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / place)
+    result = command("report", f"{tmp_path}/bound.py:own", "-o", "page.html")
+    text = json.dumps(read(Path("page.html")))
+    assert result.code == 1
+    assert "[bound.py:17]" in text
+    assert str(tmp_path) not in text
+    assert str(Path(__file__).parents[2]) not in text

@@ -104,9 +104,10 @@ def command(
     write_file(output, page)
     steps = [step for part in parts for step in part.steps]
     passes = sum(len(step.passes) for step in steps)
+    made = len(steps) - sum(bool(part.steps) for part in parts)  # the input is none
     screen.line(
         (str(output), "bold"),
-        f"  {count(len(parts), 'recipe')}, {count(len(steps), 'step')}, "
+        f"  {count(len(parts), 'recipe')}, {count(made, 'step')}, "
         f"{passes} passes that changed something, {len(page.encode()) / 1e6:.1f} MB",
     )
     code = get_exit_code(part.status for part in parts if part.status) if checks else 0
@@ -123,7 +124,7 @@ def command(
             screen.line((f"{finding.where}: ", "bold red"), finding.message, wrap=True)
     if json:
         of_part = "recipe=name status reason=refusal findings"
-        documents = [{**read_keys(it, of_part), "steps": len(it.steps)} for it in parts]
+        documents = [{**read_keys(it, of_part), "steps": max(len(it.steps) - 1, 0)} for it in parts]
         keys = {"passes": passes, "bytes": len(page.encode()), "recipes": documents}
         print_document("report", file=output, target=target, ok=not code, **keys)
     return code
