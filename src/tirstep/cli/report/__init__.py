@@ -113,15 +113,15 @@ def command(
     code = get_exit_code(part.status for part in parts if part.status) if checks else 0
     for part in parts:
         if part.refusal is not None:
-            screen.line((f"{part.name} skipped: ", "yellow"), part.refusal, wrap=True)
+            screen.line((f"{part.name} skipped: ", "yellow"), part.refusal)
             code = 2 if part.is_broken else code
         checked = part.steps[-1].checks if part.steps else None
         if checked is not None and checked["reason"]:
             words = ((f"{part.name} {part.status}: ", "yellow"), checked["reason"])
-            screen.line(*words, wrap=True)
+            screen.line(*words)
         of_steps = [it for step in part.steps if step.checks for it in step.checks["findings"]]
         for finding in (*of_steps, *part.findings):
-            screen.line((f"{finding.where}: ", "bold red"), finding.message, wrap=True)
+            screen.line((f"{finding.where}: ", "bold red"), finding.message)
     if json:
         of_part = "recipe=name status reason=refusal findings"
         documents = [{**read_keys(it, of_part), "steps": max(len(it.steps) - 1, 0)} for it in parts]
