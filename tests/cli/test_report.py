@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from report_data import unpack_document
 
+from tirstep.transforms.recipes import LADDERS
+
 from .conftest import Command
 from .test_why import BOUND
 
@@ -26,6 +28,18 @@ def test_a_recipe_and_a_ladder_in_one_page(command: Command, tmp_path: Path):
     assert names == ["vector_add_bound", "window_sum_bound", "window_sum_shared"]
     assert "device" not in document
     assert all("checks" not in step for recipe in document["recipes"] for step in recipe["steps"])
+
+
+def test_a_recipe_that_has_its_ladder_s_name_can_be_asked_for(command: Command, tmp_path: Path):
+    path = tmp_path / "one.html"
+    call = ("report", "attention_causal", "--no-checks", "-o", path)
+    assert command(*call).out.startswith(f"{path}  1 recipe, ")
+    names = [recipe["name"] for recipe in read(path)["recipes"]]
+    assert names == ["attention_causal"]
+    assert command(*call, "--ladder").code == 0
+    names = [recipe["name"] for recipe in read(path)["recipes"]]
+    assert names == [recipe.name for recipe in LADDERS["attention_causal"]]
+    assert len(names) > 1
 
 
 def test_a_report_of_ours_is_replaced(command: Command, tmp_path: Path):

@@ -15,6 +15,7 @@ from .formatting import count
 from .guarding import note_tried
 from .json_output import Document, print_document, read_keys
 from .request import (
+    LADDER,
     Request,
     argument,
     flag,
@@ -81,6 +82,7 @@ def command(
     arch: list[str] | None = option(
         "--arch", "ARCH", "Compile for it, too: registers, spills, instructions."
     ),
+    ladder: bool = LADDER,
     diff: bool = flag("--diff", "Print what the pass changed."),
     script: Path | None = option(
         "--script -o", "FILE", "Where to write a counterexample. [default: wrong_PASS.py]"
@@ -152,7 +154,7 @@ def command(
         changed: list[Any]
         keys: dict[str, object]
         if corpus is None:
-            subjects, is_all = list_subjects(modules, seed, experiment.edit)
+            subjects, is_all = list_subjects(modules, seed, experiment.edit, ladder)
             tries: list[Trial] = []
             with screen.working():
                 for number, it in enumerate(subjects, 1):
@@ -246,7 +248,7 @@ def attempt_noted(attempt: Attempt, subject: Subject) -> Mapping[str, Any]:
 
 
 def list_subjects(
-    names: Sequence[str], seed: int, edit: Edit | None = None
+    names: Sequence[str], seed: int, edit: Edit | None = None, prefer_ladders: bool = False
 ) -> tuple[list[Subject], bool]:
     """The modules of recipes, ladders and the user's own programs, and whether these are all.
 
@@ -263,7 +265,7 @@ def list_subjects(
         found.extend(list_steps(run_requested(recipe, request), seed))
         return 0
 
-    recipes, is_all = pick_recipes(names, request), True
+    recipes, is_all = pick_recipes(names, request, prefer_ladders=prefer_ladders), True
     for recipe in recipes:
         if len(recipes) == 1:
             add(recipe)

@@ -12,6 +12,7 @@ from tirstep.programs.naming import is_program
 
 from ..formatting import complete, count
 from ..request import (
+    LADDER,
     PROGRAMS,
     RECIPE_OPTIONS,
     Request,
@@ -48,6 +49,7 @@ def command(
     checks: bool = flag(
         "--checks/--no-checks", "Check, count and time the steps, too.", default=True
     ),
+    ladder: bool = LADDER,
     watch: bool = WATCH,
     target: str,
     json: bool,
@@ -74,6 +76,7 @@ def command(
             )
         require_replaceable(output)
         flags = ["--checks" if checks else "--no-checks", "--target", target, "-o", str(output)]
+        flags += ["--ladder"] * ladder
         return watch_report([*recipes, *flags, *spell_request(request)], output, Screen().line)
 
     from tirstep.files import write_file
@@ -85,7 +88,9 @@ def command(
     from .jobs import RecipeJob, build_report, do_jobs
     from .watch import leave_files
 
-    among = tuple(it.spelling or it.name for it in pick_recipes(recipes, request))
+    among = tuple(
+        it.spelling or it.name for it in pick_recipes(recipes, request, prefer_ladders=ladder)
+    )
     get_target(target)
     require_replaceable(output)
     screen = Screen(quiet=json)
