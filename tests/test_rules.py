@@ -284,7 +284,7 @@ def test_match_and_choose_of_a_rule() -> None:
     ):
         assert rule.apply(function, GPU, False) is None
         assert rule.reasons == {"matmul": f"no matmul_prefetched: {reason}"}
-    with pytest.raises(TransformError, match="there is no size 'thread'; did you mean 'threads'"):
+    with pytest.raises(TransformError, match="there is no knob 'thread'; did you mean 'threads'"):
         make_recipe_rule(recipe, choose=lambda _: {"thread": 3}).apply(function, GPU, False)
 
 

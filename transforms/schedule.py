@@ -495,6 +495,10 @@ def describe_error(error: BaseException) -> str:
         return f"the {kind}" if name is None else f"{kind} '{name}'"
 
     reason = re.sub(r"(?:\b(?:block|loop) )?\b\w+\.(SBlock|For)#\d+", name_mark, reason)
+    if reason.startswith("Cannot find a block"):
+        blocks = dict.fromkeys(re.findall(r'T\.sblock\("([^"]+)"', program))
+        blocks.pop("root", None)
+        reason += f"; there are {', '.join(blocks)}" if blocks else ""
     return re.sub(r"\s+", " ", reason).rstrip(".")
 
 

@@ -203,7 +203,7 @@ def test_choices_are_of_sizes_that_exist_and_defaults_are_among_them() -> None:
 
 
 def test_an_unknown_size_names_the_nearest() -> None:
-    with pytest.raises(TransformError, match="there is no size 'tile_n'; did you mean 'tile_k'"):
+    with pytest.raises(TransformError, match="there is no knob 'tile_n'; did you mean 'tile_k'"):
         run_recipe(BLOCKING, {"m": 64, "n": 64, "k": 64}, config={"tile_n": 4})
 
 
@@ -284,12 +284,16 @@ def make_recipe(
     [
         (
             ["one", "two", "one"],
-            "yields 'one', and an earlier step has that name; yield a new name for each step, as "
-            "'one_2'",
+            "yields 'one', and an earlier step has that name; yield a new name for each step "
+            "(letters, digits and _, no digit first), as 'one_2'",
         ),
         (["input"], "yields 'input', and an earlier step has that name"),
-        ([3], "yields 3, which is no name of a step"),
-        (["a b/c"], "yields 'a b/c', which is no name of a step"),
+        ([3], "yields 3, which cannot name a step"),
+        (
+            ["a b/c"],
+            "yields 'a b/c', which cannot name a step; yield a new name for each step (letters, "
+            "digits and _, no digit first), as 'tiled'",
+        ),
     ],
 )
 def test_a_step_without_a_name_of_its_own_is_refused(names: list[object], problem: str) -> None:

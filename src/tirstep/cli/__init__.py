@@ -24,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from tirstep.printing import OutputError, print_error, standard_streams
 
     from .app import call
+    from .formats import asks_for_document
     from .guarding import begin_guarded, is_guarded, run_guarded
     from .wrong_use import find_sentence
 
@@ -32,12 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_guarded(sys.argv[1:])
         begin_guarded()
         given = sys.argv[1:] if argv is None else list(argv)
-        # One JSON document may be all that is to stand on standard output; bench's is in a file.
+        # One JSON document may be all that is to stand on standard output.
         own = [*itertools.takewhile("--".__ne__, given)]  # behind it is another command
-        is_document = "--json" in own and not {"--help", "-h"} & set(own)
-        apart = (
-            document_alone() if is_document and given[0] != "bench" else contextlib.nullcontext()
-        )
+        is_document = asks_for_document(own) and not {"--help", "-h"} & set(own)
+        apart = document_alone() if is_document else contextlib.nullcontext()
         with standard_streams(), apart:
             return call(given)
     except KeyboardInterrupt:

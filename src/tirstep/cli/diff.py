@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Place = tuple[Run, Step]
 
 
-@with_options("device", "seed", *RECIPE_OPTIONS)
+@with_options("device", "seed", *RECIPE_OPTIONS, "format")
 def command(
     *,
     recipe: str,
@@ -145,7 +145,8 @@ def _print_diffs(
     screen = Screen()
     # Several have a heading each, which patch skips.
     has_headings = screen.is_terminal or len(diffs) > 1
-    show_diffs(screen, diffs, [step for _, (_, step) in pairs], has_headings=has_headings)
+    steps, shape = [step for _, (_, step) in pairs], run.problem.shape_text
+    show_diffs(screen, diffs, steps, shape, has_headings=has_headings)
     return 0
 
 
@@ -222,7 +223,8 @@ def compare(
                     **run_keys(run),
                     "step": step.name,
                     "name": name,
-                    **read_keys(each, "numbers=status part reason checked_on=device findings"),
+                    **read_keys(each, "numbers=status part reason checked_on=device"),
+                    "findings": [it.at(it.location or step.location) for it in each.findings],
                 }
                 for (run, step), name, each in parts
             ],

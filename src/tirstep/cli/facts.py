@@ -39,7 +39,7 @@ def command(
     The launch, memory accesses, barriers; with --arch or --all-archs also registers, spills,
     occupancy and instructions, for which it needs a compiler for CUDA (pip install 'tirstep[cuda]',
     or nvcc), but no GPU; with --counts traffic and bank conflicts. What stands in a loop, and a
-    call of a helper, counts once. Without --shape, that of the recipe's own example.
+    call of a helper, counts once.
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
@@ -134,7 +134,7 @@ def command(
             screen.line((f"{word}  ", "dim"), sentence, wrap=True)
         return 0
 
-    return run_each(recipe, request, show, as_json=json, example="default")
+    return run_each(recipe, request, show, as_json=json)
 
 
 def choose_architectures(names: Sequence[str], *, all_archs: bool = False) -> tuple[str, ...]:

@@ -122,7 +122,8 @@ def command(
                 lines = Text.assemble(*change_words(found.get(each.number)))
                 spent_ms = f"{each.seconds * 1e3:.2f}"
                 rows.append((f"{each.number:>{width}}", shown, lines, spent_ms))
-            screen.line((run.label(at), "bold"), (f"  for {lowering.target}", "dim"))
+            shape = f"  {run.problem.shape_text}".rstrip()
+            screen.line((run.label(at), "bold"), (f"{shape}  for {lowering.target}", "dim"))
             screen.line()
             screen.table(make_table(("", "pass"), ("lines", "ms"), rows))
             screen.line()

@@ -46,7 +46,7 @@ MOST_SHOWN = 5
 """Broken promises, and wrong trials, that are printed."""
 
 
-@with_options("seed")
+@with_options("seed", "format")
 def command(
     *,
     request: Request,
@@ -73,7 +73,10 @@ def command(
     state: Path | None = option("--state", "FILE", "Keep the trials here, and go on from it."),
     audit: bool = flag("--audit", "Hold each pass of TVM's against the interpreter instead."),
     device: list[str] | None = option(
-        "--device", "NAME", "Besides the simulator: cpu or cuda. [default: cpu, and cuda if any]"
+        "--device",
+        "NAME",
+        "Where modules run besides the simulator: cpu or cuda; may be repeated. [default: cpu, "
+        "and cuda if any]",
     ),
     arch: list[str] | None = option(
         "--arch", "ARCH", "Compile for it, too: registers, spills, instructions."
@@ -416,7 +419,8 @@ def show_counterexample(screen: Screen, found: Counterexample | None, label: str
     screen.line(("small   ", "dim"), f"{lines}, after {found.shrunk.tried} reductions tried")
     screen.program(found.shrunk.text)
     trial = found.shrunk.trial
-    screen.line((f"{trial.status}   ", "dim"), trial.reason, wrap=True)
+    reason = trial.reason.replace("<str>:", "line ")
+    screen.line((f"{trial.status}   ", "dim"), reason, wrap=True)
     screen.line(("script  ", "dim"), str(found.path))
     verb = "shows it" if found.is_shown else "does not show it on this machine"
     screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}", wrap=True)

@@ -64,21 +64,27 @@ def change_words(diff: Diff | None) -> list[Part]:
 
 
 def step_heading(run: Run, step: Step) -> list[Part]:
-    """The line above a step: its recipe, number and name, and the recipe's source line."""
+    """The line above a step: its recipe, number and name, shape, and the recipe's source line."""
     from tirstep.lowering_checks.steps import step_label
 
+    about = "  ".join(filter(None, (run.problem.shape_text, step.location)))
     return [
         (f"# {run.recipe.name} ", "bold"),
         (step_label(step), "bold cyan"),
-        (f"  {step.location}", "dim"),
+        (f"  {about}", "dim"),
     ]
 
 
 def show_diffs(
-    screen: Screen, diffs: Sequence[Diff], steps: Sequence[Step], *, has_headings: bool = True
+    screen: Screen,
+    diffs: Sequence[Diff],
+    steps: Sequence[Step],
+    shape: str,
+    *,
+    has_headings: bool = True,
 ) -> None:
     """Diffs one below the other, each of what led to a step: above it its steps, the lines it adds
-    and removes, and the recipe's source line.
+    and removes, the shape, and the recipe's source line.
     """
     for place, (diff, step) in enumerate(zip(diffs, steps, strict=True)):
         if place:
@@ -86,7 +92,8 @@ def show_diffs(
         if has_headings:
             words: list[Part] = [("no difference", "dim")]
             if diff.lines:
-                words = [*change_words(diff), (f"  {step.location}", "dim")]
+                about = "  ".join(filter(None, (shape, step.location)))
+                words = [*change_words(diff), (f"  {about}", "dim")]
             screen.line((f"# {diff.before} → {diff.after}  ", "bold"), *words)
         screen.diff(diff.lines)
 

@@ -50,18 +50,19 @@ def command(
     ),
     watch: bool = WATCH,
     target: str,
+    json: bool,
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
     One HTML file, opened from disk: diffs of TIR and CUDA beside the recipe's Python, which line of
     CUDA comes from which of TIR, facts, traces, verdicts, and times or the simulator's counts. A
     report of ours is replaced, no other file.
-
-    Without --shape, a GPU takes the shape of each recipe's own example, and the
-    CPU that of its goldens.
     """
+    from ..json_output import print_document, read_keys
     from ..screen import Screen
 
+    if watch and json:
+        raise UseError("--watch never ends, and --json is printed at the end; give one")
     if watch:
         from tirstep.programs.naming import STDIN
 
@@ -87,7 +88,7 @@ def command(
     among = tuple(it.spelling or it.name for it in pick_recipes(recipes, request))
     get_target(target)
     require_replaceable(output)
-    screen = Screen()
+    screen = Screen(quiet=json)
     with screen.working():
         device = get_device(request.device)
         jobs = [RecipeJob(name, among, request, target, checks) for name in among]
@@ -120,6 +121,11 @@ def command(
         of_steps = [it for step in part.steps if step.checks for it in step.checks["findings"]]
         for finding in (*of_steps, *part.findings):
             screen.line((f"{finding.where}: ", "bold red"), finding.message, wrap=True)
+    if json:
+        of_part = "recipe=name status reason=refusal findings"
+        documents = [{**read_keys(it, of_part), "steps": len(it.steps)} for it in parts]
+        keys = {"passes": passes, "bytes": len(page.encode()), "recipes": documents}
+        print_document("report", file=output, target=target, ok=not code, **keys)
     return code
 
 
