@@ -112,6 +112,7 @@ def _make_ladder(kernel: str, block: str, first: Recipe | None = None) -> Ladder
         "vector": 8,
         "why": "One load moves 16 bytes",
         "golden": {"vector": 4},
+        "searched": ("each",),
         "expects": {"bound": ("scalar_loads == 0", "scalar_stores == 0")},
     }
     if first is not None:

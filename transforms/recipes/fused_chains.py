@@ -106,6 +106,8 @@ SHAPE = {"m": 4096, "n": 4096, "k": 4096}
 SMALL = {"m": 8, "n": 12, "k": 16}
 SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}
 TILES = ("thread_tile", "tile_k")
+SWIZZLE = 8
+"""Rows of tiles, at most, that blocks go through column by column."""
 VECTOR_BYTES = 16
 """Of a vector, and of the padding behind each row of X's tile, with which transposed stores fall
 into different banks of shared memory.
@@ -169,9 +171,6 @@ class FusedConfig:
         "whether rows of X's tile lie side by side and a thread's tile in strips of 4, so that "
         "a thread reads both operands in vectors, into registers, and a warp a tile of 4 by 8",
     )
-    swizzle: int = knob(
-        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
-    )
     stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 registers", choices=(1, 2))
     tail: Tail = knob("refuse", "what happens where a tile does not divide")
 
@@ -230,7 +229,6 @@ def fuse_sums(
         lies_square = lies_square and threads == config.threads
         config = replace(config, threads=threads, thread_tile=thread_tile)
     tiles = -(-rows // (config.threads[0] * config.thread_tile[0]))
-    config = replace(config, swizzle=largest_divisor(tiles, most=config.swizzle))
     tile = tile_in_warps(
         sch,
         result,
@@ -239,7 +237,7 @@ def fuse_sums(
         strips=config.strips,
         warp=(4, 8) if lies_square else None,
         interleave=2 if lies_square else 1,
-        swizzle=config.swizzle,
+        swizzle=largest_divisor(tiles, most=SWIZZLE),
         tail=config.tail,
     )
     yield "tiled"
@@ -356,7 +354,6 @@ SWIGLU = _make_family("mlp_swiglu", "G U D", TilesConfig, schedule_swiglu)
 FUSED_SWIGLU = _make_family("mlp_swiglu", "G U D", FusedConfig, schedule_fused_swiglu)
 swiglu_fused = FUSED_SWIGLU.root(
     "fused",
-    swizzle=8,
     why="One kernel: both products under one loop, in registers, and silu where they are stored",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
 )
@@ -374,7 +371,6 @@ FUSED_NORM_PRODUCT = _make_family(
 norm_fused = FUSED_NORM_PRODUCT.root(
     "fused",
     thread_tile=(8, 8),
-    swizzle=8,
     golden={"thread_tile": (8, 4)},
     why="One kernel: the norm is a factor of the sum, which waits for no squares then, and both "
     "are summed under one loop",

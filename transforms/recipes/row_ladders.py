@@ -159,13 +159,10 @@ class RowConfig:
         0,
         "vectors that a thread reads at once of a row that is not kept in registers; 0 reads "
         "element by element",
-        choices=(0, 2, 4, 8),
         least=0,
     )
     parts: int = knob(
-        1,
-        "blocks that share a row, whose sums a second kernel adds up; of kernels of one sum",
-        choices=(1, 2, 4, 8, 16, 32, 64, 128),
+        1, "blocks that share a row, whose sums a second kernel adds up; of kernels of one sum"
     )
     tail: Tail = knob("refuse", "what happens where these do not divide the row")
 

@@ -39,6 +39,8 @@ FEW_BLOCKS, LONG = 8, 4096
 """Blocks of columns, up to which more threads of a block share a k from so many on: fewer parts are
 added up then.
 """
+MOST_ROWS = 8
+"""Of A that a thread has sums for, at most; more are on blocks of their own."""
 MOST_PRODUCTS = 2048
 """Of a thread for the rows of B that it has in flight, without a loop."""
 SHAPE = {"m": 4, "n": 8192, "k": 8192}
@@ -51,9 +53,6 @@ class SkinnyConfig:
     With a tail of "refuse" threads * vector divides n, and steps * depth * split_k divides k.
     """
 
-    rows: int = knob(
-        8, "rows of A that a thread has sums for, at most; more are on blocks of their own"
-    )
     threads: int = knob(64, "threads of a block, on columns", choices=(32, 64))
     vector: int = knob(1, "neighbouring columns of a thread, at most", choices=(2, 4, 8))
     steps: int = knob(1, "rows of B that a thread has in flight", choices=(2, 4, 8, 16))
@@ -73,7 +72,7 @@ class SkinnyConfig:
 def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
     total = sch.get_sblock("C")
-    for name in ("rows", "vector", "depth"):
+    for name in ("vector", "depth"):
         if getattr(config, name) < 1:
             raise TransformError(
                 "matmul_skinny", f"{name}={getattr(config, name)} is no count", "use 1 or more"
@@ -178,8 +177,7 @@ def _bind_grid(
     Returns the loop of blocks, and those of rows and columns inside.
     """
     *slices, rows, wide, _ = sch.get_loops(block)
-    height = get_extent(sch, rows) or 1
-    most = largest_divisor(height, most=config.rows)
+    most = largest_divisor(get_extent(sch, rows) or 1, most=MOST_ROWS)
     groups, rows = split_loop(sch, rows, inner=most)
     blocks, columns = split_loop(sch, wide, inner=config.threads * vector)
     reorder_loops(sch, [blocks, rows])
