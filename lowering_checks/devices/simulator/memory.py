@@ -170,8 +170,14 @@ class LocalMemory(Memory):
         # Of instructions that change registers while threads go on: how many will, and in which
         # interval threads used them last.
         self._in_flight: Array | None = None
-        self._used = "adds to"
+        self._used = "wgmma that adds to"
         self._last_use = 0
+
+    def view(
+        self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0
+    ) -> Memory:
+        same = dtype == self.dtype or self.is_of_warps
+        return super().view(name, dtype, size, low) if same else RegisterView(name, size, dtype, self)
 
     def load(
         self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
@@ -219,8 +225,8 @@ class LocalMemory(Memory):
         def describe(at: tuple[int, ...]) -> str:
             thread = self.state.describe_lane(at[0])
             return (
-                f"{access} {self.name}[{int(cells[at])}] by {thread} while a wgmma that "
-                f"{self._used} it is in flight"
+                f"{access} {self.name}[{int(cells[at])}] by {thread} while a {self._used} it is in "
+                "flight"
             )
 
         self.state.log.add("race", self.name, location, wrong, describe)
@@ -243,6 +249,7 @@ class LocalMemory(Memory):
         lanes: Array,
         location: str,
         keep: Callable[[Array], Array] = np.asarray,
+        used: str = "wgmma that adds to",
     ) -> None:
         """Hardware changes cells of some lanes from now on, by terms of shape (lanes, cells).
 
@@ -260,6 +267,7 @@ class LocalMemory(Memory):
         if self._in_flight is None:
             self._in_flight = np.zeros(self.data.shape, np.int16)
         self._in_flight[at] += 1
+        self._used = used
 
     def begin_reading(self, cells: Array, lanes: Array, location: str) -> Array:
         """Hardware reads cells of some lanes from now on; what they hold, of shape (lanes, cells).
@@ -271,7 +279,7 @@ class LocalMemory(Memory):
         if self._in_flight is None:
             self._in_flight = np.zeros(self.data.shape, np.int16)
         self._in_flight[self._pick(cells, lanes)] += 1
-        self._used = "reads"
+        self._used = "wgmma that reads"
         return self.data[cells, np.arange(len(lanes))].T
 
     def end_update(self, cells: Array, lanes: Array) -> None:
@@ -307,6 +315,51 @@ class LocalMemory(Memory):
             return message
 
         self.state.log.add(UNSTORED, self.name, location, wrong, describe)
+
+
+class RegisterView(Memory):
+    """Registers as elements of another type: each is several of theirs, or a part of one."""
+
+    def __init__(self, name: str, size: int, dtype: np.dtype[Any], base: LocalMemory) -> None:
+        super().__init__(name, size, dtype, base.state)
+        self.base = base
+        self._parts = max(1, base.dtype.itemsize // dtype.itemsize)
+        self._count = max(1, dtype.itemsize // base.dtype.itemsize)
+
+    def locate_base(self, index: Any) -> Array:
+        """Where elements begin in the registers: of shape (lanes or 1, elements × their parts)."""
+        index = np.atleast_2d(index) // self._parts
+        places = index[..., None] * self._count + np.arange(self._count)
+        return places.reshape(len(index), -1)
+
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
+        values = np.ascontiguousarray(self.base.load(self.locate_base(index), mask, location))
+        return self._pick(values.view(self.dtype), index)
+
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
+        places, lanes = self.locate_base(index), self.state.batch.lanes
+        shape = lanes, np.atleast_2d(index).shape[1]
+        made = np.ascontiguousarray(spread_to(value, shape).astype(self.dtype, copy=False))
+        if self._parts > 1:  # the others of an element stay
+            kept = self.base.data[spread_to(places, shape), self.state.batch.lane]
+            bits = np.ascontiguousarray(kept).view(self.dtype).reshape(*shape, self._parts)
+            part = spread_to(np.atleast_2d(index) % self._parts, shape)
+            np.put_along_axis(bits, part[..., None], made[..., None], axis=2)
+            made = bits.reshape(lanes, -1)
+        self.base.store(places, made.view(self.base.dtype), mask, location)
+
+    def _pick(self, values: Array, index: Any) -> Array:
+        """The elements themselves, of all parts of what they lie in."""
+        if self._parts == 1:
+            return values
+        index = np.atleast_2d(index)
+        parts = values.reshape(len(values), -1, self._parts)
+        part = spread_to(index % self._parts, parts.shape[:2])
+        return np.take_along_axis(parts, part[..., None], axis=2)[..., 0]
 
 
 def get_numpy_dtype(dtype: object) -> np.dtype[Any]:
