@@ -245,7 +245,17 @@ def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
 
 def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) -> None:
     """Neither a cache policy nor another mode than that of tiles."""
-    usual = {*known, "", "cta_group::1", "cta_group::2", "global", "shared::cluster", "shared::cta", "bulk_group", "tile"}
+    usual = {
+        *known,
+        "",
+        "cta_group::1",
+        "cta_group::2",
+        "global",
+        "shared::cluster",
+        "shared::cta",
+        "bulk_group",
+        "tile",
+    }
     others = [each for each in rest if each not in usual and each != "mbarrier::complete_tx::bytes"]
     if others:
         named = next((each for each in others if isinstance(each, str)), others[0])

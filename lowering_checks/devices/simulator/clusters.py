@@ -190,7 +190,9 @@ def _map_address(
 def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
     """The number that a pointer into shared memory is, of which instructions take 32 bits."""
     if not isinstance(memory, SharedMemory) or memory.shadow.is_global:
-        raise UnsupportedError(f"the simulator does not support the number of a pointer to {memory.name}")
+        raise UnsupportedError(
+            f"the simulator does not support the number of a pointer to {memory.name}"
+        )
     byte, batch = memory.shadow.begin + offset * memory.dtype.itemsize, gpu.state.batch
     if batch.cluster > 1:
         byte = byte + (batch.block % batch.cluster << _RANK_BIT)

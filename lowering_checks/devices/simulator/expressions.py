@@ -399,7 +399,9 @@ def _call(node: Any) -> Evaluate:
         source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
         if source.itemsize == target.itemsize:
             return _apply(lambda it: np.ascontiguousarray(it, source).view(target)[()], node.args)
-        return _apply(lambda it: np.ascontiguousarray(np.atleast_2d(it), source).view(target), node.args)
+        return _apply(
+            lambda it: np.ascontiguousarray(np.atleast_2d(it), source).view(target), node.args
+        )
     if name in ("bitwise_not", "clz"):
         make = invert if name == "bitwise_not" else count_leading_zeros
         return _apply(make(str(node.args[0].ty.dtype)), node.args)

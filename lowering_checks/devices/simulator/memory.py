@@ -177,7 +177,9 @@ class LocalMemory(Memory):
         self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0
     ) -> Memory:
         same = dtype == self.dtype or self.is_of_warps
-        return super().view(name, dtype, size, low) if same else RegisterView(name, size, dtype, self)
+        return (
+            super().view(name, dtype, size, low) if same else RegisterView(name, size, dtype, self)
+        )
 
     def load(
         self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False

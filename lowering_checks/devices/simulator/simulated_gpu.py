@@ -125,9 +125,7 @@ class TranslatedKernel(NamedTuple):
                 own = math.prod(constant(it) or 1 for it in buffer.shape) * count_item_bytes(buffer)
                 static += -(-own // _PLACES) * _PLACES
         run = translate_statement(body)
-        return cls(
-            run, has_proxies, in_step, knows, read_only, size, static, has_tensor_memory
-        )
+        return cls(run, has_proxies, in_step, knows, read_only, size, static, has_tensor_memory)
 
 
 class SimulatedGpu:
@@ -507,7 +505,9 @@ class SimulatedGpu:
         span, ratio = -(-size // step) * step, dtype.itemsize // unit
         count = span * self.state.batch.blocks
         shadow = Shadow(count * ratio, unit, self.state, span=span * ratio)
-        ends = [it.shadow.begin + it.shadow.span * it.shadow.unit for it in self._allocated.values()]
+        ends = [
+            it.shadow.begin + it.shadow.span * it.shadow.unit for it in self._allocated.values()
+        ]
         shadow.begin = -(-max(ends, default=0) // _SWIZZLED) * _SWIZZLED
         if str(buffer.scope()) == "shared.dyn":
             shadow.begin += self._static_bytes % _SWIZZLED

@@ -14,7 +14,7 @@ fewer bits, in an order that NVIDIA leaves open. Integers that fit are exact in 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -153,11 +153,16 @@ def _place_fragment(shape: str, count: int, split: int) -> tuple[Array, Array]:
     return thread % 16, register + thread // 16 * split  # 16x32bx2
 
 
-def _find_rows(threads: Threads, address: Any, lanes: Array, columns: Array) -> list[Rows]:
-    """The elements of each warp, which has the 32 lanes of its number in its warpgroup
-    (9.7.16.2.2): those that the address names, or where that says none.
+def _find_rows(
+    threads: Threads, words: Any, operands: dict[str, list[Any]]
+) -> Iterator[tuple[Array, Rows]]:
+    """What each warp loads or stores, of the 32 lanes of its number in its warpgroup (9.7.16.2.2):
+    of those that the address names, or of its first ones where that names none.
     """
-    found = []
+    (address,), split = operands["taddr"], int(operands.get("imm_half_splitoff", [0])[0])
+    lanes, columns = _place_fragment(words["shape"], len(operands["r"]), split)
+    if words.get("pack") or words.get("unpack"):
+        raise UnsupportedError(f"the simulator does not support {threads.name} of 16 bits")
     for warp in threads.groups(WARP):
         given = np.array([int(pick(address, lane)) for lane in warp])
         if (given != given[0]).any():
@@ -169,52 +174,40 @@ def _find_rows(threads: Threads, address: Any, lanes: Array, columns: Array) -> 
             text = f"of lanes {first} to {first + most}, whose warp has those from {own} to "
             _report(threads, warp[0], f"{text}{own + WARP - 1}")
             continue
-        rows = _take(threads, [*map(int, warp)], first + lanes, column + columns)
-        found += [] if rows is None else [rows]
-    return found
+        rows = _take(threads, int(warp[0]), first + lanes, column + columns)
+        if rows is not None:
+            yield warp, rows
 
 
 def _take(
-    threads: Threads, by: Sequence[int], lanes: Array, columns: Array, rank: int | None = None
+    threads: Threads, lane: int, lanes: Array, columns: Array, rank: int | None = None
 ) -> Rows | None:
-    """Elements of tensor memory, a row for each of the lanes that access them."""
+    """Elements of tensor memory that a lane accesses, for its warp or its block."""
     lanes, columns = np.broadcast_arrays(lanes, columns)
     if lanes.max() >= LANES or columns.max() >= COLUMNS:
         text = f"reaches lane {lanes.max()} and column {columns.max()}, of {LANES} and {COLUMNS}"
-        _report(threads, by[0], text, "out of bounds")
+        _report(threads, lane, text, "out of bounds")
         return None
-    elements = (lanes * COLUMNS + columns).reshape(len(by), -1)
-    ranks = None if rank is None else [rank] * len(by)
-    return Rows(by, elements, np.ones(elements.shape, bool), ranks)
+    elements = (lanes * COLUMNS + columns).reshape(1, -1)
+    return Rows([lane], elements, np.ones(elements.shape, bool), None if rank is None else [rank])
 
 
 def _load(threads: Threads, *given: Any) -> None:
     """9.7.16.8.1: tcgen05.ld, whose registers are there behind tcgen05.wait::ld."""
     words, operands = name_operands(threads.name, given)
-    registers, (address,) = operands["r"], operands["taddr"]
-    split, memory = int(operands.get("imm_half_splitoff", [0])[0]), threads.gpu.tensor_memory
-    wide = 2 if words["pack"] else 1
-    lanes, columns = _place_fragment(words["shape"], len(registers), split)
+    registers, memory = operands["r"], threads.gpu.tensor_memory
     bits = np.zeros((threads.lanes, len(registers)), np.uint32)
-    operations, mask = [], np.zeros((threads.lanes, 1), bool)
-    for rows in _find_rows(threads, address, lanes, columns * wide):
+    mask = np.zeros((threads.lanes, 1), bool)
+    for warp, rows in _find_rows(threads, words, operands):
         operation = memory.begin(rows.lanes[0], ("ld",))
         values = memory.begin_load(operation, rows, threads.location, "tcgen05.ld of")
-        if wide == 2:
-            second = rows._replace(elements=rows.elements + 1)
-            upper = memory.begin_load(operation, second, threads.location, "tcgen05.ld of")
-            values = values & 0xFFFF | upper << 16
-        bits[rows.lanes], mask[rows.lanes] = values, True
-        operations.append(operation)
-    if not operations:
-        return
+        bits[warp], mask[warp] = values.reshape(WARP, -1), True
+        threads.defer(LOADS, lambda _, it=operation: it.end(), threads.get_mask(warp))
     file, cells = read_registers(threads, registers)
     if file.dtype.itemsize > bits.itemsize:
         raise UnsupportedError(f"{threads.name} fills registers of 32 bits, not {file.name}")
-    file.begin_update(
-        cells, bits.view(file.dtype), False, mask, threads.location, used="tcgen05.ld that fills"
-    )
-    _defer(threads, LOADS, operations)
+    used = "tcgen05.ld that fills"
+    file.begin_update(cells, bits.view(file.dtype), False, mask, threads.location, used=used)
     threads.defer(LOADS, lambda ready: file.end_update(cells, ready & mask), mask)
     threads.state.interval += 1
 
@@ -222,47 +215,28 @@ def _load(threads: Threads, *given: Any) -> None:
 def _store(threads: Threads, *given: Any) -> None:
     """9.7.16.8.2: tcgen05.st, whose cells are there behind tcgen05.wait::st."""
     words, operands = name_operands(threads.name, given)
-    values, (address,) = operands["r"], operands["taddr"]
-    split, memory = int(operands.get("imm_half_splitoff", [0])[0]), threads.gpu.tensor_memory
-    if words["unpack"]:
-        raise UnsupportedError(f"the simulator does not support {threads.name} with unpack::16b")
-    lanes, columns = _place_fragment(words["shape"], len(values), split)
-    spread = [np.broadcast_to(np.asarray(it), (threads.lanes, 1)) for it in values]
-    bits = np.hstack(
-        [np.ascontiguousarray(it).astype(_as_register(it)).view(np.uint32) for it in spread]
-    )
-    operations = []
-    for rows in _find_rows(threads, address, lanes, columns):
-        operations.append(memory.begin(rows.lanes[0], ("st",)))
-        _put(memory, operations[-1], rows, threads.location, bits[rows.lanes])
-    _defer(threads, STORES, operations)
+    columns = [np.broadcast_to(np.asarray(it), (threads.lanes, 1)) for it in operands["r"]]
+    bits = [
+        it.copy().view(np.uint32) if it.dtype.itemsize == 4 else it.astype(np.uint32)
+        for it in columns
+    ]
+    memory, values = threads.gpu.tensor_memory, np.hstack(bits)
+    for warp, rows in _find_rows(threads, words, operands):
+        operation = memory.begin(rows.lanes[0], ("st",))
+        memory.put(operation, rows, threads.location, values[warp].reshape(1, -1))
+        threads.defer(STORES, lambda _, it=operation: it.end(), threads.get_mask(warp))
     threads.state.interval += 1
-
-
-def _put(memory: TensorMemory, by: Operation, rows: Rows, location: str, values: Array) -> None:
-    """An instruction stores words, whatever is there."""
-    memory.begin_update(by, rows, location, f"tcgen05.{by.kind[0]} to", lambda _: values)
-
-
-def _as_register(values: Array) -> Any:
-    """The type in which values fill 32 bits."""
-    return values.dtype if values.dtype.itemsize == 4 else np.uint32
-
-
-def _defer(threads: Threads, queue: str, operations: Sequence[Operation]) -> None:
-    """Operations end when their warps have waited."""
-    for it in operations:
-        lanes = np.arange(it.lane, it.lane + WARP)
-        threads.defer(queue, lambda _, it=it: it.end(), threads.get_mask(lanes))
 
 
 def _wait(threads: Threads, action: str, *_: str) -> None:
-    """9.7.16.8.3: the warp waits for all its loads, or stores, before."""
-    threads.groups(WARP)
-    queue = LOADS if action == "wait::ld" else STORES
+    """9.7.16.8.3: the warp waits for all its loads, or stores, before; each of its lanes then."""
+    queue, state = LOADS if action == "wait::ld" else STORES, threads.state
     threads.commit(queue)
     threads.wait(queue)
-    threads.state.interval += 1
+    state.interval += 1
+    assert state.known is not None
+    for warp in threads.groups(WARP):
+        state.known[0, warp, warp[0] % state.batch.group] = state.interval
 
 
 def _fence(threads: Threads, action: str) -> None:
@@ -354,9 +328,9 @@ def _copy(threads: Threads, *given: Any) -> None:
             brought = np.ascontiguousarray(read).view(np.uint32).reshape(1, -1)
             for further in _COPIES[words["multicast"]]:
                 at = (to >> 16) + row + further, (to & 0xFFFF) + column
-                rows = _take(threads, [lane], *at, rank)
+                rows = _take(threads, lane, *at, rank)
                 if rows is not None:
-                    _put(memory, operation, rows, threads.location, brought)
+                    memory.put(operation, rows, threads.location, brought)
     threads.state.interval += 1
 
 
@@ -408,7 +382,7 @@ def _read_product(threads: Threads, lane: int, word: int, kind: str, group: int)
     kinds = [_TYPES[kind].get(word >> bit & 7) for bit in (7, 10)]
     is_scaled = kind.startswith("mx")
     sums = np.dtype("float32") if is_scaled else _SUMS.get(word >> 4 & 3)
-    if None in kinds or sums is None or word & 7 or word >> 30 & 1:
+    if None in kinds or sums is None or word & 7 or word >> (31 if is_scaled else 30):
         raise UnsupportedError(
             f"the simulator does not support {threads.name} of kind::{kind} with the instruction "
             f"descriptor {word:#x}: types of other sizes, sparse matrices or shifts"
@@ -491,7 +465,7 @@ def _multiply_once(
         if any(masks):
             bits = np.array(masks)[lanes // 32 % len(masks)] >> lanes % 32 & 1
             is_kept = bits == 0
-        sums = _take(threads, [lane], at[0][is_kept], at[1][is_kept], rank)
+        sums = _take(threads, lane, at[0][is_kept], at[1][is_kept], rank)
         if sums is None:
             return
         change = functools.partial(_add, product, terms[is_kept][None], is_added)
@@ -533,7 +507,7 @@ def _read_left(
     made = None
     for copy in {it.tobytes(): it for it in copies}.values():  # of columns that are folded
         at = (address >> 16) + copy[:, None], (address & 0xFFFF) + words
-        taken = _take(threads, [operation.lane], *at, rank)
+        taken = _take(threads, operation.lane, *at, rank)
         if taken is None:
             return None
         memory = threads.gpu.tensor_memory
@@ -578,7 +552,7 @@ def _read_scales(
             address, first = int(one[name][0]), word >> bit & 3
             row = np.arange(rows)[:, None] + np.zeros(4, np.int64)
             lanes = (address >> 16) + row % 32 + np.arange(4) * 32
-            taken = _take(threads, [operation.lane], lanes, (address & 0xFFFF) + row // 32, rank)
+            taken = _take(threads, operation.lane, lanes, (address & 0xFFFF) + row // 32, rank)
             if taken is None or first + count > 4:
                 raise UnsupportedError(f"{threads.name} has factors outside of tensor memory")
             memory = threads.gpu.tensor_memory
@@ -600,7 +574,7 @@ def _commit(threads: Threads, *given: Any) -> None:
         pending = [it for it in memory.issued.get(lane, ()) if not it.is_over]
         memory.issued[lane] = pending
 
-        def end(pending: Sequence[Operation] = pending) -> None:
+        def end(pending: Sequence[Operation] = (*pending,)) -> None:
             for operation in pending:
                 operation.end()
 

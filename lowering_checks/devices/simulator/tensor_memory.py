@@ -190,6 +190,11 @@ class TensorMemory(SharedMemory):
 
         operation.ends.append(end)
 
+    def put(self, operation: Operation, rows: Rows, location: str, values: Array) -> None:
+        """An instruction stores words, whatever is there."""
+        what = f"tcgen05.{operation.kind[0]} to"
+        self.begin_update(operation, rows, location, what, lambda _: values)
+
     def _are_ordered(self, cells: Array, operation: Operation) -> Array:
         """Where what stored to a cell last runs before an operation, if both are in flight, too.
 

@@ -235,7 +235,14 @@ def _read_shared(
 
 
 def place_tile(
-    start: Any, strides: tuple[Any, Any], width: int, row: Any, k: Any, item: int, *, is_across: bool
+    start: Any,
+    strides: tuple[Any, Any],
+    width: int,
+    row: Any,
+    k: Any,
+    item: int,
+    *,
+    is_across: bool,
 ) -> Any:
     """The addresses of a tile's elements of `item` bytes, by its leading and its other stride.
 

@@ -148,9 +148,7 @@ def ProductOfTilesThatThreadsStore(
     T.ptx["tcgen05.ld.sync.aligned.16x256b.x2.b32"](*[r[i] for i in range(8)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
     for i in range(8):
-        B[
-            (warp * 16 + lane // 4 + i // 2 % 2 * 8) * 16 + i // 4 * 8 + lane % 4 * 2 + i % 2
-        ] = r[i]
+        B[(warp * 16 + lane // 4 + i // 2 % 2 * 8) * 16 + i // 4 * 8 + lane % 4 * 2 + i % 2] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
@@ -644,7 +642,9 @@ def SumsReusedBetweenFences(
                 trans_a=False,
                 trans_b=False,
             )
-            T.cuda.tcgen05.encode_matrix_descriptor(a.data, S.ptr_to([0]), ldo=128, sdo=8, swizzle=0)
+            T.cuda.tcgen05.encode_matrix_descriptor(
+                a.data, S.ptr_to([0]), ldo=128, sdo=8, swizzle=0
+            )
             for k in range(2):
                 if k == 1:
                     over[0] = T.uint32(0)
@@ -875,3 +875,206 @@ def ProductByTilePrimitives(
         Tx.wg.copy(B.view(128, 64)[0:128, 0:64], R[0:128, 0:64])
     T.cuda.cta_sync()
     tmem.dealloc()
+
+
+# right: of elements of four bits, two in a byte, whose rows have a factor for each 16
+# needs sm_100a
+# A = whole(4096, low=0, seed=3)
+# C = whole(512, low=0, seed=4)
+# F = (whole(512, seed=9) % 3 + 1).astype("float8_e4m3fn")
+# B == ((np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12])[
+#   np.stack([A & 15, A >> 4], -1).reshape(128, 64)] / 2 * F.astype("float64").reshape(32, 4, 4
+#   ).transpose(1, 0, 2).reshape(128, 4).repeat(16, 1)) @ (np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1,
+#   -2, -3, -4, -6, -8, -12])[np.stack([C & 15, C >> 4], -1).reshape(16, 64)] / 2
+#   * F.astype("float64").reshape(32, 16)[:16, :4].repeat(16, 1)).T).ravel()
+@T.prim_func
+def ProductOfFourBits(
+    A: T.Buffer(4096, "uint8"),
+    C: T.Buffer(512, "uint8"),
+    F: T.Buffer(512, "float8_e4m3fn"),
+    B: T.Buffer(2048),
+):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([4])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((4096,), "uint8")
+    Q = T.alloc_shared((512,), "uint8")
+    V = T.alloc_shared((512,), "float8_e4m3fn")
+    M = T.alloc_shared((1,), "uint64")
+    place = T.alloc_shared((1,), "uint32")
+    a = T.alloc_local((1,), "uint64")
+    c = T.alloc_local((1,), "uint64")
+    v = T.alloc_local((1,), "uint64")
+    d = T.alloc_local((1,), "uint32")
+    r = T.alloc_local((16,), "float32")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared::cta.b64"](T.address_of(M[0]), T.uint32(1))
+    if warp == 0:
+        T.ptx["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"](
+            T.address_of(place[0]), T.uint32(32)
+        )
+    for i in range(32):
+        S[i // 16 * 2048 + tx * 16 + i % 16] = A[tx * 32 + i]
+    for i in range(4):
+        Q[tx % 8 // 4 * 256 + tx // 8 * 16 + tx % 4 * 4 + i] = C[tx * 4 + i]
+        V[tx * 4 + i] = F[tx * 4 + i]
+    T.ptx["fence.proxy.async.shared::cta"]()
+    T.cuda.cta_sync()
+    if tx == 0:
+        T.cuda.tcgen05.encode_matrix_descriptor(v.data, V.ptr_to([0]), ldo=1, sdo=8, swizzle=0)
+        T.ptx["tcgen05.cp.cta_group::1.32x128b.warpx4"](place[0] + T.uint32(16), v[0])
+        T.cuda.tcgen05.encode_matrix_descriptor(a.data, S.ptr_to([0]), ldo=128, sdo=8, swizzle=0)
+        T.cuda.tcgen05.encode_matrix_descriptor(c.data, Q.ptr_to([0]), ldo=16, sdo=8, swizzle=0)
+        T.cuda.tcgen05.encode_instr_descriptor_block_scaled(
+            d.data,
+            d_dtype="float32",
+            a_dtype="float4_e2m1fn",
+            b_dtype="float4_e2m1fn",
+            sfa_dtype="float8_e4m3fn",
+            sfb_dtype="float8_e4m3fn",
+            sfa_tmem_addr=0,
+            sfb_tmem_addr=0,
+            M=128,
+            N=16,
+            K=64,
+            trans_a=False,
+            trans_b=False,
+        )
+        T.ptx["tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X"](
+            place[0],
+            a[0],
+            c[0],
+            d[0],
+            place[0] + T.uint32(16),
+            place[0] + T.uint32(16),
+            T.ptx.pred(T.uint32(0)),
+        )
+        T.ptx["tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"](
+            T.address_of(M[0])
+        )
+    T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
+    T.ptx["tcgen05.ld.sync.aligned.32x32b.x16.b32"](*[r[i] for i in range(16)], place[0])
+    T.ptx["tcgen05.wait::ld.sync.aligned"]()
+    for i in range(16):
+        B[tx * 16 + i] = r[i]
+    T.cuda.cta_sync()
+    if warp == 0:
+        T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+
+
+# right: 64 rows with stationary weights, whose columns lie in two halves of the lanes
+# needs sm_100a
+# A = (whole(1024, low=-9) % 8).astype("float16")
+# C = (whole(1024, low=-9, seed=8) % 8).astype("float16")
+# B == (A.astype("float32").reshape(64, 16) @ C.astype("float32").reshape(64, 16).T).ravel()
+@T.prim_func
+def ProductOfStationaryWeights(
+    A: T.Buffer(1024, "float16"), C: T.Buffer(1024, "float16"), B: T.Buffer(4096)
+):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([4])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((1024,), "float16")
+    Q = T.alloc_shared((1024,), "float16")
+    M = T.alloc_shared((1,), "uint64")
+    place = T.alloc_shared((1,), "uint32")
+    a = T.alloc_local((1,), "uint64")
+    c = T.alloc_local((1,), "uint64")
+    d = T.alloc_local((1,), "uint32")
+    r = T.alloc_local((32,), "float32")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared::cta.b64"](T.address_of(M[0]), T.uint32(1))
+    if warp == 0:
+        T.ptx["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"](
+            T.address_of(place[0]), T.uint32(32)
+        )
+    for i in range(8):
+        S[tx % 2 * 512 + tx // 2 * 8 + i] = A[tx * 8 + i]
+        Q[tx % 2 * 512 + tx // 2 * 8 + i] = C[tx * 8 + i]
+    T.ptx["fence.proxy.async.shared::cta"]()
+    T.cuda.cta_sync()
+    if tx == 0:
+        T.cuda.tcgen05.encode_instr_descriptor(
+            d.data,
+            d_dtype="float32",
+            a_dtype="float16",
+            b_dtype="float16",
+            M=64,
+            N=64,
+            K=16,
+            trans_a=False,
+            trans_b=False,
+        )
+        T.cuda.tcgen05.encode_matrix_descriptor(a.data, S.ptr_to([0]), ldo=64, sdo=8, swizzle=0)
+        T.cuda.tcgen05.encode_matrix_descriptor(c.data, Q.ptr_to([0]), ldo=64, sdo=8, swizzle=0)
+        T.ptx["tcgen05.mma.ws.cta_group::1.kind::f16"](
+            place[0], a[0], c[0], d[0], T.ptx.pred(T.uint32(0)), T.uint64(0)
+        )
+        T.ptx["tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"](
+            T.address_of(M[0])
+        )
+    T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
+    T.ptx["tcgen05.ld.sync.aligned.32x32b.x32.b32"](*[r[i] for i in range(32)], place[0])
+    T.ptx["tcgen05.wait::ld.sync.aligned"]()
+    for i in range(32):
+        B[tx % 64 * 64 + tx // 64 * 32 + i] = r[i]
+    T.cuda.cta_sync()
+    if warp == 0:
+        T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+
+
+# right: columns are given back and allocated again, and what is stored is waited for
+# needs sm_100a
+# A = whole(1024)
+# B == A
+@T.prim_func
+def ColumnsAllocatedAgain(A: T.Buffer(1024), B: T.Buffer(1024)):
+    T.device_entry()
+    T.cta_id([1])
+    warp = T.warp_id([4])
+    lane = T.lane_id([32])
+    tx = T.thread_id([128])
+    place = T.alloc_shared((3,), "uint32")
+    r = T.alloc_local((4,), "float32")
+    w = T.alloc_local((4,), "float32")
+    if warp == 0:
+        T.ptx["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"](
+            T.address_of(place[0]), T.uint32(256)
+        )
+        T.ptx["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"](
+            T.address_of(place[1]), T.uint32(128)
+        )
+    T.cuda.cta_sync()
+    for i in range(4):
+        r[i] = A[tx * 4 + i]
+    T.ptx["tcgen05.st.sync.aligned.32x32b.x4.b32"](place[0] + T.uint32(252), r[0], r[1], r[2], r[3])
+    T.ptx["tcgen05.wait::st.sync.aligned"]()
+    T.ptx["tcgen05.ld.sync.aligned.32x32b.x4.b32"](w[0], w[1], w[2], w[3], place[0] + T.uint32(252))
+    T.ptx["tcgen05.wait::ld.sync.aligned"]()
+    for i in range(4):
+        B[tx * 4 + i] = w[i]
+    T.cuda.cta_sync()
+    if warp == 0:
+        T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(256))
+        T.ptx["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"](
+            T.address_of(place[2]), T.uint32(256)
+        )
+        T.ptx["tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"]()
+    T.cuda.cta_sync()
+    for i in range(2):
+        r[i] = A[512 + (warp * 16 + lane % 16) * 8 + lane // 16 * 4 + i * 2]
+        r[2 + i] = A[512 + (warp * 16 + lane % 16) * 8 + lane // 16 * 4 + i * 2 + 1]
+    T.ptx["tcgen05.st.sync.aligned.16x32bx2.x4.b32"](
+        place[2] + T.uint32(8), 4, r[0], r[2], r[1], r[3]
+    )
+    T.ptx["tcgen05.wait::st.sync.aligned"]()
+    T.ptx["tcgen05.ld.sync.aligned.16x128b.x2.b32"](w[0], w[1], w[2], w[3], place[2] + T.uint32(8))
+    T.ptx["tcgen05.wait::ld.sync.aligned"]()
+    for i in range(4):
+        B[512 + (warp * 16 + lane // 4 + i % 2 * 8) * 8 + i // 2 * 4 + lane % 4] = w[i]
+    T.cuda.cta_sync()
+    if warp == 0:
+        T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[1], T.uint32(128))
+        T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[2], T.uint32(256))
