@@ -49,7 +49,7 @@ def test_a_program_has_its_verdict(program: Program) -> None:
 
 
 SYNCHRONIZES = re.compile(r"(?<!a)sync|barrier|fence|wait|arrive|expect_tx|setmaxnreg|commit_gr")
-NOTHING_TWICE = ("tirx", "async_copies", "ring_buffers", "warpgroups")
+NOTHING_TWICE = ("tirx", "async_copies", "ring_buffers", "warpgroups", "tcgen05")
 """Families whose right programs have no barrier that another one makes superfluous."""
 
 
@@ -63,7 +63,8 @@ def test_what_synchronizes_is_missed_where_it_is_taken_out(program: Program) -> 
     """Each line that does nothing else. What goes wrong then nobody has written down."""
     lines = program.text.splitlines()
     for number, line in enumerate(lines[2:], 2):
-        if SYNCHRONIZES.search(line) and line.endswith(")") and " = " not in line:
+        is_call = line.endswith(")") and " = " not in line
+        if SYNCHRONIZES.search(line) and is_call and "relinquish" not in line:  # a right, no duty
             without = [*lines]
             without[number] = line[: len(line) - len(line.lstrip())] + "T.evaluate(0)"
             with contextlib.suppress(NotRunError):  # a loop that waits for what never comes
@@ -103,7 +104,7 @@ def test_programs_are_well_formed() -> None:
 
 
 def test_there_are_enough_of_each_status_and_kind() -> None:
-    assert Counter(program.status for program in PROGRAMS) == {WRONG: 334, RIGHT: 236}
+    assert Counter(program.status for program in PROGRAMS) == {WRONG: 380, RIGHT: 251}
     assert {program.kind for program in PROGRAMS if program.kind} == set(KINDS)
     assert sum(bool(program.missed) for program in PROGRAMS) == 2
 

@@ -23,7 +23,7 @@ from .run_state import UNSTORED, UnsupportedError
 from .shadow import BY_PROXY, NO_THREAD, OPAQUE, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
-TENSOR_CORES = (MATRIX, "tcgen05.mma of", "tcgen05.cp from")
+TENSOR_CORES = (MATRIX, "tcgen05.mma of", "tcgen05.cp of")
 """What reads matrices in shared memory, on another way than loads do."""
 BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
 ATOMIC = "atomic operation on"

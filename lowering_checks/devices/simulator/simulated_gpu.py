@@ -227,6 +227,8 @@ class SimulatedGpu:
                         self.values[hash(bind.var)] = translate(bind.value)(self, None)
             axis, extent = str(node.node.thread_tag), self.evaluate(node.value)
             if axis.startswith("cluster") and axis != CLUSTER_AXIS:
+                if extent == 1:
+                    continue
                 raise UnsupportedError(
                     f"the simulator does not support clusters along '{axis}', but along "
                     f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""

@@ -155,7 +155,7 @@ def _attribute(node: Any) -> Execute:
             if gpu.state.running is None:  # the host comes to the outermost one
                 gpu.launch(node)
                 return
-            places = gpu.state.batch.coordinates[axis]
+            places = gpu.state.batch.coordinates.get(axis, np.zeros((1, 1), np.int32))
             gpu.values[key] = places.astype(dtype, copy=False)
             translated()(gpu, mask)
 

@@ -100,7 +100,7 @@ class TensorMemory(SharedMemory):
     ----------
     allocated : of each block and column the number of the allocation, from 1 on; 0 without one
     may_allocate : of each block, whether it has kept its permit
-    group : of how many blocks its instructions are; 0 before the first one
+    group : of how many blocks its instructions are, as PTX has it; empty before the first one
     issued : of a lane, its operations that a commit tells of
     """
 
@@ -109,7 +109,7 @@ class TensorMemory(SharedMemory):
         super().__init__(KIND, np.full(shadow.cells, np.iinfo(np.uint32).max, np.uint32), shadow)
         fill(self.data, state.garbage)
         self.allocated = np.zeros((blocks, COLUMNS), np.int64)
-        self.may_allocate, self.group = np.ones(blocks, bool), 0
+        self.may_allocate, self.group = np.ones(blocks, bool), ""
         self.issued: dict[int, list[Operation]] = {}
         self._operations: list[Operation] = []
         self._last = np.full(shadow.cells, -1, np.int64)  # the operation that stored to a cell last
@@ -127,8 +127,9 @@ class TensorMemory(SharedMemory):
         self._operations.append(Operation(number, lane, kind, self.state.interval))
         return self._operations[-1]
 
-    def begin_load(self, operation: Operation, rows: Rows, location: str, what: str) -> Array:
+    def begin_load(self, operation: Operation, rows: Rows, location: str) -> Array:
         """What an instruction loads, whose cells may not change until it has ended."""
+        what = f"tcgen05.{operation.kind[0]} of"
         access, shadow = self._locate_cells(what, rows, None, location), self.shadow
         cells, threads = access.pick_cells(access.cells, access.threads)
         is_ordered = self._are_ordered(access.cells, operation)
@@ -157,7 +158,6 @@ class TensorMemory(SharedMemory):
         operation: Operation,
         rows: Rows,
         location: str,
-        what: str,
         change: Callable[[Array], Array],
         *,
         is_added: bool = False,
@@ -165,6 +165,7 @@ class TensorMemory(SharedMemory):
         """An instruction stores what `change` makes of what is there; nothing may access it until
         it has ended, but those that run in order with it.
         """
+        what = f"tcgen05.{operation.kind[0]} to"
         access, shadow = self._locate_cells(what, rows, None, location), self.shadow
         cells, threads = access.pick_cells(access.cells, access.threads)
         is_ordered = self._are_ordered(access.cells, operation)
@@ -190,11 +191,6 @@ class TensorMemory(SharedMemory):
 
         operation.ends.append(end)
 
-    def put(self, operation: Operation, rows: Rows, location: str, values: Array) -> None:
-        """An instruction stores words, whatever is there."""
-        what = f"tcgen05.{operation.kind[0]} to"
-        self.begin_update(operation, rows, location, what, lambda _: values)
-
     def _are_ordered(self, cells: Array, operation: Operation) -> Array:
         """Where what stored to a cell last runs before an operation, if both are in flight, too.
 
@@ -215,10 +211,10 @@ class TensorMemory(SharedMemory):
 
     # ---- Allocations
 
-    def free(self, lanes: Array, start: int, count: int, location: str) -> None:
+    def free(self, lane: int, columns: Array, location: str) -> None:
         """Columns are given back, of which nobody may be using any."""
-        places = np.arange(LANES)[:, None] * COLUMNS + np.arange(start, start + count)
-        rows = Rows(lanes[:1], places.reshape(1, -1), np.ones((1, places.size), bool))
+        places = np.arange(LANES)[:, None] * COLUMNS + columns
+        rows = Rows([lane], places.reshape(1, -1), np.ones((1, places.size), bool))
         access = self._locate_cells("tcgen05.dealloc of", rows, None, location)
         in_flight = self.shadow.copier[access.cells] != NO_THREAD
         self._report_race(access, in_flight, self.shadow.copier, STORED)
@@ -227,7 +223,7 @@ class TensorMemory(SharedMemory):
         self._check_rivals(access, ~in_flight & ~being_read)
         self.shadow.written[access.cells] = False
         self._last[access.cells] = -1
-        self.allocated[self.state.batch.block[lanes[0], 0], start : start + count] = 0
+        self.allocated[self.state.batch.block[lane, 0], columns] = 0
 
     def report_left(self) -> None:
         """Findings about what nobody waited for, or gave back, until the kernel ended."""
