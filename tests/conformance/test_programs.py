@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
+from compilers import needs_compiler
 from known import AS_WRITTEN, KINDS, RIGHT, WRONG, Program, read_programs
 from lowered import REST
 
@@ -20,6 +21,7 @@ from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.device import NotRunError
 from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
+from tirstep.lowering_checks.facts import compile_facts, get_facts
 
 PROGRAMS = read_programs()
 
@@ -69,6 +71,19 @@ def test_what_synchronizes_is_missed_where_it_is_taken_out(program: Program) -> 
             without[number] = line[: len(line) - len(line.lstrip())] + "T.evaluate(0)"
             with contextlib.suppress(NotRunError):  # a loop that waits for what never comes
                 assert judge(replace(program, text="\n".join(without))), line
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "program",
+    [it for it in PROGRAMS if it.status == RIGHT and it.arch == "sm_100a"],
+    ids=lambda it: it.name,
+)
+def test_a_right_program_of_blackwell_assembles(program: Program) -> None:
+    """No card of that kind has run any: ptxas is the one to ask."""
+    facts = get_facts(program.module, "cuda")
+    compiled = compile_facts(facts.source, program.arch, facts.kernels)
+    assert (facts.refusal, compiled.refusal, compiled.values()["spills"]) == (None, None, 0)
 
 
 @pytest.mark.gpu

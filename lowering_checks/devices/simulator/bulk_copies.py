@@ -31,6 +31,10 @@ WRITTEN = "cp.async.bulk, written"
 MULTICAST = "multicast::cluster"
 ALIGNMENT = {"tensor": 128, "linear": 16}
 """Bytes that a copy's place in shared memory is a multiple of."""
+_USUAL = (
+    *("", "global", "shared::cluster", "shared::cta", "cta_group::1", "cta_group::2"),
+    *("mbarrier::complete_tx::bytes", "bulk_group", "tile"),
+)
 _SWIZZLE_BITS = (0, 1, 2, 3)
 """Of an address, that change with the row: of no swizzle, and of 32, 64 and 128 bytes."""
 
@@ -173,8 +177,7 @@ def _begin_load(
         blocks = [*list_blocks(threads, barrier, int(pick(masks, lane)), lane)]
     for rank, address in blocks:
         pointer = find_pointer(threads, address, lane)
-        found = None if pointer is None else mbarriers.get(threads, pointer, lane)
-        if found is None or pointer is None:
+        if pointer is None or (found := mbarriers.get(threads, pointer, lane)) is None:
             continue
         if not found.is_fenced:
             text = "that no fence after its initialization made visible to bulk copies"
@@ -245,18 +248,7 @@ def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
 
 def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) -> None:
     """Neither a cache policy nor another mode than that of tiles."""
-    usual = {
-        *known,
-        "",
-        "cta_group::1",
-        "cta_group::2",
-        "global",
-        "shared::cluster",
-        "shared::cta",
-        "bulk_group",
-        "tile",
-    }
-    others = [each for each in rest if each not in usual and each != "mbarrier::complete_tx::bytes"]
+    others = [each for each in rest if each not in known and each not in _USUAL]
     if others:
         named = next((each for each in others if isinstance(each, str)), others[0])
         raise UnsupportedError(f"the simulator does not support {threads.name} with {named}")

@@ -174,25 +174,20 @@ def _meet(threads: Threads) -> None:
     _wait(threads)
 
 
-def _map_address(
-    threads: Threads, result: Pointer, own: Pointer, rank: Any, *modifiers: str
-) -> None:
+def _map_address(threads: Threads, result: Pointer, own: Any, rank: Any, *modifiers: str) -> None:
     """mapa: where what an address names lies in another block of the cluster."""
-    value = own
     if isinstance(own, Pointer):
-        value = tell_address(threads.gpu, own.memory, own.offset)
+        own = tell_address(threads.gpu, own.memory, own.offset)
     ranks = np.asarray(rank, np.int64)
     ranks = np.where((ranks < 0) | (ranks > 0xFF), 0xFF, ranks)
-    value = np.asarray(value, np.int64) & (1 << _RANK_BIT) - 1 | ranks << _RANK_BIT
+    value = np.asarray(own, np.int64) & (1 << _RANK_BIT) - 1 | ranks << _RANK_BIT
     result.store(0, np.broadcast_to(value, (threads.lanes, 1)).astype(result.dtype))
 
 
 def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
     """The number that a pointer into shared memory is, of which instructions take 32 bits."""
     if not isinstance(memory, SharedMemory) or memory.shadow.is_global:
-        raise UnsupportedError(
-            f"the simulator does not support the number of a pointer to {memory.name}"
-        )
+        raise UnsupportedError(f"the simulator knows no number of a pointer to {memory.name}")
     byte, batch = memory.shadow.begin + offset * memory.dtype.itemsize, gpu.state.batch
     if batch.cluster > 1:
         byte = byte + (batch.block % batch.cluster << _RANK_BIT)

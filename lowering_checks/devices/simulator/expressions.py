@@ -264,15 +264,16 @@ def _let(node: Any) -> Evaluate:
 
 def _shuffle(node: Any) -> Evaluate:
     """Elements of vectors that stand side by side."""
-    vectors = [(translate(it), count_lanes(it.ty.dtype)) for it in node.vectors]
-    places, dtype = [int(it) for it in node.indices], get_numpy_dtype(node.ty.dtype)
+    vectors, places = [translate(it) for it in node.vectors], [int(it) for it in node.indices]
+    counts, dtype = (
+        [count_lanes(it.ty.dtype) for it in node.vectors],
+        get_numpy_dtype(node.ty.dtype),
+    )
 
     def pick(gpu: SimulatedGpu, mask: Array | None) -> Any:
-        parts = [np.atleast_2d(np.asarray(it(gpu, mask), dtype)) for it, _ in vectors]
-        rows = max(map(len, parts))
-        shapes = [(rows, count) for _, count in vectors]
-        parts = [np.broadcast_to(*pair) for pair in zip(parts, shapes, strict=True)]
-        return np.hstack(parts)[:, places]
+        parts = [np.atleast_2d(np.asarray(it(gpu, mask), dtype)) for it in vectors]
+        shapes = [(max(map(len, parts)), count) for count in counts]
+        return np.hstack([*map(np.broadcast_to, parts, shapes)])[:, places]
 
     return pick
 
@@ -397,11 +398,8 @@ def _call(node: Any) -> Evaluate:
                 f"the simulator does not support the number of a pointer: {node}"
             )
         source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
-        if source.itemsize == target.itemsize:
-            return _apply(lambda it: np.ascontiguousarray(it, source).view(target)[()], node.args)
-        return _apply(
-            lambda it: np.ascontiguousarray(np.atleast_2d(it), source).view(target), node.args
-        )
+        at_least = np.atleast_2d if source.itemsize != target.itemsize else np.atleast_1d
+        return _apply(lambda it: np.asarray(at_least(it), source, "C").view(target), node.args)
     if name in ("bitwise_not", "clz"):
         make = invert if name == "bitwise_not" else count_leading_zeros
         return _apply(make(str(node.args[0].ty.dtype)), node.args)

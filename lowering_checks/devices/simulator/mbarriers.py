@@ -256,14 +256,12 @@ class MBarriers:
         pointer: Pointer,
         lane: int,
         parity: int,
-        *,
-        is_of_cluster: bool,
-        acquires: bool = True,
+        words: Sequence[str],
     ) -> bool:
         """Whether a lane's wait ends, which makes known to it what was done before.
 
-        Of other blocks only where the wait is one of the cluster. Where it is relaxed the lane
-        hears of it alone.
+        Of other blocks only where `words` say that the wait is one of the cluster. Where it is
+        relaxed the lane hears of it alone.
         """
         barrier = self.get(threads, pointer, lane)
         if barrier is None:
@@ -273,12 +271,12 @@ class MBarriers:
         if barrier.phase % 2 == parity:
             return False
         released, batch, known = barrier.released.copy(), threads.state.batch, threads.state.known
-        if batch.cluster > 1 and not is_of_cluster:
+        if batch.cluster > 1 and "cluster" not in words:
             own = np.arange(batch.group) // batch.threads == batch.block[lane] % batch.cluster
             released[0, ~own] = 0
         assert known is not None
         told = np.maximum(released, barrier.copied)
-        if not acquires:
+        if "relaxed" in words:
             told[-1], told[:-1] = told.max(axis=0), 0
         known[:, lane] = np.maximum(known[:, lane], told)
         barrier.visits[lane] = threads.state.interval
@@ -340,27 +338,19 @@ def _for_each(method: Callable[..., None], *before: int) -> Semantics:
     return run
 
 
-def _wait(
-    threads: Threads,
-    address: Any,
-    parity: Any,
-    *,
-    is_of_cluster: bool = False,
-    acquires: bool = True,
-) -> None:
+def _wait(threads: Threads, address: Any, parity: Any, *, words: Sequence[str] = ()) -> None:
     """All lanes that wait go on together; meanwhile other parts of the kernel may run.
 
     Threads that would wait forever return, so that the run goes on.
     """
     mbarriers, waiting = threads.gpu.mbarriers, get_lanes(threads)
     places = {lane: find_pointer(threads, address, lane) for lane in waiting}
-    kinds = {"is_of_cluster": is_of_cluster, "acquires": acquires}
     while waiting:
         waiting = [
             lane
             for lane in waiting
             if (it := places[lane]) is not None
-            and not mbarriers.pass_wait(threads, it, lane, int(pick(parity, lane)), **kinds)
+            and not mbarriers.pass_wait(threads, it, lane, int(pick(parity, lane)), words)
         ]
         if waiting and not threads.gpu.let_others_run():
             pointer = places[waiting[0]]
@@ -390,8 +380,8 @@ def _try_wait(
     """try_wait and test_wait, by a parity or a state. Programs ask until the phase is over, and so
     long they wait here at once.
     """
-    kinds = {"is_of_cluster": "cluster" in rest, "acquires": "relaxed" not in rest}
-    _wait(threads, pointer, np.asarray(phase).astype(np.int64) & 1, **kinds)
+    words = [each for each in rest if isinstance(each, str)]
+    _wait(threads, pointer, np.asarray(phase).astype(np.int64) & 1, words=words)
     if is_over is not None:
         is_over.store(0, 1)
 
@@ -432,7 +422,7 @@ def _set_registers(threads: Threads, *arguments: Any) -> None:
 
 WAITS: dict[str, Semantics] = {
     "cuda.mbarrier_wait": _wait,
-    "cuda.mbarrier_wait_acquire_cluster": functools.partial(_wait, is_of_cluster=True),
+    "cuda.mbarrier_wait_acquire_cluster": functools.partial(_wait, words=("cluster",)),
     **dict.fromkeys(
         (
             "ptx.mbarrier_test_wait",

@@ -176,10 +176,9 @@ class LocalMemory(Memory):
     def view(
         self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0
     ) -> Memory:
-        same = dtype == self.dtype or self.is_of_warps
-        return (
-            super().view(name, dtype, size, low) if same else RegisterView(name, size, dtype, self)
-        )
+        if dtype == self.dtype or self.is_of_warps or dtype.itemsize % self.dtype.itemsize:
+            return super().view(name, dtype, size, low)
+        return RegisterView(name, size, dtype, self)
 
     def load(
         self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
@@ -320,48 +319,29 @@ class LocalMemory(Memory):
 
 
 class RegisterView(Memory):
-    """Registers as elements of another type: each is several of theirs, or a part of one."""
+    """Registers as elements of a type as large, or of several times that size."""
 
     def __init__(self, name: str, size: int, dtype: np.dtype[Any], base: LocalMemory) -> None:
         super().__init__(name, size, dtype, base.state)
-        self.base = base
-        self._parts = max(1, base.dtype.itemsize // dtype.itemsize)
-        self._count = max(1, dtype.itemsize // base.dtype.itemsize)
+        self.base, self._count = base, dtype.itemsize // base.dtype.itemsize
 
     def locate_base(self, index: Any) -> Array:
-        """Where elements begin in the registers: of shape (lanes or 1, elements × their parts)."""
-        index = np.atleast_2d(index) // self._parts
-        places = index[..., None] * self._count + np.arange(self._count)
-        return places.reshape(len(index), -1)
+        """Where the parts of elements lie in the registers: of shape (lanes or 1, parts)."""
+        places = np.atleast_2d(index)[..., None] * self._count + np.arange(self._count)
+        return places.reshape(len(places), -1)
 
     def load(
         self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
     ) -> Any:
         values = np.ascontiguousarray(self.base.load(self.locate_base(index), mask, location))
-        return self._pick(values.view(self.dtype), index)
+        return values.view(self.dtype)
 
     def store(
         self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
     ) -> None:
-        places, lanes = self.locate_base(index), self.state.batch.lanes
-        shape = lanes, np.atleast_2d(index).shape[1]
+        shape = self.state.batch.lanes, np.atleast_2d(index).shape[1]
         made = np.ascontiguousarray(spread_to(value, shape).astype(self.dtype, copy=False))
-        if self._parts > 1:  # the others of an element stay
-            kept = self.base.data[spread_to(places, shape), self.state.batch.lane]
-            bits = np.ascontiguousarray(kept).view(self.dtype).reshape(*shape, self._parts)
-            part = spread_to(np.atleast_2d(index) % self._parts, shape)
-            np.put_along_axis(bits, part[..., None], made[..., None], axis=2)
-            made = bits.reshape(lanes, -1)
-        self.base.store(places, made.view(self.base.dtype), mask, location)
-
-    def _pick(self, values: Array, index: Any) -> Array:
-        """The elements themselves, of all parts of what they lie in."""
-        if self._parts == 1:
-            return values
-        index = np.atleast_2d(index)
-        parts = values.reshape(len(values), -1, self._parts)
-        part = spread_to(index % self._parts, parts.shape[:2])
-        return np.take_along_axis(parts, part[..., None], axis=2)[..., 0]
+        self.base.store(self.locate_base(index), made.view(self.base.dtype), mask, location)
 
 
 def get_numpy_dtype(dtype: object) -> np.dtype[Any]:

@@ -123,7 +123,7 @@ def split_grid(
     *,
     first_only: bool = False,
     chosen: Array | None = None,
-    lanes: int = LANES,
+    most: int | None = None,
 ) -> Iterator[Batch]:
     """The batches of a launch with these extents of thread axes, in the order of thread blocks.
 
@@ -134,7 +134,7 @@ def split_grid(
     blocks = cluster if first_only else count_places(extents, BLOCK_AXES)
     blocks = blocks if chosen is None else len(chosen)
     threads = count_places(extents, THREAD_AXES)
-    size = max(1, lanes // threads // cluster) * cluster
+    size = max(1, min(LANES // threads, most or LANES) // cluster) * cluster
     for first in range(0, blocks, size):
         count = min(size, blocks - first)
         lane = np.arange(count * threads, dtype=np.int64)[:, None]

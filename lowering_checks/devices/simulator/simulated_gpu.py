@@ -19,7 +19,6 @@ from ...compile.passes import count_item_bytes
 from ...device import (
     BLOCK_AXES,
     CLUSTER_AXIS,
-    THREAD_AXES,
     Array,
     Arrays,
     DeviceError,
@@ -265,10 +264,8 @@ class SimulatedGpu:
         self._counted = {}
         outside, sectors = Memories(self.memories), counts.sectors  # what is there before
         self.state.chosen = None if self.choose is None else self.choose(extents, body)
-        limits: dict[str, Any] = {"first_only": self.first_only, "chosen": self.state.chosen}
-        if kernel.has_tensor_memory:
-            limits["lanes"] = MOST_BLOCKS * count_places(extents, THREAD_AXES)
-        for batch in split_grid(extents, **limits):
+        chosen, most = self.state.chosen, MOST_BLOCKS if kernel.has_tensor_memory else None
+        for batch in split_grid(extents, first_only=self.first_only, chosen=chosen, most=most):
             knows = kernel.knows or batch.cluster > 1
             self.state.begin_batch(batch, knows=knows, hears=kernel.has_tensor_memory)
             self._queues, self._numbered = {}, []
@@ -507,10 +504,9 @@ class SimulatedGpu:
         span, ratio = -(-size // step) * step, dtype.itemsize // unit
         count = span * self.state.batch.blocks
         shadow = Shadow(count * ratio, unit, self.state, span=span * ratio)
-        ends = [
-            it.shadow.begin + it.shadow.span * it.shadow.unit for it in self._allocated.values()
-        ]
-        shadow.begin = -(-max(ends, default=0) // _SWIZZLED) * _SWIZZLED
+        others = [it.shadow for it in self._allocated.values()]
+        end = max((it.begin + it.span * it.unit for it in others), default=0)
+        shadow.begin = -(-end // _SWIZZLED) * _SWIZZLED
         if str(buffer.scope()) == "shared.dyn":
             shadow.begin += self._static_bytes % _SWIZZLED
         data = np.full(count, filler, dtype)

@@ -32,7 +32,7 @@ from .clusters import UNDEFINED, find_pointer, has_block, list_blocks, tell_addr
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .ptx_calls import get_type, name_operands
 from .run_state import UnsupportedError
-from .shared_memory import Rows
+from .shared_memory import Rows, SharedMemory
 from .tensor_cores import widen
 from .tensor_memory import AFTER, COLUMNS, FEWEST_COLUMNS, KIND, LANES
 from .warpgroups import place_tile, read_registers
@@ -120,28 +120,26 @@ class _Issue:
         values = self.memory.begin_load(self.operation, rows, self.threads.location)
         return np.ascontiguousarray(values).view(np.uint8).reshape(len(lanes), -1)
 
+    def change(self, rows: Rows, by: Callable[[Array], Array], *, is_added: int = 0) -> None:
+        """What it makes of what is there in tensor memory."""
+        location = self.threads.location
+        self.memory.begin_update(self.operation, rows, location, by, is_added=is_added != 0)
+
     def put(self, rows: Rows, words: Array) -> None:
         """What it stores to tensor memory, whatever is there."""
         made = np.ascontiguousarray(words).view(np.uint32).reshape(1, -1)
-        location = self.threads.location
-        self.memory.begin_update(self.operation, rows, location, lambda _: made)
+        self.change(rows, lambda _: made)
 
     def read_tile(
-        self,
-        name: str,
-        rows: int,
-        item: int,
-        rank: int | None,
-        is_across: bool = False,
-        width: int = _ROW_BYTES,
+        self, name: str, size: tuple[int, int], item: int, rank: int | None, *, is_across: int = 0
     ) -> Array:
-        """What it reads in shared memory, where a descriptor says: `width` bytes of each of `rows`.
+        """What it reads in shared memory, where a descriptor says: rows of so many bytes.
 
         Of elements of `item` bytes, which may lie across the rows. (9.7.16.4.1, 9.7.16.10.6)
         """
         word, location = self.get(name), self.threads.location
-        start, *strides = ((word >> bit & _FIELD) * _UNIT for bit in (0, 16, 32))
-        code, memory = word >> 61 & 7, self.threads.gpu.find_shared(start)
+        at = [(word >> bit & _FIELD) * _UNIT for bit in (0, 16, 32)]
+        code, memory = word >> 61 & 7, self.threads.gpu.find_shared(at[0])
         if memory is None or code not in _SWIZZLES or not word >> 46 & 1:
             self.report(f"with a descriptor {word:#x}, which describes no memory", UNDEFINED)
             raise _UndefinedError
@@ -151,14 +149,15 @@ class _Issue:
                 "chunks of 32 bytes, with a base offset or an absolute stride"
             )
         item = item if is_across else max(item, memory.shadow.unit)  # several at a time
-        row, k = np.indices((rows, width // item))
-        address = place_tile(start, strides, _WIDTHS[code], row, k, item, is_across=is_across)
+        row, k = np.indices((size[0], size[1] // item))
+        address = place_tile(at, _WIDTHS[code], row, k, item, is_across=bool(is_across))
         viewed = memory.reinterpret(np.dtype(f"uint{8 * item}"))
+        assert isinstance(viewed, SharedMemory)
         cells = _make_rows(self.lane, (address - memory.shadow.begin) // item, rank)
         what = f"tcgen05.{self.operation.kind[0]} of"
         values = viewed.load(cells, None, location, kind=what)
         self.operation.ends.append(lambda: viewed.end_matrix(cells, values, None, location, what))
-        return np.ascontiguousarray(values).view(np.uint8).reshape(rows, width)
+        return np.ascontiguousarray(values).view(np.uint8).reshape(size)
 
 
 def _make_rows(lane: int, elements: Array, rank: int | None) -> Rows:
@@ -318,7 +317,7 @@ def _copy(issue: _Issue) -> None:
         row = row + row // 32 * 32
     issue.begin("cp")
     for rank in issue.ranks:
-        brought = issue.read_tile("s_desc", lanes, 1, rank, width=bits // 8)
+        brought = issue.read_tile("s_desc", (lanes, bits // 8), 1, rank)
         for further in _COPIES[words["multicast"]]:
             issue.put(issue.take(issue.get("taddr"), row + further, column, rank), brought)
 
@@ -365,7 +364,7 @@ def _read_product(issue: _Issue, kind: str) -> _Product:
     """An instruction descriptor; a finding where its shape is none of its kind's (9.7.16.2.1)."""
     word, is_scaled, group = issue.get("idesc"), kind.startswith("mx"), len(issue.ranks)
     kinds = [_TYPES[kind].get(word >> bit & 7, "") for bit in (7, 10)]
-    sums = np.dtype("float32") if is_scaled else _SUMS.get(word >> 4 & 3)
+    sums: Any = np.dtype("float32") if is_scaled else _SUMS.get(word >> 4 & 3)
     is_special = word & 7 or word >> (31 if is_scaled else 30)
     is_special = is_special or ("ws" in issue.words and issue.get("zero_col_mask"))
     if not all(kinds) or sums is None or is_special:
@@ -378,8 +377,7 @@ def _read_product(issue: _Issue, kind: str) -> _Product:
     possible = (128,) if is_scaled else (32, 64, 128) if "ws" in issue.words else (64, 128)
     step = 8 * group if is_scaled else 32 if group == 2 else 16 if rows == 128 else 8
     if rows // group not in possible or columns % step or not step <= columns <= 256:
-        text = f"of {rows}×{columns}, no shape of kind::{kind}"
-        issue.report(text, UNDEFINED)
+        issue.report(f"of {rows}×{columns}, no shape of kind::{kind}", UNDEFINED)
         raise _UndefinedError
     signs = [1 - 2 * (word >> bit & 1) for bit in (13, 14)]
     across = [word >> bit & 1 for bit in (15, 16)]
@@ -403,34 +401,34 @@ def _multiply(issue: _Issue) -> None:
     product = _read_product(issue, kind)
     rows, columns = product.rows // len(issue.ranks), product.columns // len(issue.ranks)
     issue.begin("mma", target, issue.words["cta_group"], product)
-    items = [get_type(it)[0].itemsize for it in product.kinds]
-    across = bool(product.across[1])
-    halves = [issue.read_tile("b_desc", columns, items[1], it, across) for it in issue.ranks]
-    is_folded = "ws" in issue.words or len(issue.ranks) == 2
+    items, across = [get_type(it)[0].itemsize for it in product.kinds], product.across
+    right = np.vstack(
+        [
+            issue.read_tile("b_desc", (columns, _ROW_BYTES), items[1], it, is_across=across[1])
+            for it in issue.ranks
+        ]
+    )
+    is_folded, is_added = "ws" in issue.words or len(issue.ranks) == 2, issue.get("enable_input_d")
     lanes, at = _place_sums(rows, product.columns, is_folded)
     is_kept = np.ones(lanes.shape, bool)
     if any(masks := [int(it) for it in issue.values.get("disable_output_lane", ())]):
         is_kept = np.array(masks)[lanes // 32 % len(masks)] >> lanes % 32 & 1 == 0
     for rank in issue.ranks:
         if "a_desc" in issue.values:
-            across = bool(product.across[0])
-            left = issue.read_tile("a_desc", rows, items[0], rank, across)
+            size = rows, _ROW_BYTES
+            left = issue.read_tile("a_desc", size, items[0], rank, is_across=across[0])
         else:
             left = _read_lanes(issue, lanes, rank)
-        pairs = zip((left, np.vstack(halves)), product.kinds, product.negated, strict=True)
+        pairs = zip((left, right), product.kinds, product.negated, strict=True)
         sides = [_decode(it, name, kind) * sign for it, name, sign in pairs]
         if "sfa_tmem" in issue.values:
             sides = [
                 it * _read_factors(issue, name, bit, it.shape, kind, rank)
                 for it, name, bit in zip(sides, ("sfa_tmem", "sfb_tmem"), (29, 4), strict=True)
             ]
-        change = functools.partial(
-            _add, product, (sides[0] @ sides[1].T)[is_kept][None], issue.get("enable_input_d")
-        )
         sums = issue.take(target, lanes[is_kept], at[is_kept], rank)
-        is_added = bool(issue.get("enable_input_d"))
-        location = issue.threads.location
-        issue.memory.begin_update(issue.operation, sums, location, change, is_added=is_added)
+        terms = (sides[0] @ sides[1].T)[is_kept][None]
+        issue.change(sums, functools.partial(_add, product, terms, is_added), is_added=is_added)
 
 
 def _add(product: _Product, terms: Array, is_added: int, words: Array) -> Array:

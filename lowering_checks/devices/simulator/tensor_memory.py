@@ -87,9 +87,10 @@ class _TensorShadow(Shadow):
         lanes, their = threads - first, np.maximum(others - first, 0)
         knows = state.known[0, lanes, their % state.batch.group] > times
         heard = state.get_fences(AFTER).get_known(lanes, their) > times
-        by_cores = (self.loaded_by_cores if loads else self.by_cores)[cells]
-        told = by_cores | (state.get_fences(BEFORE).last[their, 0] > times)
-        unordered: Array = ~(knows | (heard & told))
+        heard &= (self.loaded_by_cores if loads else self.by_cores)[cells] | (
+            state.get_fences(BEFORE).last[their, 0] > times
+        )
+        unordered: Array = ~(knows | heard)
         return unordered
 
 
@@ -106,6 +107,7 @@ class TensorMemory(SharedMemory):
 
     def __init__(self, state: RunState) -> None:
         shadow, blocks = _TensorShadow(state), state.batch.blocks
+        self._cores = shadow
         super().__init__(KIND, np.full(shadow.cells, np.iinfo(np.uint32).max, np.uint32), shadow)
         fill(self.data, state.garbage)
         self.allocated = np.zeros((blocks, COLUMNS), np.int64)
@@ -143,7 +145,7 @@ class TensorMemory(SharedMemory):
         shadow.record_read(cells, threads)
         self._loads[cells] += 1
         self._loader[cells] = threads
-        shadow.loaded_by_cores[cells] = operation.kind[0] != "ld"
+        self._cores.loaded_by_cores[cells] = operation.kind[0] != "ld"
 
         def end() -> None:
             self._loads[cells] -= 1
@@ -173,15 +175,14 @@ class TensorMemory(SharedMemory):
         self._report_race(access, in_flight & ~is_ordered, shadow.copier, STORED)
         if is_added:
             self._check_written(access, in_flight)
-        being_read = (self._loads[access.cells] > 0) & (
-            self._loader[access.cells] != access.threads
-        )
+        is_others = self._loader[access.cells] != access.threads
+        being_read = is_others & (self._loads[access.cells] > 0)
         self._report_race(access, being_read, self._loader, LOADED)
         self._check_readers(access, ~being_read)
         self._check_writers(access, ~is_ordered & ~in_flight)
         self.data[access.elements] = change(self.data[access.elements])
         shadow.copier[cells], self._last[cells] = threads, operation.number
-        shadow.by_cores[cells] = operation.kind[0] != "st"
+        self._cores.by_cores[cells] = operation.kind[0] != "st"
 
         def end() -> None:
             mine = self._last[cells] == operation.number  # and no later one in order with it
@@ -206,40 +207,33 @@ class TensorMemory(SharedMemory):
                 heard = self.state.get_fences(AFTER).get_known(np.array([lane]), np.array([other]))
                 if lane == other or before.begun < fenced < heard[0]:
                     found |= last == number
-                    operation.ends.append(before.end)
+                    operation.ends += [] if before.is_over else [before.end]
         return found
 
     # ---- Allocations
 
     def free(self, lane: int, columns: Array, location: str) -> None:
-        """Columns are given back, of which nobody may be using any."""
-        places = np.arange(LANES)[:, None] * COLUMNS + columns
-        rows = Rows([lane], places.reshape(1, -1), np.ones((1, places.size), bool))
-        access = self._locate_cells("tcgen05.dealloc of", rows, None, location)
-        in_flight = self.shadow.copier[access.cells] != NO_THREAD
-        self._report_race(access, in_flight, self.shadow.copier, STORED)
-        being_read = self._loads[access.cells] > 0
-        self._report_race(access, being_read, self._loader, LOADED)
-        self._check_rivals(access, ~in_flight & ~being_read)
-        self.shadow.written[access.cells] = False
-        self._last[access.cells] = -1
-        self.allocated[self.state.batch.block[lane, 0], columns] = 0
+        """Columns are given back, which nobody may be using: as if something were stored there."""
+        places = (np.arange(LANES)[:, None] * COLUMNS + columns).reshape(1, -1)
+        operation, block = self.begin(lane, ("dealloc",)), self.state.batch.block[lane, 0]
+        rows = Rows([lane], places, np.ones(places.shape, bool))
+        self.begin_update(operation, rows, location, lambda words: words)
+        operation.end()
+        self.shadow.written[places + block * self.span] = False
+        self.allocated[block, columns] = 0
 
     def report_left(self) -> None:
         """Findings about what nobody waited for, or gave back, until the kernel ended."""
         state = self.state
         for operation in [it for it in self._operations if not it.is_over][:1]:
-            state.log.add_sentence(
-                "race",
-                f"a tcgen05.{operation.kind[0]} by {state.describe_lane(operation.lane)} is in "
-                "flight when the kernel ends: nobody waits for it",
-            )
+            what = f"tcgen05.{operation.kind[0]} by {state.describe_lane(operation.lane)}"
+            text = f"a {what} is in flight when the kernel ends: nobody waits for it"
+            state.log.add_sentence("race", text)
         for block in np.flatnonzero(self.allocated.any(axis=1))[:1]:
             count = int((self.allocated[block] > 0).sum())
             who = state.describe_lane(block * state.batch.threads).partition(" of ")[2]
-            state.log.add_sentence(
-                KIND, f"{count} columns of {who} are not deallocated when the kernel ends"
-            )
+            text = f"{count} columns of {who} are not deallocated when the kernel ends"
+            state.log.add_sentence(KIND, text)
 
     def _locate_rows(self, kind: str, rows: Rows, location: str, *, is_checked: bool) -> Any:
         access = super()._locate_rows(kind, rows, location, is_checked=is_checked)

@@ -218,8 +218,8 @@ def _read_shared(
     item = memory.dtype.itemsize
     size = (shape.depth, shape.columns) if operand else (ROWS, shape.depth)
     row, k = np.indices(size) if operand == 0 else np.indices(size)[::-1]
-    strides, is_across = (leading, stride), shape.transposed[operand]
-    address = place_tile(start, strides, width, row, k, item, is_across=is_across)
+    is_across, at = shape.transposed[operand], (start, leading, stride)
+    address = place_tile(at, width, row, k, item, is_across=is_across)
     elements = (address // item).reshape(len(groups), -1)
     share = -(-elements.shape[1] // WARPGROUP)
     # As many as all lanes of a warpgroup take, the first ones again.
@@ -235,30 +235,21 @@ def _read_shared(
 
 
 def place_tile(
-    start: Any,
-    strides: tuple[Any, Any],
-    width: int,
-    row: Any,
-    k: Any,
-    item: int,
-    *,
-    is_across: bool,
+    at: Sequence[Any], width: int, row: Any, k: Any, item: int, *, is_across: bool
 ) -> Any:
-    """The addresses of a tile's elements of `item` bytes, by its leading and its other stride.
+    """The addresses of a tile's elements, by where it begins, its leading and its other stride.
 
-    In rows of `width` bytes, whose chunks are exchanged; along k, or across it.
+    Of `item` bytes in rows of `width`, whose chunks are exchanged; along k, or across it.
     """
-    leading, stride = strides
+    start, leading, stride = at
     if is_across:
         steps = (stride, leading) if width == _UNIT else (leading, stride)
         address = start + row * item % width + row * item // width * steps[0]
         address = address + k % 8 * width + k // 8 * steps[1]
     else:
-        byte, address = k * item, start + row % 8 * width + row // 8 * stride
-        if width == _UNIT:
-            address = address + byte // _UNIT * leading + byte % _UNIT
-        else:
-            address = address + byte + 0 * leading
+        step = leading if width == _UNIT else width + 0 * leading
+        address = start + row % 8 * width + row // 8 * stride
+        address = address + k * item // width * step + k * item % width
     return address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
 
 
