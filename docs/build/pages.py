@@ -58,7 +58,7 @@ missing barrier, registers that another thread reads, a guard that a sum over th
 Handles that are *consumed* are dead afterwards. With `tail="refuse"` sizes have to divide;
 `tail="guard"` puts predicates on the blocks inside instead.
 
-A matmul for a GPU begins with these five, in this order; the [tutorial](tutorial.md) shows four of them:
+A matmul for a GPU begins with these five, in this order; the [tutorial](tutorial.md) shows four.
 """
 FIRST = (
     "tile_block",
