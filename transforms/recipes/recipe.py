@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import functools
+import html
 import inspect
 import itertools
 import operator
@@ -164,6 +165,10 @@ class Step:
     trace: Trace
     location: str
     path: str = ""
+
+    def _repr_html_(self) -> str:
+        title = f"<b>{self.index:02}_{self.name}</b> <i>{html.escape(self.location)}</i>"
+        return f"{title}<pre>{html.escape(self.module.script())}</pre>"
 
 
 @dataclass(frozen=True)
