@@ -496,9 +496,8 @@ def describe_error(error: BaseException) -> str:
 
     reason = re.sub(r"(?:\b(?:block|loop) )?\b\w+\.(SBlock|For)#\d+", name_mark, reason)
     if reason.startswith("Cannot find a block"):
-        blocks = dict.fromkeys(re.findall(r'T\.sblock\("([^"]+)"', program))
-        blocks.pop("root", None)
-        reason += f"; there are {', '.join(blocks)}" if blocks else ""
+        blocks = dict.fromkeys(re.findall(r'T\.sblock\("(?!root")([^"]+)"', program))
+        reason += f"; there are {', '.join(blocks) or 'none'}"
     return re.sub(r"\s+", " ", reason).rstrip(".")
 
 

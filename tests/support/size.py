@@ -20,18 +20,18 @@ from pathlib import Path
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_702,
-    "transforms": 23_209,
+    "transforms": 23_208,
     "lowering_checks": 23_555,
     "src/tirstep": 19_371,
-    "source": 69_837,
-    "code": 49_900,
-    "transforms/binding.py stands on": 2_728,
+    "source": 69_836,
+    "code": 49_899,
+    "transforms/binding.py stands on": 2_727,
     "file names of several files": 5,
     "private helpers with one caller": 306,
-    "tests": 62_638,
+    "tests": 62_654,
     "goldens": 31_091,
     "pages of docs": 53,
-    "changelog": 102,
+    "changelog": 107,
     "targets of make": 12,
 }
 """Lines, but for what is counted by itself."""
