@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import agents
 import pages
 import pytest
 from browser import NoBrowserError, open_browser
@@ -25,6 +26,11 @@ DOCS = ROOT / "docs"
 @pytest.mark.parametrize("name", pages.PAGES)
 def test_a_generated_page_is_as_generated(name: str):
     assert (DOCS / name).read_text("utf-8") == pages.PAGES[name](), "run: make docs"
+
+
+@pytest.mark.parametrize("name", agents.FILES)
+def test_what_agents_read_is_as_generated(name: str):
+    assert (ROOT / name).read_text("utf-8") == agents.FILES[name](), "run: make docs"
 
 
 def test_every_transform_and_recipe_has_its_place():

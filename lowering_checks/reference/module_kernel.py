@@ -485,9 +485,10 @@ class ModuleProblem(AnyProblem):
         for inputs in rounds:
             answer = self.answer(inputs)
             if answer.outside:
+                access, place = answer.outside
                 raise KernelError(
-                    f"{self}: the index of {answer.outside} leaves its buffer; guard it with a "
-                    "condition, or make the buffer larger"
+                    f"{self}: the index of {access} leaves its buffer; guard it with a condition, "
+                    "or make the buffer larger" + (f" [{place[0]}:{place[1]}]" if place else "")
                 )
             if answer.is_outside and self._recorded:
                 names = ", ".join(self.recorded_integers)

@@ -19,7 +19,18 @@ CPU = ("--device", "cpu")
 RECIPE_KEYS = {
     "base",
     "delta",
-    *("recipe", "summary", "status", "reason", "shape", "options", "config", "golden", "numbers"),
+    *(
+        "recipe",
+        "program",
+        "summary",
+        "status",
+        "reason",
+        "shape",
+        "options",
+        "config",
+        "golden",
+        "numbers",
+    ),
     *("checked_on", "added", "removed", "time_us", "time_us_lower", "time_us_upper", "repeats"),
     *("gflops", "speedup", "findings", "steps"),
 }

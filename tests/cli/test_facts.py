@@ -95,9 +95,9 @@ def test_what_an_architecture_refuses_is_told_and_so_is_a_missing_nvdisasm(
     except CheckError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(compiled, "count_instructions", lambda cubin: None)
-    steps = run_golden(find_recipe("matmul_async")).steps
+    steps = run_golden(find_recipe("matmul_mma_async")).steps
     wish = ("--shape", "128x128x64", "--step", steps[-1].name)
-    result = command("facts", "matmul_async", *wish, "--arch", "sm_75", "--arch", "sm_80")
+    result = command("facts", "matmul_mma_async", *wish, "--arch", "sm_75", "--arch", "sm_80")
     assert result.code == 0
     (refused,) = (line for line in result.out.splitlines() if line.startswith("refused  "))
     assert refused.startswith("refused  sm_75 cannot run main_kernel: ")

@@ -44,9 +44,9 @@ from .attention_mma import (
     require_half,
     take_out_repair,
 )
-from .mma import Copies
 from .recipe import Example, get_sblocks, recipe
 from .rungs import Family, knob, order
+from .wgmma import Copies
 
 _REGISTERS = {
     (2, False): (24, 240),

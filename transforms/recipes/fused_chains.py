@@ -167,10 +167,7 @@ class FusedConfig:
     vectors: bool = knob(
         False,
         "whether rows of X's tile lie side by side and a thread's tile in strips of 4, so that "
-        "a thread reads both operands in vectors, into registers",
-    )
-    warp: Pair | None = knob(
-        None, "rows and columns of a warp's 32 lanes, by default a row", choices=((2, 16), (4, 8))
+        "a thread reads both operands in vectors, into registers, and a warp a tile of 4 by 8",
     )
     swizzle: int = knob(
         1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
@@ -221,6 +218,7 @@ def fuse_sums(
     # Rows of tiles that a swizzle divides and, guarded, no idle threads or strips: TVM would
     # simplify what a thread sums and not what it stores, so that these look different.
     rows, columns = (get_extent(sch, it) or 1 for it in get_spatial_loops(sch, result)[-2:])
+    lies_square = config.vectors
     if config.tail == "guard":
         given = zip((rows, columns), config.threads, config.thread_tile, config.strips, strict=True)
         fitted = []
@@ -229,8 +227,8 @@ def fuse_sums(
             strips = min(strips, -(-extent // (count * strip)))
             fitted.append((min(count, -(-extent // strip)), strips * strip))
         threads, thread_tile = zip(*fitted, strict=True)
-        warp = config.warp if threads == config.threads else None
-        config = replace(config, threads=threads, thread_tile=thread_tile, warp=warp)
+        lies_square = lies_square and threads == config.threads
+        config = replace(config, threads=threads, thread_tile=thread_tile)
     tiles = -(-rows // (config.threads[0] * config.thread_tile[0]))
     config = replace(config, swizzle=largest_divisor(tiles, most=config.swizzle))
     tile = tile_in_warps(
@@ -239,8 +237,8 @@ def fuse_sums(
         threads=config.threads,
         per_thread=config.thread_tile,
         strips=config.strips,
-        warp=config.warp,
-        interleave=1 if config.warp is None else 2,
+        warp=(4, 8) if lies_square else None,
+        interleave=2 if lies_square else 1,
         swizzle=config.swizzle,
         tail=config.tail,
     )
@@ -337,14 +335,12 @@ def _climb(fused: Rung, *, tile_bytes: int) -> None:
         why="Tiles in shared memory, of which that of X is fetched once for both sums",
         expects={"decomposed": ("barriers_per_step == 2", f"shared_bytes == {tile_bytes}")},
     )
-    vectors = shared.plus(
-        "vectors",
+    warps = shared.plus(
+        "warps",
         vectors=True,
-        why="Operands are read in vectors, into registers, and results stored so",
+        why="Operands are read in vectors, into registers, and results stored so, of a warp's tile "
+        "that is almost square, so that it reads less shared memory",
         expects={"decomposed": ("kernels == 1", "barriers_per_step == 2", "scalar_loads == 0")},
-    )
-    warps = vectors.plus(
-        "warps", warp=(4, 8), why="A warp's tile is almost square, so it reads less shared memory"
     )
     warps.plus(
         "prefetched",

@@ -157,7 +157,7 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
     """
     kind = "wgmma" if "wgmma" in recipe_name else "mma"
     is_plain = recipe_name == f"matmul_{kind}_best"
-    instead = f"matmul_{kind}_block_swizzle" if is_plain else "constant sizes"
+    instead = f"matmul_{kind}_async" if is_plain else "constant sizes"
     if recipe_name == "matmul_best":
         read_gpu(device)
         instead = "matmul_prefetched with sizes"
@@ -434,7 +434,7 @@ def fits(sch: Schedule, config: GemmConfig) -> bool:
 _LARGE = {"m": 4096, "n": 4096, "k": 4096}
 LADDERS = (
     order(
-        "tensor cores by mma.sync, one knob a rung",
+        "tensor cores by mma.sync, one change a rung",
         *mma.MMA.rungs,
         matmul_mma_best,
         name="matmul_mma",

@@ -206,7 +206,7 @@ class Recipe:
     dtypes : of the operands that it takes; empty where it takes all of its kernel's
     arch : the oldest architecture with its instructions, as "sm_80", which no CPU has; "" where
         every GPU has them
-    base, delta, why : of a rung (see `ladder`), the recipe that it builds on, the one knob that it
+    base, delta, why : of a rung (see `ladder`), the recipe that it builds on, the knobs that it
         sets there, and the reason in a line; None, nothing and "" of other recipes
     spelling : of a user's own, what names it on the command line, ``FILE.py:NAME``; "" of ours
     """

@@ -210,24 +210,15 @@ columns = SKINNY.root(
     why="A thread sums a column of B, once for all rows of A",
     expects={"unrolled": ("kernels == 1", "shared_bytes == 0", "vector_loads == 0")},
 )
-vectors = columns.plus(
-    "skinny_vectors",
-    vector=8,
-    why="One load moves 16 bytes of a row of B; sets up the next, with fewer threads until then",
-    expects={"unrolled": ("vector_loads == 1", "scalar_stores == 0")},
-)
-batches = vectors.plus(
-    "skinny_batches",
-    steps=8,
-    why="Eight rows of B are in flight, and A is read in vectors, too",
-    golden={"steps": 4},
-    expects={"unrolled": ("scalar_loads == 0",)},
-)
-shared = batches.plus(
+shared = columns.plus(
     "skinny_shared",
+    vector=8,
+    steps=8,
     depth=8,
-    why="Rows of threads of a block share k, and add their sums in shared memory",
-    golden={"depth": 2},
+    why="One load moves 16 bytes of a row of B, of which eight are in flight; rows of threads of a "
+    "block, which are fewer so, share k, and add their sums in shared memory",
+    golden={"steps": 4, "depth": 2},
+    expects={"unrolled": ("scalar_loads == 0", "scalar_stores == 0")},
 )
 shared.plus(
     "skinny_split_k",

@@ -174,7 +174,7 @@ ANY = _read(
 )
 LARGE = _read("4096x4096x4096 8192x8192x8192 4096x1024x4096")
 """Where the naive kernel takes seconds, and would say nothing new."""
-WINDOWS = tuple(f"conv1d_{it}" for it in ["unrolled", "window", "registers", "folded", "coalesced"])
+WINDOWS = tuple(f"conv1d_{it}" for it in ["unrolled", "window", "registers", "coalesced"])
 """What does not walk over the whole signal for each output, as the naive kernel does."""
 CONV1D, DEPTHWISE = _read("16384x32 16777216x32"), _read("3x4x16x32x7 4096x4x16x32x7")
 """The shape of the convolution's tutorial, and one that fills a GPU."""

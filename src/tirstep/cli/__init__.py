@@ -29,12 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None and is_guarded(sys.argv[1:]):
             return run_guarded(sys.argv[1:])
         begin_guarded()
-        from .app import call  # a tenth of a second, which a process that guards does without
+        # A tenth of a second, which a process that guards does without.
+        from .app import call
+        from .formats import asks_for_document
 
         given = sys.argv[1:] if argv is None else list(argv)
         # One JSON document may be all that is to stand on standard output.
         own = [*itertools.takewhile("--".__ne__, given)]  # behind it is another command
-        is_document = "--json" in own and not {"--help", "-h"} & set(own)
+        is_document = asks_for_document(own) and not {"--help", "-h"} & set(own)
         apart = document_alone() if is_document else contextlib.nullcontext()
         with standard_streams(), apart:
             return call(given)

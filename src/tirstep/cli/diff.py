@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Place = tuple[Run, Step]
 
 
-@with_options("device", "seed", *RECIPE_OPTIONS)
+@with_options("device", "seed", *RECIPE_OPTIONS, "format")
 def command(
     *,
     recipe: str,
@@ -223,7 +223,8 @@ def compare(
                     **run_keys(run),
                     "step": step.name,
                     "name": name,
-                    **read_keys(each, "numbers=status part reason checked_on=device findings"),
+                    **read_keys(each, "numbers=status part reason checked_on=device"),
+                    "findings": [it.at(it.location or step.location) for it in each.findings],
                 }
                 for (run, step), name, each in parts
             ],

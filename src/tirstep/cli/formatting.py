@@ -61,13 +61,17 @@ MANY = 40
 """Names of kernels and recipes that are not listed in a sentence."""
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """What to do about an unknown name: the names that look like it, or else all, if few."""
+def suggest(
+    name: str, known: Iterable[str], listing: str = "tirstep list says which there are"
+) -> str:
+    """What to do about an unknown name: the names that look like it, or else all, if few, or what
+    lists them.
+    """
     names = list(known)
     if alike := difflib.get_close_matches(name, names, n=3, cutoff=0.5):
         return f"did you mean {join_alternatives(alike)}?"
     if len(names) > MANY:
-        return "tirstep list says which there are"
+        return listing
     return f"there are: {', '.join(names)}" if names else "there are none"
 
 

@@ -415,12 +415,13 @@ def _styled(word: str) -> Text:
 
 
 def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
-    """RECIPE of `json_output`, for each rung."""
+    """``recipe`` of schema.json, for each rung."""
     baseline = find_baseline(rungs)
     return [
         {
             **run_keys(rung.run),
             "recipe": rung.recipe.name,
+            "program": rung.recipe.spelling or None,
             "summary": first_sentence(rung.recipe.doc),
             **read_keys(rung.recipe, "base delta"),
             "status": rung.status,

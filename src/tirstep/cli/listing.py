@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tirstep.programs.naming import is_program, read_spelling
 
 from .formatting import complete, explain_unknown, first_sentence, spell, spell_config
-from .request import argument, with_options
+from .request import argument, flag, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def command(
         show_default=False,
         autocompletion=complete("ladder", "recipe"),
     ),
+    schema: bool = flag("--schema", "Print the JSON schema of what --json prints, alone."),
     json: bool,
 ) -> int:
     """List kernels, ladders and recipes, with knobs and steps.
@@ -38,6 +40,11 @@ def command(
     can be given to. A file of Python is run for that, as an import runs it; TVMScript as .script()
     prints it, JSON and databases are only read. Without a file nothing is run.
     """
+    if schema:
+        if name is not None or json:
+            raise UseError("--schema is of all commands; give it alone")
+        print(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"), end="")
+        return 0
     if name is not None and is_program(name):
         return list_programs(name, as_json=json)
     from rich.table import Table

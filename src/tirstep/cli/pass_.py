@@ -47,7 +47,7 @@ MOST_SHOWN = 5
 """Broken promises, and wrong trials, that are printed."""
 
 
-@with_options("seed")
+@with_options("seed", "format")
 def command(
     *,
     request: Request,

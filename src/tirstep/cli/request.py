@@ -23,6 +23,7 @@ import typer
 from tirstep.printing import print_error
 from tirstep.programs.naming import is_program
 
+from .formats import TEXT, choose_format
 from .formatting import complete, count, explain_unknown, join_alternatives, spell, suggest
 from .guarding import quiet_crashes
 from .wrong_use import UseError, find_sentence
@@ -177,6 +178,12 @@ _SHARED: Mapping[str, Any] = {
         "--context", "N", "Lines around a change.", default=3, least=0, show_default=True
     ),
     "json": flag("--json", "Print one JSON document instead."),
+    "format": option(
+        "--format",
+        "FORMAT",
+        "text, json, or for CI: github (annotations), junit or sarif.",
+        default=TEXT,
+    ),
 }
 """What typer knows of the parameters that commands share, by name."""
 
@@ -191,7 +198,9 @@ def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., in
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def run(**given: Any) -> int:
-            made = {name: given.pop(name) for name in names}
+            if "json" in given:
+                given["json"] = choose_format(given.pop("format", TEXT), is_json=given["json"])
+            made = {name: given.pop(name) for name in names if name in given}
             return command(**({"request": make_request(**made)} if names else {}), **given)
 
         hints = get_type_hints(command)

@@ -28,7 +28,7 @@ from tirstep.transforms.tir import constant
 from .databases import Record
 from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
-from .naming import ProgramError, Spelling, read_spelling
+from .naming import NoProgramError, ProgramError, Spelling, read_spelling
 from .refusals import explain_spelling
 from .traces import Capture
 
@@ -156,7 +156,7 @@ def pick_programs(
     picker = Picker(load_place(spelling.place), spelling, function)
     recipes = picker.pick()
     if not recipes:
-        raise ProgramError(
+        raise NoProgramError(
             f"{spelling.place} has nothing to check: a kernel, a recipe, an IRModule, a PrimFunc, "
             "or a function whose first parameter is a Schedule"
         )
