@@ -22,7 +22,7 @@ def test_a_recipe_and_a_ladder_in_one_page(command: Command, tmp_path: Path):
     path = tmp_path / "two.html"
     result = command("report", "vector_add_bound", "window_sum", "-o", path, "--no-checks")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith(f"{path}  3 recipes, 7 steps, ")
+    assert result.out.startswith(f"{path}  3 recipes, 7 steps")
     document = read(path)
     names = [recipe["name"] for recipe in document["recipes"]]
     assert names == ["vector_add_bound", "window_sum_bound", "window_sum_shared"]

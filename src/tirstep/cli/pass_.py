@@ -342,7 +342,9 @@ def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
         answer = Text(each.status, STYLES.get(each.status, "yellow"))
         differs = "; ".join(list_differences(each)) or reason
         rows.append((each.subject.label, change, answer, devices, differs))
-    screen.line((title, "bold"))
+    shapes = {it.subject.problem.shape_text for it in trials if it.subject.problem is not None}
+    where = " and ".join(sorted(shapes)) if len(shapes) < MOST_SHOWN else "the goldens' sizes"
+    screen.line((title, "bold"), (where and f"  at {where}", "dim"))
     headings = ("module", "change", "answer", "run on", "what differs")
     screen.table(make_table(headings, (), rows), wraps=True)
     screen.line((f"{count(len(trials), 'module')}: ", "dim"), _spell_counts(trials))

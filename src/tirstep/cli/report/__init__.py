@@ -109,10 +109,12 @@ def command(
     write_file(output, page)
     steps = [step for part in parts for step in part.steps]
     passes = sum(len(step.passes) for step in steps)
+    shapes = {part.shape for part in parts if part.steps}
+    where = f" at {shapes.pop()}" if len(shapes) == 1 and all(shapes) else ""
     made = len(steps) - sum(bool(part.steps) for part in parts)  # the input is none
     screen.line(
         (str(output), "bold"),
-        f"  {count(len(parts), 'recipe')}, {count(made, 'step')}, "
+        f"  {count(len(parts), 'recipe')}, {count(made, 'step')}{where}, "
         f"{passes} passes that changed something, {len(page.encode()) / 1e6:.1f} MB",
     )
     code = get_exit_code(part.status for part in parts if part.status) if checks else 0
