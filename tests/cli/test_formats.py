@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-import jsonschema
 import pytest
 
 from tirstep.cli.json_output import DOCUMENT
@@ -151,6 +150,7 @@ def test_a_diff_alone_has_no_findings(command: Command):
 
 
 def test_the_schema_is_printed(command: Command):
+    jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads(command("list", "--schema").out)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$defs"]["versions"]["properties"]["document"]["const"] == DOCUMENT
@@ -160,6 +160,7 @@ def test_the_schema_is_printed(command: Command):
 def test_a_document_with_another_key_is_not_the_schemas(command: Command):
     result = command("check", "right.py", "--runs", 0, "--json")
     changed = Result(0, result.out.replace('"seed"', '"sed"'), "")
+    jsonschema = pytest.importorskip("jsonschema")
     with pytest.raises(jsonschema.ValidationError):
         _ = changed.document
 

@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check mine.py", "01_tiled   golden none     numbers right on simulator"),
         ("check mine.py:Mine", GLANCE),
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
-        ("report mine.py -o page.html", "page.html  1 recipe, 2 steps"),
+        ("report mine.py -o page.html", "page.html  1 recipe, 1 step"),
         ("export mine.py out --as trace", "out  tiled as trace, replayed"),
         ("check kern.py", "at an odd shape            numbers right on simulator 97"),
         ("check kern.py:twice", "twice_bound  96"),

@@ -46,7 +46,7 @@ from tvm.script.tirx import tile as Tx
 
 FOLDER = Path(__file__).parent / "programs"
 RIGHT, WRONG = "right", "wrong"
-AS_WRITTEN = ("wrapped", "tirx")
+AS_WRITTEN = ("wrapped", "tirx", "tcgen05")
 """The families of programs that TVM is yet to lower, which run where `tirstep check` runs them."""
 KINDS = (
     "race",
@@ -68,6 +68,7 @@ KINDS = (
     "missing fence",
     "unfinished bulk store",
     "tensor map",
+    "tensor memory",
 )
 _PROGRAM = re.compile(r"(?P<head>(?:^#.*\n)+)^@T\.prim_func.*\ndef (?P<name>\w+)\(", re.MULTILINE)
 _PARAMETER = re.compile(r'(\w+): T\.Buffer\((\d+)(?:, "(\w+)")?\)')

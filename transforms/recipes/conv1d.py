@@ -63,7 +63,7 @@ conv1d_tutorial = functools.partial(
 def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """One sum for each thread, read from global memory, as the notes' first window sum.
 
-    Sizes: threads of a block.
+    Knobs: threads of a block.
     """
     block = sch.get_sblock("C")
     (i,) = sch.get_loops(block)
@@ -86,7 +86,7 @@ def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse
     (128 times the traffic, and all threads write the same words). Here the threads share the
     work: thread t fetches the elements t, t + threads, ...
 
-    Sizes: threads of a block.
+    Knobs: threads of a block.
     """
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(threads,), tail=tail)
@@ -150,7 +150,7 @@ def conv1d_threads_2d(
 ) -> Iterator[str]:
     """The same with the threads of a block in rows: threadIdx.y and threadIdx.x.
 
-    Sizes: rows of threads, lanes of a row.
+    Knobs: rows of threads, lanes of a row.
     """
     i = sch.get_loops(sch.get_sblock("B"))[0]
     outer, inner = split_loop(sch, i, inner=rows * lanes, tail=tail)
@@ -174,7 +174,7 @@ def conv1d_memory_hierarchy(
 
     The tutorial lets every thread of the block copy all of the taps; here they share the copy.
 
-    Sizes: threads of a block, taps of one step of the reduction.
+    Knobs: threads of a block, taps of one step of the reduction.
     """
     block = sch.get_sblock("B")
     tile = tile_block(sch, block, threads=(threads,), tail=tail)
@@ -198,7 +198,7 @@ def conv1d_unrolled(
 ) -> Iterator[str]:
     """The memory hierarchy with threads in rows, and the taps of one step unrolled.
 
-    Sizes: rows of threads, lanes of a row, taps of one step of the reduction.
+    Knobs: rows of threads, lanes of a row, taps of one step of the reduction.
     """
     block = sch.get_sblock("B")
     outer, inner = split_loop(sch, sch.get_loops(block)[0], inner=rows * lanes, tail=tail)

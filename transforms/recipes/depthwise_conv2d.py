@@ -94,7 +94,7 @@ def depthwise_conv2d_threads_2d(
 ) -> Iterator[str]:
     """One pixel for each thread; the tiles of a row of tiles follow each other in one block.
 
-    Sizes: rows and columns of a tile of pixels, which are the threads of a block.
+    Knobs: rows and columns of a tile of pixels, which are the threads of a block.
     """
     block = sch.get_sblock("Y")
     inline_producers(sch, block)
@@ -121,7 +121,7 @@ def depthwise_conv2d_outer_fusion(
 ) -> Iterator[str]:
     """One tile of pixels for each block: the tiles of both directions fused on blockIdx.y.
 
-    Sizes: rows and columns of a tile of pixels, which are the threads of a block.
+    Knobs: rows and columns of a tile of pixels, which are the threads of a block.
     """
     block = sch.get_sblock("Y")
     inline_producers(sch, block)

@@ -118,7 +118,7 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
 
     best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (
-        "The config that a search found best near this shape, or else by a model of time.\n\n"
+        "The knobs that a search found best near this shape, or else by a model of time.\n\n"
         "Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and for "
         "tensor\ncores, where rows are no multiples of 16 bytes, operands are copied between zeros "
         "before. Matmuls of\nfew rows, and on tensor cores of few unaligned columns or elements, "

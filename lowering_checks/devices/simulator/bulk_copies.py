@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from ...device import Array
-from .clusters import has_block
+from .clusters import find_pointer, list_blocks
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
+from .mbarriers import Arrival
 from .memory import Arrive, Memory
 from .run_state import UnsupportedError
 from .shared_memory import BULK_LOAD, BULK_STORE, Rows, SharedMemory
@@ -30,6 +31,10 @@ WRITTEN = "cp.async.bulk, written"
 MULTICAST = "multicast::cluster"
 ALIGNMENT = {"tensor": 128, "linear": 16}
 """Bytes that a copy's place in shared memory is a multiple of."""
+_USUAL = (
+    *("", "global", "shared::cluster", "shared::cta", "cta_group::1", "cta_group::2"),
+    *("mbarrier::complete_tx::bytes", "bulk_group", "tile"),
+)
 _SWIZZLE_BITS = (0, 1, 2, 3)
 """Of an address, that change with the row: of no swizzle, and of 32, 64 and 128 bytes."""
 
@@ -150,7 +155,7 @@ def _begin_load(
     threads: Threads,
     lane: int,
     to: tuple[Pointer, Array],
-    at: tuple[Pointer, Any],
+    at: tuple[Any, Any],
     memory: Memory,
     elements: Array,
     inside: Array,
@@ -167,17 +172,12 @@ def _begin_load(
     brought = np.where(inside, values, 0).astype(source.dtype, copy=False)
     if brought.dtype != target.dtype:
         brought = np.ascontiguousarray(brought).view(target.dtype)
-    blocks: list[tuple[int | None, Pointer]] = [(None, barrier)]
+    blocks: list[tuple[int | None, Any]] = [(None, barrier)]
     if masks is not None:
-        mask, place = int(pick(masks, lane)), barrier.get_place(lane)
-        blocks = [
-            (rank, Pointer(threads, barrier.memory, place, rank))
-            for rank in range(mask.bit_length())
-            if mask >> rank & 1 and has_block(threads, rank, lane)
-        ]
-    for rank, pointer in blocks:
-        found = mbarriers.get(threads, pointer, lane)
-        if found is None:
+        blocks = [*list_blocks(threads, barrier, int(pick(masks, lane)), lane)]
+    for rank, address in blocks:
+        pointer = find_pointer(threads, address, lane)
+        if pointer is None or (found := mbarriers.get(threads, pointer, lane)) is None:
             continue
         if not found.is_fenced:
             text = "that no fence after its initialization made visible to bulk copies"
@@ -192,7 +192,7 @@ def _begin_load(
             source.check_unchanged(taken, values, None, threads.location)
             bring()
 
-        found.arriving.append((lane, arrive))
+        found.arriving.append(Arrival(lane, arrive))
         found.bytes -= places.size * target.dtype.itemsize
         mbarriers.progress += 1
     threads.count_bulk_copy(lane)
@@ -248,8 +248,7 @@ def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
 
 def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) -> None:
     """Neither a cache policy nor another mode than that of tiles."""
-    usual = {*known, "", "global", "shared::cluster", "shared::cta", "bulk_group", "tile"}
-    others = [each for each in rest if each not in usual and each != "mbarrier::complete_tx::bytes"]
+    others = [each for each in rest if each not in known and each not in _USUAL]
     if others:
         named = next((each for each in others if isinstance(each, str)), others[0])
         raise UnsupportedError(f"the simulator does not support {threads.name} with {named}")

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
+from .memory import Memory
 from .ptx_calls import fill_register, get_type, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import Rows, SharedMemory
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
 DEADLOCK, UNDEFINED = "deadlock", "undefined operation"
-_BYTE_BITS, _RANK_BITS = 19, 4
-"""Of an address of mapa: a number of the memory, of the block in its cluster, and of the byte."""
+_RANK_BIT = 24
+"""Of an address in a cluster's shared memory: where the block's number in it begins, above that of
+the byte in the block. That is where GPUs have it, whose even blocks programs address by a mask."""
 
 
 class Meetings:
@@ -172,30 +174,45 @@ def _meet(threads: Threads) -> None:
     _wait(threads)
 
 
-def _map_address(
-    threads: Threads, result: Pointer, own: Pointer, rank: Any, *modifiers: str
-) -> None:
+def _map_address(threads: Threads, result: Pointer, own: Any, rank: Any, *modifiers: str) -> None:
     """mapa: where what an address names lies in another block of the cluster."""
-    if "u32" not in modifiers or not isinstance(own, Pointer):
-        raise UnsupportedError(f"the simulator supports {threads.name} of 32 bits alone")
-    number = threads.gpu.number_memory(own.memory)  # type: ignore[arg-type]
-    place = np.asarray(own.offset, np.int64) * own.dtype.itemsize
+    if isinstance(own, Pointer):
+        own = tell_address(threads.gpu, own.memory, own.offset)
     ranks = np.asarray(rank, np.int64)
-    above = 1 << _RANK_BITS
-    if place.size and (place.max() >= 1 << _BYTE_BITS or number >= 1 << 9):
-        raise UnsupportedError(f"{own.name} is too large for addresses of {threads.name}")
-    ranks = np.where((ranks < 0) | (ranks >= above), above - 1, ranks)
-    value = ((number << _RANK_BITS | ranks) << _BYTE_BITS) | place
-    result.store(0, np.broadcast_to(value, (threads.lanes, 1)).astype(np.uint32))
+    ranks = np.where((ranks < 0) | (ranks > 0xFF), 0xFF, ranks)
+    value = np.asarray(own, np.int64) & (1 << _RANK_BIT) - 1 | ranks << _RANK_BIT
+    result.store(0, np.broadcast_to(value, (threads.lanes, 1)).astype(result.dtype))
 
 
-def find_pointer(threads: Threads, address: Any, lane: int) -> Pointer | None:
-    """What a lane's address of mapa points at; None, and a finding, where there is no block."""
+def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
+    """The number that a pointer into shared memory is, of which instructions take 32 bits."""
+    if not isinstance(memory, SharedMemory) or memory.shadow.is_global:
+        raise UnsupportedError(f"the simulator knows no number of a pointer to {memory.name}")
+    byte, batch = memory.shadow.begin + offset * memory.dtype.itemsize, gpu.state.batch
+    if batch.cluster > 1:
+        byte = byte + (batch.block % batch.cluster << _RANK_BIT)
+    return byte if isinstance(byte, int) else np.asarray(byte).astype(np.uint32)
+
+
+def find_pointer(
+    threads: Threads, address: Any, lane: int, dtype: np.dtype[Any] | None = None
+) -> Pointer | None:
+    """What a lane's address points at; None, and a finding, where there is no block.
+
+    It may be a pointer, which is the lane's own already.
+    """
+    if isinstance(address, Pointer):
+        return address
     value = int(pick(address, lane))
-    rank = value >> _BYTE_BITS & (1 << _RANK_BITS) - 1
-    memory = threads.gpu.get_numbered_memory(value >> _BYTE_BITS + _RANK_BITS)
-    place = (value & (1 << _BYTE_BITS) - 1) // memory.dtype.itemsize
-    return Pointer(threads, memory, place, rank) if has_block(threads, rank, lane) else None
+    rank, byte = value >> _RANK_BIT, value & (1 << _RANK_BIT) - 1
+    memory = threads.gpu.find_shared(byte)
+    if memory is None:
+        message = f"{threads.name} at address {byte} by {threads.state.describe_lane(lane)}, where "
+        threads.report("out of bounds", threads.name, f"{message}no shared memory is")
+        return None
+    viewed = memory if dtype is None else memory.reinterpret(dtype)
+    place = (byte - memory.shadow.begin) // viewed.dtype.itemsize
+    return Pointer(threads, viewed, place, rank) if has_block(threads, rank, lane) else None
 
 
 def has_block(threads: Threads, rank: int, lane: int) -> bool:
@@ -211,11 +228,22 @@ def has_block(threads: Threads, rank: int, lane: int) -> bool:
     return False
 
 
+def list_blocks(
+    threads: Threads, address: Any, mask: int, lane: int
+) -> Iterator[tuple[int, Pointer]]:
+    """The blocks of a multicast's mask, and what lies in each where an address is."""
+    pointer = find_pointer(threads, address, lane)
+    for rank in range(mask.bit_length()) if pointer is not None else ():
+        if mask >> rank & 1 and has_block(threads, rank, lane):
+            assert pointer is not None
+            yield rank, Pointer(threads, pointer.memory, pointer.get_place(lane), rank)
+
+
 def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows]]:
     """The lanes of a call by the memory that their addresses lie in."""
     found: dict[int, list[tuple[int, Pointer]]] = {}
     for lane in get_lanes(threads):
-        pointer = find_pointer(threads, address, lane)
+        pointer = find_pointer(threads, address, lane, np.dtype("float32"))
         if pointer is not None and pointer.rank is not None:
             block = threads.state.batch.get_block(lane, pointer.rank)
             threads.gpu.meetings.reach(threads, lane, block)
@@ -297,7 +325,7 @@ CLUSTERS: dict[str, Semantics] = {
     "ptx.barrier_cluster_arrive": _arrive,
     "ptx.barrier_cluster_wait": _wait,
     "cuda.cluster_sync": _meet,
-    "ptx.mapa_u32": _map_address,
+    **dict.fromkeys(("ptx.mapa", "ptx.mapa_u32"), _map_address),
 }
 VECTOR_ACCESSES: dict[str, Semantics] = {
     **dict.fromkeys(("ptx.ld", "ptx.ld_vec", "ptx.ld_vec256"), _load),

@@ -25,7 +25,7 @@ from ...device import Array
 from .async_copies import ASYNC_COPIES
 from .atomics import ATOMICS
 from .bulk_copies import BULK_COPIES, TensorMap
-from .clusters import CLUSTERS, VECTOR_ACCESSES
+from .clusters import CLUSTERS, VECTOR_ACCESSES, tell_address
 from .function_semantics import Pointer, Semantics, Threads, get_semantics, read_call
 from .mbarriers import MBARRIERS
 from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
@@ -49,6 +49,7 @@ from .operators import (
 from .ptx_arithmetic import PTX_ARITHMETIC
 from .ptx_calls import PREFIX, read_ptx_call
 from .run_state import UnsupportedError, get_location
+from .tcgen05 import TCGEN05
 from .tensor_cores import TENSOR_CORES, TYPED
 from .warp_shuffles import BLOCK_REDUCTIONS, WARP_SHUFFLES
 from .warpgroups import WARPGROUPS
@@ -66,6 +67,7 @@ BUILT_IN: dict[str, Semantics] = {
     **MBARRIERS,
     **NAMED_BARRIERS,
     **PTX_ARITHMETIC,
+    **TCGEN05,
     **TENSOR_CORES,
     **VECTOR_ACCESSES,
     **WARP_SHUFFLES,
@@ -260,6 +262,22 @@ def _let(node: Any) -> Evaluate:
     return run
 
 
+def _shuffle(node: Any) -> Evaluate:
+    """Elements of vectors that stand side by side."""
+    vectors, places = [translate(it) for it in node.vectors], [int(it) for it in node.indices]
+    counts, dtype = (
+        [count_lanes(it.ty.dtype) for it in node.vectors],
+        get_numpy_dtype(node.ty.dtype),
+    )
+
+    def pick(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        parts = [np.atleast_2d(np.asarray(it(gpu, mask), dtype)) for it in vectors]
+        shapes = [(max(map(len, parts)), count) for count in counts]
+        return np.hstack([*map(np.broadcast_to, parts, shapes)])[:, places]
+
+    return pick
+
+
 # ---- Choices
 
 
@@ -295,6 +313,33 @@ class Address:
     offset: Any
 
 
+class Window(Memory):
+    """A buffer at an address that is a number: in another block's shared memory, as a rule."""
+
+    def __init__(self, address: Any, name: str, dtype: np.dtype[Any], state: Any) -> None:
+        super().__init__(name, 0, dtype, state)
+        self.address = address
+
+
+def _tell_address(pointer: Any) -> Evaluate:
+    """The number that a pointer into shared memory is."""
+    point = translate(pointer)
+
+    def tell(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        it = point(gpu, mask)
+        return tell_address(gpu, it.memory, it.offset) if isinstance(it, Address) else it
+
+    return tell
+
+
+def _translate_argument(node: Any) -> Evaluate:
+    """An argument of a function, which takes a pointer where CUDA's takes its number."""
+    is_call = type(node).__name__ == "Call"
+    if is_call and get_op_name(node).endswith("cuda.cvta_generic_to_shared"):
+        return translate(node.args[0])
+    return translate(node)
+
+
 def _point_to(buffer: Any) -> Evaluate:
     key = BufferKey(buffer)
 
@@ -322,9 +367,11 @@ def _point_to_element(load: Any) -> Evaluate:
         load = load.args[0]
     key, index = BufferKey(load.source), translate_index(load.source, load.indices)
 
-    def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
-        place = index(gpu, mask)
-        return Address(gpu.memories[key], place[:, :1] if np.ndim(place) else int(place))
+    def point(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        place, memory = index(gpu, mask), gpu.memories[key]
+        if isinstance(memory, Window):
+            return memory.address + place * memory.dtype.itemsize
+        return Address(memory, place[:, :1] if np.ndim(place) else int(place))
 
     return point
 
@@ -351,7 +398,8 @@ def _call(node: Any) -> Evaluate:
                 f"the simulator does not support the number of a pointer: {node}"
             )
         source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
-        return _apply(lambda it: np.ascontiguousarray(it, source).view(target)[()], node.args)
+        at_least = np.atleast_2d if source.itemsize != target.itemsize else np.atleast_1d
+        return _apply(lambda it: np.asarray(at_least(it), source, "C").view(target), node.args)
     if name in ("bitwise_not", "clz"):
         make = invert if name == "bitwise_not" else count_leading_zeros
         return _apply(make(str(node.args[0].ty.dtype)), node.args)
@@ -371,7 +419,7 @@ def _call_function(node: Any) -> Evaluate:
         arguments, registers = [*ptx.operands, *ptx.words.values()], ptx.registers
         guard = None if ptx.predicate is None else translate(ptx.predicate)
     values = [
-        (_point_to_element if place in registers and it is not None else translate)(it)
+        (_point_to_element if place in registers and it is not None else _translate_argument)(it)
         for place, it in enumerate(arguments)
     ]
 
@@ -439,7 +487,7 @@ _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     )(node.args[0]),
     "tvm_stack_alloca": _make_tensor_map,
     _ENCODE: _encode_tensor_map,
-    "cuda.cvta_generic_to_shared": lambda node: translate(node.args[0]),
+    "cuda.cvta_generic_to_shared": lambda node: _tell_address(node.args[0]),
     "isnullptr": lambda node: _constant(False),  # an argument's memory is there
 }
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
@@ -460,6 +508,7 @@ _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
     "TensorLoad": _load,
     "BufferLoad": _load,
     "Select": _select,
+    "Shuffle": _shuffle,
     "And": lambda node: _logical(node, np.logical_and, False),
     "Or": lambda node: _logical(node, np.logical_or, True),
     "Not": lambda node: _apply(np.logical_not, [node.a]),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,14 @@ MAX_COUNT = 2**20 - 1
 _BYTES = 8
 
 
+class Arrival(NamedTuple):
+    """What hardware brings to a phase for a lane: a bulk copy, or what a commit waits for."""
+
+    lane: int
+    bring: Callable[[], None]
+    is_copy: bool = True
+
+
 @dataclass
 class MBarrier:
     """One mbarrier of a thread block.
@@ -48,7 +56,7 @@ class MBarrier:
     phase : how many phases are complete
     maker, made : the lane that initialized it, and when
     is_fenced : whether its maker made it visible to bulk copies
-    arriving : what completes this phase's copies
+    arriving : what completes this phase's copies, and instructions of tensor cores
     released : for each thread of the cluster, when the waiting thread knows of all it did before,
         and of what tensor cores read for it, which relaxed arrivals and waits of any scope make
         known, too; as `RunState.known`
@@ -68,7 +76,7 @@ class MBarrier:
     bytes: int = 0
     phase: int = 0
     is_fenced: bool = False
-    arriving: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    arriving: list[Arrival] = field(default_factory=list)
     visits: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -179,12 +187,8 @@ class MBarriers:
         releases: bool = True,
     ) -> None:
         """A thread's arrivals, with bytes that it announces; a relaxed one `releases` nothing."""
-        barrier = self.get(threads, pointer, lane)
+        barrier = self._get_pending(threads, pointer, lane, count)
         if barrier is None:
-            return
-        if barrier.pending < count:
-            missing = "that nobody is known to have waited for" if barrier.is_due else "too often"
-            self.report(threads, pointer, lane, f"in phase {barrier.phase} {missing}")
             return
         state, inside = threads.state, lane % threads.state.batch.group
         barrier.visits[lane] = state.interval
@@ -201,6 +205,27 @@ class MBarriers:
         if barrier.is_due and not barrier.arriving:
             self.complete(barrier)
 
+    def arrive_later(
+        self, threads: Threads, pointer: Pointer, lane: int, bring: Callable[[], None]
+    ) -> None:
+        """One arrival that hardware makes for a lane when it has brought something."""
+        barrier = self._get_pending(threads, pointer, lane, 1)
+        if barrier is not None:
+            barrier.pending -= 1
+            barrier.arriving.append(Arrival(lane, bring, is_copy=False))
+            self.progress += 1
+
+    def _get_pending(
+        self, threads: Threads, pointer: Pointer, lane: int, count: int
+    ) -> MBarrier | None:
+        """The mbarrier, if its phase lacks so many arrivals; else None, and a finding."""
+        barrier = self.get(threads, pointer, lane)
+        if barrier is not None and barrier.pending < count:
+            missing = "that nobody is known to have waited for" if barrier.is_due else "too often"
+            self.report(threads, pointer, lane, f"in phase {barrier.phase} {missing}")
+            return None
+        return barrier
+
     def expect(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
         """Bytes that a thread announces."""
         barrier = self.get(threads, pointer, lane)
@@ -210,11 +235,11 @@ class MBarriers:
     def complete(self, barrier: MBarrier) -> None:
         """End a phase: what is in flight arrives, and the next phase begins."""
         state = self.gpu.state
-        for _, bring in barrier.arriving:
-            bring()
+        for arrival in barrier.arriving:
+            arrival.bring()
         self.gpu.state.interval += 1
-        for lane, _ in barrier.arriving:
-            barrier.copied[0, lane % state.batch.group] = state.interval
+        for arrival in barrier.arriving:
+            barrier.copied[0, arrival.lane % state.batch.group] = state.interval
         barrier.released = np.maximum(barrier.released, barrier.gathered)
         barrier.arriving, barrier.pending = [], barrier.expected
         barrier.phase += 1
@@ -226,11 +251,17 @@ class MBarriers:
         return bool(block[lane, 0] != block[barrier.maker, 0])
 
     def pass_wait(
-        self, threads: Threads, pointer: Pointer, lane: int, parity: int, *, is_of_cluster: bool
+        self,
+        threads: Threads,
+        pointer: Pointer,
+        lane: int,
+        parity: int,
+        words: Sequence[str],
     ) -> bool:
         """Whether a lane's wait ends, which makes known to it what was done before.
 
-        Of other blocks only where the wait is one of the cluster.
+        Of other blocks only where `words` say that the wait is one of the cluster. Where it is
+        relaxed the lane hears of it alone.
         """
         barrier = self.get(threads, pointer, lane)
         if barrier is None:
@@ -240,11 +271,14 @@ class MBarriers:
         if barrier.phase % 2 == parity:
             return False
         released, batch, known = barrier.released.copy(), threads.state.batch, threads.state.known
-        if batch.cluster > 1 and not is_of_cluster:
+        if batch.cluster > 1 and "cluster" not in words:
             own = np.arange(batch.group) // batch.threads == batch.block[lane] % batch.cluster
             released[0, ~own] = 0
         assert known is not None
-        known[:, lane] = np.maximum.reduce([known[:, lane], released, barrier.copied])
+        told = np.maximum(released, barrier.copied)
+        if "relaxed" in words:
+            told[-1], told[:-1] = told.max(axis=0), 0
+        known[:, lane] = np.maximum(known[:, lane], told)
         barrier.visits[lane] = threads.state.interval
         return True
 
@@ -277,9 +311,9 @@ class MBarriers:
                 )
                 self.gpu.state.log.add_sentence(DEADLOCK, message)
         for barrier in self._made.values():
-            for lane, _ in barrier.arriving[:1]:
+            for arrival in [it for it in barrier.arriving if it.is_copy][:1]:
                 message = (
-                    f"a bulk copy by {self.gpu.state.describe_lane(lane)} that arrives at "
+                    f"a bulk copy by {self.gpu.state.describe_lane(arrival.lane)} that arrives at "
                     f"{barrier.name} is in flight when the kernel ends"
                 )
                 self.gpu.state.log.add_sentence(KIND, message)
@@ -295,8 +329,7 @@ def _for_each(method: Callable[..., None], *before: int) -> Semantics:
         is_arrival = method is MBarriers.arrive
         words = {"releases": False} if is_relaxed and is_arrival else {}
         for lane in get_lanes(threads):
-            is_own = isinstance(pointer, Pointer)
-            place = pointer if is_own else find_pointer(threads, pointer, lane)
+            place = find_pointer(threads, pointer, lane)
             if place is not None:
                 numbers = (int(pick(value, lane)) for value in values)
                 method(threads.gpu.mbarriers, threads, place, lane, *numbers, **words)
@@ -305,21 +338,23 @@ def _for_each(method: Callable[..., None], *before: int) -> Semantics:
     return run
 
 
-def _wait(threads: Threads, pointer: Pointer, parity: Any, *, is_of_cluster: bool = False) -> None:
+def _wait(threads: Threads, address: Any, parity: Any, *, words: Sequence[str] = ()) -> None:
     """All lanes that wait go on together; meanwhile other parts of the kernel may run.
 
     Threads that would wait forever return, so that the run goes on.
     """
     mbarriers, waiting = threads.gpu.mbarriers, get_lanes(threads)
+    places = {lane: find_pointer(threads, address, lane) for lane in waiting}
     while waiting:
         waiting = [
             lane
             for lane in waiting
-            if not mbarriers.pass_wait(
-                threads, pointer, lane, int(pick(parity, lane)), is_of_cluster=is_of_cluster
-            )
+            if (it := places[lane]) is not None
+            and not mbarriers.pass_wait(threads, it, lane, int(pick(parity, lane)), words)
         ]
         if waiting and not threads.gpu.let_others_run():
+            pointer = places[waiting[0]]
+            assert pointer is not None
             barrier = mbarriers.get(threads, pointer, waiting[0])
             assert barrier is not None
             text = f"waits forever for the end of phase {barrier.phase}, {barrier.describe_lack()}"
@@ -345,7 +380,8 @@ def _try_wait(
     """try_wait and test_wait, by a parity or a state. Programs ask until the phase is over, and so
     long they wait here at once.
     """
-    _wait(threads, pointer, np.asarray(phase).astype(np.int64) & 1, is_of_cluster="cluster" in rest)
+    words = [each for each in rest if isinstance(each, str)]
+    _wait(threads, pointer, np.asarray(phase).astype(np.int64) & 1, words=words)
     if is_over is not None:
         is_over.store(0, 1)
 
@@ -386,7 +422,7 @@ def _set_registers(threads: Threads, *arguments: Any) -> None:
 
 WAITS: dict[str, Semantics] = {
     "cuda.mbarrier_wait": _wait,
-    "cuda.mbarrier_wait_acquire_cluster": functools.partial(_wait, is_of_cluster=True),
+    "cuda.mbarrier_wait_acquire_cluster": functools.partial(_wait, words=("cluster",)),
     **dict.fromkeys(
         (
             "ptx.mbarrier_test_wait",

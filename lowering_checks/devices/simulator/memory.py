@@ -170,8 +170,15 @@ class LocalMemory(Memory):
         # Of instructions that change registers while threads go on: how many will, and in which
         # interval threads used them last.
         self._in_flight: Array | None = None
-        self._used = "adds to"
+        self._used = "wgmma that adds to"
         self._last_use = 0
+
+    def view(
+        self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0
+    ) -> Memory:
+        if dtype == self.dtype or self.is_of_warps or dtype.itemsize % self.dtype.itemsize:
+            return super().view(name, dtype, size, low)
+        return RegisterView(name, size, dtype, self)
 
     def load(
         self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
@@ -219,8 +226,8 @@ class LocalMemory(Memory):
         def describe(at: tuple[int, ...]) -> str:
             thread = self.state.describe_lane(at[0])
             return (
-                f"{access} {self.name}[{int(cells[at])}] by {thread} while a wgmma that "
-                f"{self._used} it is in flight"
+                f"{access} {self.name}[{int(cells[at])}] by {thread} while a {self._used} it is in "
+                "flight"
             )
 
         self.state.log.add("race", self.name, location, wrong, describe)
@@ -243,6 +250,7 @@ class LocalMemory(Memory):
         lanes: Array,
         location: str,
         keep: Callable[[Array], Array] = np.asarray,
+        used: str = "wgmma that adds to",
     ) -> None:
         """Hardware changes cells of some lanes from now on, by terms of shape (lanes, cells).
 
@@ -260,6 +268,7 @@ class LocalMemory(Memory):
         if self._in_flight is None:
             self._in_flight = np.zeros(self.data.shape, np.int16)
         self._in_flight[at] += 1
+        self._used = used
 
     def begin_reading(self, cells: Array, lanes: Array, location: str) -> Array:
         """Hardware reads cells of some lanes from now on; what they hold, of shape (lanes, cells).
@@ -271,7 +280,7 @@ class LocalMemory(Memory):
         if self._in_flight is None:
             self._in_flight = np.zeros(self.data.shape, np.int16)
         self._in_flight[self._pick(cells, lanes)] += 1
-        self._used = "reads"
+        self._used = "wgmma that reads"
         return self.data[cells, np.arange(len(lanes))].T
 
     def end_update(self, cells: Array, lanes: Array) -> None:
@@ -307,6 +316,32 @@ class LocalMemory(Memory):
             return message
 
         self.state.log.add(UNSTORED, self.name, location, wrong, describe)
+
+
+class RegisterView(Memory):
+    """Registers as elements of a type as large, or of several times that size."""
+
+    def __init__(self, name: str, size: int, dtype: np.dtype[Any], base: LocalMemory) -> None:
+        super().__init__(name, size, dtype, base.state)
+        self.base, self._count = base, dtype.itemsize // base.dtype.itemsize
+
+    def locate_base(self, index: Any) -> Array:
+        """Where the parts of elements lie in the registers: of shape (lanes or 1, parts)."""
+        places = np.atleast_2d(index)[..., None] * self._count + np.arange(self._count)
+        return places.reshape(len(places), -1)
+
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
+        values = np.ascontiguousarray(self.base.load(self.locate_base(index), mask, location))
+        return values.view(self.dtype)
+
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
+        shape = self.state.batch.lanes, np.atleast_2d(index).shape[1]
+        made = np.ascontiguousarray(spread_to(value, shape).astype(self.dtype, copy=False))
+        self.base.store(self.locate_base(index), made.view(self.base.dtype), mask, location)
 
 
 def get_numpy_dtype(dtype: object) -> np.dtype[Any]:

@@ -127,7 +127,11 @@ class Batch:
 
 
 def split_grid(
-    extents: Mapping[str, int], *, first_only: bool = False, chosen: Array | None = None
+    extents: Mapping[str, int],
+    *,
+    first_only: bool = False,
+    chosen: Array | None = None,
+    most: int | None = None,
 ) -> Iterator[Batch]:
     """The batches of a launch with these extents of thread axes, in the order of thread blocks.
 
@@ -138,7 +142,7 @@ def split_grid(
     blocks = cluster if first_only else count_places(extents, BLOCK_AXES)
     blocks = blocks if chosen is None else len(chosen)
     threads = count_places(extents, THREAD_AXES)
-    size = max(1, LANES // threads // cluster) * cluster
+    size = max(1, min(LANES // threads, most or LANES) // cluster) * cluster
     for first in range(0, blocks, size):
         count = min(size, blocks - first)
         lane = np.arange(count * threads, dtype=np.int64)[:, None]
@@ -206,10 +210,10 @@ class RunState:
     chosen : the thread blocks that run, where not all do; they are numbered by their places in it
     garbage : each byte of registers and shared memory that nobody stored; None where it is NaN
     known : for each lane, and each thread of its cluster, the interval before which all that thread
-        did is known to the lane through barriers of any kind; in clusters also the same of what
-        tensor cores read for that thread, of which it also knows through mbarriers that release or
-        acquire no more; of shape (1 or 2, lanes, threads of the cluster), None in launches that
-        have barriers of thread blocks alone
+        did is known to the lane through barriers of any kind; in clusters, and where there is
+        tensor memory, also the same of what tensor cores did for that thread, of which it also
+        hears through mbarriers that release or acquire no more; of shape (1 or 2, lanes, threads of
+        the cluster), None in launches that have barriers of thread blocks alone
     """
 
     log: FindingLog = field(default_factory=FindingLog)
@@ -244,12 +248,12 @@ class RunState:
         last = self.last_barrier if self.known is None else 0
         return last if isinstance(last, int) else int(last.min())
 
-    def pass_fence(self, kind: str, active: Array) -> None:
-        """These lanes pass a fence of a kind."""
+    def pass_fence(self, kind: str, active: Array, *, hears: bool = False) -> None:
+        """These lanes pass a fence of a kind, which may order what they `hear` of alone, too."""
         self.interval += 1
         fences, last = self.get_fences(kind), self.get_last_barrier(self.batch.thread)
         fences.last = np.where(active, self.interval, fences.last)
-        known = last if self.known is None else self.known[0]
+        known = last if self.known is None else self.known[: 2 if hears else 1].max(axis=0)
         fences.known = np.where(active, known, fences.known)
 
     def get_last_barrier(self, threads: Array) -> int | Array:
@@ -309,13 +313,14 @@ class RunState:
                 told = np.where(is_own, told, by_block.max(axis=2, keepdims=True))[:, chosen]
             by_block[:, chosen] = told
 
-    def begin_batch(self, batch: Batch, *, knows: bool = False) -> None:
-        """Begin with other thread blocks, whose threads may know of one another each by itself."""
+    def begin_batch(self, batch: Batch, *, knows: bool = False, hears: bool = False) -> None:
+        """Begin with other thread blocks, whose threads may know of one another each by itself,
+        and may hear of what they do not know."""
         self.running, self.exited, self._fences = batch, None, {}
         self.known = None
         self.begin_interval()
         if knows:
-            kinds = 1 if batch.cluster == 1 else 2
+            kinds = 1 if batch.cluster == 1 and not hears else 2
             self.known = np.full((kinds, batch.lanes, batch.group), self.interval, np.int64)
 
     def get_active(self, mask: Array | None) -> Array:

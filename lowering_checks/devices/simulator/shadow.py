@@ -138,7 +138,7 @@ class Shadow:
     ----------
     unit : bytes of a cell
     span : cells of each thread block's copy; of all, where the memory is global
-    begin : where it begins in the shared memory of a block, in bytes, as far as others are in front
+    begin : where it begins in the shared memory of a block, in bytes
     is_tracked : whether any thread stores here; without that nothing can race
     written : which cells hold a stored value; empty where all of them did from the start
     written_before : which cells held one in an earlier lifetime of the buffer, the iteration of a
@@ -264,7 +264,7 @@ class Shadow:
         return self._find_rivals(self.atomics, cells, threads)
 
     def _are_unordered(
-        self, cells: Array, threads: Array, others: Array, times: Array, *, loads: bool
+        self, cells: Array, threads: Array, others: Array, times: Any, *, loads: bool = False
     ) -> Array:
         """Where threads do not know of what others did at a time."""
         are_reads: Array | None = None
@@ -397,13 +397,18 @@ class Shadow:
     ) -> Array:
         """Where another thread accessed a cell in no order with these threads."""
         found = accessors[cells]
-        other = (found != threads) & (found != NO_THREAD)
+        other = self._are_others(cells, threads, found) & (found != NO_THREAD)
         if not is_any(other):
             return other
-        unordered = times[cells] >= self.state.get_since(threads, found)
+        unordered = self._are_unordered(cells, threads, found, times[cells])
         if self.is_global:
             unordered = unordered | self._are_other_blocks(cells, found, threads, times)
         return other & unordered
+
+    def _are_others(self, cells: Array, threads: Array, found: Array) -> Array:
+        """Where the thread that accessed a cell is not the one that accesses it now."""
+        others: Array = found != threads
+        return others
 
     @property
     def copier(self) -> Array:

@@ -23,6 +23,8 @@ from .run_state import UNSTORED, UnsupportedError
 from .shadow import BY_PROXY, NO_THREAD, OPAQUE, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
+TENSOR_CORES = (MATRIX, "tcgen05.mma of", "tcgen05.cp of")
+"""What reads matrices in shared memory, on another way than loads do."""
 BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
 ATOMIC = "atomic operation on"
 AND_ATOMIC = "and atomic operation by {rival}{near} with no barrier in between"
@@ -149,8 +151,8 @@ class SharedMemory(Memory):
         if is_vector:
             self._check_aligned(access)
         shadow, cells, threads = self.shadow, access.cells, access.threads
-        if kind == MATRIX:  # which reads on another way than loads do
-            lanes = spread_to(self.state.batch.lane, cells.shape)
+        if kind in TENSOR_CORES:
+            lanes = threads - self.state.batch.first * self.state.batch.threads
             unfenced = shadow.find_unfenced(cells, lanes)
             self._report_race(access, unfenced, shadow.writer, UNFENCED, "missing fence")
         self._report_opaque(access)
@@ -252,11 +254,14 @@ class SharedMemory(Memory):
         self._report_race(access, changed, shadow.writer, DURING_STORE)
         self._check_in_flight(access, value)
 
-    def end_matrix(self, index: Any, values: Array, mask: Array, location: str) -> None:
-        """A warpgroup's instruction has read all: nothing may have changed, or be stored now."""
-        index = np.clip(index, self.low, self.low + self.size - 1)  # as it was read
-        self.check_unchanged(index, values, mask, location, MATRIX)
-        access = self._locate_cells(MATRIX, index, mask, location, is_checked=True)
+    def end_matrix(
+        self, index: Any, values: Array, mask: Array | None, location: str, kind: str = MATRIX
+    ) -> None:
+        """Tensor cores have read all: nothing may have changed, or be stored now."""
+        if not isinstance(index, Rows):
+            index = np.clip(index, self.low, self.low + self.size - 1)  # as it was read
+        self.check_unchanged(index, values, mask, location, kind)
+        access = self._locate_cells(kind, index, mask, location, is_checked=True)
         if self.shadow.is_tracked:
             self.shadow.record_read(*access.pick_cells(access.cells, access.threads))
 
@@ -297,13 +302,13 @@ class SharedMemory(Memory):
 
         def describe(at: tuple[int, ...]) -> str:
             thread = self.state.describe_lane(lanes[at[0]])
-            place = f"{self.name}[{elements[at] - self.low}]"
+            place = self.name_place(int(elements[at]) - self.low)
             return f"{kind} {place} by {thread} ({self.name} has {self.size} elements)"
 
         if not is_checked:
             self.state.log.add("out of bounds", self.name, location, wrong, describe)
         places = np.clip(elements, self.low, end - 1)
-        if batch.first == 0 and not is_checked:
+        if batch.first == 0 and not kind.startswith("tcgen05") and not is_checked:
             for row in range(len(lanes)):
                 if lanes[row] < batch.threads:
                     scope, picked = "global" if is_global else "shared", places[row][active[row]]
@@ -355,11 +360,17 @@ class SharedMemory(Memory):
 
     def _check_rivals(self, access: _CellAccess, changes: Array) -> None:
         """No other thread may load or store meanwhile what changes."""
-        shadow, cells, threads = self.shadow, access.cells, access.threads
-        shadow.apply_pending_reads()
-        readers = shadow.find_rivals(cells, threads, loads=True)
+        self._check_readers(access, changes)
+        self._check_writers(access, changes)
+
+    def _check_readers(self, access: _CellAccess, changes: Array) -> None:
+        self.shadow.apply_pending_reads()
+        readers = self.shadow.find_rivals(access.cells, access.threads, loads=True)
         if readers is not None:
             self._report_race(access, changes & (readers != NO_THREAD), readers, AND_LOAD)
+
+    def _check_writers(self, access: _CellAccess, changes: Array) -> None:
+        shadow, cells, threads = self.shadow, access.cells, access.threads
         written = shadow.find_writers(cells, threads)
         if written is not None:
             self._report_race(access, changes & written, shadow.writer, AND_STORE)
@@ -434,7 +445,7 @@ class SharedMemory(Memory):
             return self._locate_rows(kind, index, location, is_checked=is_checked)
         batch, is_global = self.state.batch, self.shadow.is_global
         elements, active = self._locate(index, mask, location, "" if is_checked else kind)
-        if batch.first == 0 and kind != MATRIX and not is_checked:
+        if batch.first == 0 and kind not in TENSOR_CORES and not is_checked:
             first, scope = slice(0, batch.threads), "global" if is_global else "shared"
             counts = self.state.counts
             counts.add_access(scope, elements[first], active[first], self.dtype.itemsize)
@@ -500,9 +511,13 @@ class SharedMemory(Memory):
         def describe(at: tuple[int, ...]) -> str:
             element = int(access.cells[at]) // self.ratio % self.span - self.low
             thread = self.state.describe_thread(int(access.threads[at[0], 0]))
-            return f"{access.kind} {self.name}[{element}] by {thread} {text}"
+            return f"{access.kind} {self.name_place(element)} by {thread} {text}"
 
         self.state.log.add(kind, self.name, access.location, access.touched & wrong, describe)
+
+    def name_place(self, element: int) -> str:
+        """An element in words."""
+        return f"{self.name}[{element}]"
 
     # ---- What the host accesses, element by element
 

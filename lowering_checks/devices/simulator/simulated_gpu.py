@@ -47,17 +47,21 @@ from .run_state import RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
 from .shared_memory import SharedMemory
 from .statements import Execute, get_names, translate_statement
+from .tcgen05 import TCGEN05
+from .tensor_memory import MOST_BLOCKS, TensorMemory
 from .turns import Turns
 from .warp_shuffles import WARP_BARRIERS
 from .warpgroups import PRODUCTS
 
 _OF_WARPGROUPS = ("ptx.wgmma_", "ptx.setmaxnreg", "cuda.warpgroup_")
-PROXIES = PRODUCTS | BULK_COPIES.keys()
+PROXIES = PRODUCTS | BULK_COPIES.keys() | TCGEN05.keys()
 """What reaches shared memory on another way than loads and stores."""
-LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS, *WARP_BARRIERS}
+LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS, *WARP_BARRIERS, *TCGEN05}
 """What makes barriers of which each thread learns by itself."""
 _LARGEST_SHARED = 2**26
 """Bytes of one buffer that are simulated: what exceeds a GPU's limit by less is a finding."""
+_SWIZZLED = 1024
+"""Arrays begin at multiples of so many bytes, of which no instruction asks for more."""
 _SPAN_BYTES = 64
 """Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
 
@@ -99,12 +103,14 @@ class TranslatedKernel(NamedTuple):
     read_only: frozenset[str]
     pool_bytes: int
     static_bytes: int
+    has_tensor_memory: bool
 
     @classmethod
     def of(cls, body: Any) -> TranslatedKernel:
         """A nest of thread extents."""
         names = get_names(body)
         has_proxies, knows = not names.isdisjoint(PROXIES), not names.isdisjoint(LEARNING)
+        has_tensor_memory = not names.isdisjoint(TCGEN05)
         in_step = 4 * WARP if any(name.startswith(_OF_WARPGROUPS) for name in names) else WARP
         read_only: frozenset[str] = frozenset()
         if has_proxies:
@@ -118,7 +124,7 @@ class TranslatedKernel(NamedTuple):
                 own = math.prod(constant(it) or 1 for it in buffer.shape) * count_item_bytes(buffer)
                 static += -(-own // _PLACES) * _PLACES
         run = translate_statement(body)
-        return cls(run, has_proxies, in_step, knows, read_only, size, static)
+        return cls(run, has_proxies, in_step, knows, read_only, size, static, has_tensor_memory)
 
 
 class SimulatedGpu:
@@ -159,6 +165,7 @@ class SimulatedGpu:
         self.periods: Mapping[Any, Period] = {}
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
+        self._tensor_memory: TensorMemory | None = None
         self.mbarriers, self.turns = MBarriers(self), Turns()
         self.order = np.random.default_rng(0)  # of what threads do in any order
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
@@ -219,6 +226,8 @@ class SimulatedGpu:
                         self.values[hash(bind.var)] = translate(bind.value)(self, None)
             axis, extent = str(node.node.thread_tag), self.evaluate(node.value)
             if axis.startswith("cluster") and axis != CLUSTER_AXIS:
+                if extent == 1:
+                    continue
                 raise UnsupportedError(
                     f"the simulator does not support clusters along '{axis}', but along "
                     f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
@@ -255,14 +264,19 @@ class SimulatedGpu:
         self._counted = {}
         outside, sectors = Memories(self.memories), counts.sectors  # what is there before
         self.state.chosen = None if self.choose is None else self.choose(extents, body)
-        for batch in split_grid(extents, first_only=self.first_only, chosen=self.state.chosen):
-            self.state.begin_batch(batch, knows=kernel.knows or batch.cluster > 1)
+        chosen, most = self.state.chosen, MOST_BLOCKS if kernel.has_tensor_memory else None
+        for batch in split_grid(extents, first_only=self.first_only, chosen=chosen, most=most):
+            knows = kernel.knows or batch.cluster > 1
+            self.state.begin_batch(batch, knows=knows, hears=kernel.has_tensor_memory)
             self._queues, self._numbered = {}, []
             self.mbarriers, self.named_barriers = MBarriers(self), NamedBarriers(self)
             self.meetings = Meetings(self)
             kernel.run(self, None)
             self.mbarriers.report_left()
             self.meetings.report_left()
+            if self._tensor_memory is not None:
+                self._tensor_memory.report_left()
+                self._tensor_memory = None
             if BULK in self._queues and self._queues[BULK].work:
                 self.state.log.add_sentence(
                     "unfinished bulk store",
@@ -290,6 +304,14 @@ class SimulatedGpu:
         """A size that all threads agree on."""
         return int(translate(size)(self, None))
 
+    @property
+    def tensor_memory(self) -> TensorMemory:
+        """The tensor memory of the thread blocks that run."""
+        if self._tensor_memory is None:
+            self._tensor_memory = TensorMemory(self.state)
+            self._shadows.append(self._tensor_memory.shadow)
+        return self._tensor_memory
+
     def get_queue(self, name: str) -> AsyncQueue:
         """What hardware does asynchronously for the threads that run, by its kind."""
         if name not in self._queues:
@@ -310,6 +332,14 @@ class SimulatedGpu:
                 "simulator"
             )
         return self._numbered[number]
+
+    def find_shared(self, address: int) -> SharedMemory | None:
+        """The shared memory of a block in which an address lies."""
+        for memory in self._allocated.values():
+            shadow = memory.shadow
+            if 0 <= address - shadow.begin < shadow.span * shadow.unit:
+                return memory
+        return None
 
     def run_periodic(self, period: Period, count: int, run: Callable[[int], None]) -> None:
         """Run the iterations of a loop that count differently, and count the others."""
@@ -474,8 +504,11 @@ class SimulatedGpu:
         span, ratio = -(-size // step) * step, dtype.itemsize // unit
         count = span * self.state.batch.blocks
         shadow = Shadow(count * ratio, unit, self.state, span=span * ratio)
+        others = [it.shadow for it in self._allocated.values()]
+        end = max((it.begin + it.span * it.unit for it in others), default=0)
+        shadow.begin = -(-end // _SWIZZLED) * _SWIZZLED
         if str(buffer.scope()) == "shared.dyn":
-            shadow.begin = self._static_bytes
+            shadow.begin += self._static_bytes % _SWIZZLED
         data = np.full(count, filler, dtype)
         return SharedMemory(str(buffer.name), data, shadow, size=size)
 

@@ -25,7 +25,7 @@ from tirstep.tvm_compat import get_op_name
 from ...device import THREAD_AXES, Array
 from .async_copies import CP_ASYNC
 from .atomics import ATOMICS
-from .expressions import BUILT_IN, Address, restrict, translate, translate_index
+from .expressions import BUILT_IN, Address, Window, restrict, translate, translate_index
 from .flatten import is_allreduce
 from .function_semantics import read_call
 from .mbarriers import WAITS
@@ -34,6 +34,7 @@ from .named_barriers import NAMED_BARRIERS
 from .operators import as_stored, is_narrow
 from .ptx_calls import has_results
 from .run_state import IN_ORDER, UnsupportedError, get_location
+from .tcgen05 import TCGEN05
 from .warp_shuffles import BLOCK_REDUCTIONS
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ def _runs_apart(statement: Any) -> bool:
 
 
 def _has_named_barriers(statement: Any) -> bool:
-    return not NAMED_BARRIERS.keys().isdisjoint(get_names(statement))
+    """Whether warps wait for one another, at named barriers or in roles of their own."""
+    names = get_names(statement)
+    has_roles = not WAITS.keys().isdisjoint(names) and not TCGEN05.keys().isdisjoint(names)
+    return has_roles or not NAMED_BARRIERS.keys().isdisjoint(names)
 
 
 def _uses_atomics(statement: Any) -> bool:
@@ -151,7 +155,7 @@ def _attribute(node: Any) -> Execute:
             if gpu.state.running is None:  # the host comes to the outermost one
                 gpu.launch(node)
                 return
-            places = gpu.state.batch.coordinates[axis]
+            places = gpu.state.batch.coordinates.get(axis, np.zeros((1, 1), np.int32))
             gpu.values[key] = places.astype(dtype, copy=False)
             translated()(gpu, mask)
 
@@ -356,6 +360,11 @@ def _declare(node: Any) -> Execute:
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         address = data(gpu, mask)
+        if isinstance(address, int | np.ndarray):  # of mapa
+            dtype = get_numpy_dtype(buffer.dtype)
+            window = Window(address, str(buffer.name), dtype, gpu.state)
+            gpu.memories[BufferKey(buffer)] = window
+            return
         is_begin = isinstance(address, Address) and isinstance(address.offset, int)
         if not is_begin or address.offset != 0:
             raise UnsupportedError(f"the simulator does not support the view {buffer.name}")

@@ -32,7 +32,7 @@ import numpy as np
 
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
-from .memory import REGISTERS, LocalMemory
+from .memory import REGISTERS, LocalMemory, RegisterView
 from .ptx_calls import get_type, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import MATRIX, SharedMemory
@@ -125,7 +125,7 @@ def _multiply(threads: Threads, *given: Any) -> None:
     groups = threads.groups(WARPGROUP)
     if not len(groups):
         return
-    memory, cells = _read_registers(threads, operands["d"])
+    memory, cells = read_registers(threads, operands["d"])
     mask = threads.get_mask(groups)
     memory.require_fence(mask, threads.location)
     if "a" in operands:
@@ -154,7 +154,7 @@ def _read_fragments(
     threads: Threads, groups: Array, registers: Sequence[Pointer], shape: _Shape
 ) -> _Read:
     """A in registers of 32 bits, which are pairs of neighbours in one buffer."""
-    memory, places = _read_registers(threads, registers)
+    memory, places = read_registers(threads, registers)
     wanted = str(get_type(shape.kinds[0])[0])
     if str(memory.dtype) != wanted:
         raise UnsupportedError(
@@ -170,17 +170,20 @@ def _read_fragments(
     return made, functools.partial(memory.end_update, cells)
 
 
-def _read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[LocalMemory, Array]:
+def read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[LocalMemory, Array]:
     """Registers, which are those of one buffer: it, and their places as (registers, lanes)."""
     memory = registers[0].memory
+    base = memory.base if isinstance(memory, RegisterView) else memory
     offsets = [it.offset for it in registers]
-    if not isinstance(memory, LocalMemory) or any(it.memory is not memory for it in registers):
+    if not isinstance(base, LocalMemory) or any(it.memory is not memory for it in registers):
         raise UnsupportedError(f"{threads.name} has registers that are not of one buffer")
     columns = [np.broadcast_to(it, (threads.lanes, 1))[:, 0] for it in offsets]
     places = np.stack(columns)
     if places.min() < 0 or places.max() >= memory.size:
         raise UnsupportedError(f"{threads.name} has registers beyond {memory.name}")
-    return memory, places
+    if isinstance(memory, RegisterView):
+        places = memory.locate_base(places.T).T
+    return base, places
 
 
 def _read_shared(
@@ -215,13 +218,8 @@ def _read_shared(
     item = memory.dtype.itemsize
     size = (shape.depth, shape.columns) if operand else (ROWS, shape.depth)
     row, k = np.indices(size) if operand == 0 else np.indices(size)[::-1]
-    if shape.transposed[operand]:  # rows go across k
-        strides = (stride, leading) if width == _UNIT else (leading, stride)
-        address = start + row * item % width + row * item // width * strides[0]
-        address = address + k % 8 * width + k // 8 * strides[1]
-    else:
-        address = start + _find_bytes(row, k * item, leading, stride, width)
-    address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
+    is_across, at = shape.transposed[operand], (start, leading, stride)
+    address = place_tile(at, width, row, k, item, is_across=is_across)
     elements = (address // item).reshape(len(groups), -1)
     share = -(-elements.shape[1] // WARPGROUP)
     # As many as all lanes of a warpgroup take, the first ones again.
@@ -236,12 +234,23 @@ def _read_shared(
     return made, lambda ready: memory.end_matrix(index, values, ready, threads.location)
 
 
-def _find_bytes(row: Any, byte: Any, leading: Any, stride: Any, width: int) -> Any:
-    """Where bytes along k of a row lie, before they are exchanged."""
-    at = row % 8 * width + row // 8 * stride
-    if width == _UNIT:
-        return at + byte // _UNIT * leading + byte % _UNIT
-    return at + byte + 0 * leading
+def place_tile(
+    at: Sequence[Any], width: int, row: Any, k: Any, item: int, *, is_across: bool
+) -> Any:
+    """The addresses of a tile's elements, by where it begins, its leading and its other stride.
+
+    Of `item` bytes in rows of `width`, whose chunks are exchanged; along k, or across it.
+    """
+    start, leading, stride = at
+    if is_across:
+        steps = (stride, leading) if width == _UNIT else (leading, stride)
+        address = start + row * item % width + row * item // width * steps[0]
+        address = address + k % 8 * width + k // 8 * steps[1]
+    else:
+        step = leading if width == _UNIT else width + 0 * leading
+        address = start + row % 8 * width + row // 8 * stride
+        address = address + k * item // width * step + k * item % width
+    return address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
 
 
 def _cut_off(sums: Array) -> Array:

@@ -123,12 +123,12 @@ def command(
             screen.line()
             screen.line((case.title, "bold"), (f"  {case.suite}", "dim"))
             if case.skipped:
-                screen.line(("skipped: ", "yellow"), case.skipped, wrap=True)
+                screen.line(("skipped: ", "yellow"), case.skipped)
             else:
                 with_before = case.suite in LADDER_SUITES
                 show_text_table(screen, make_case_table(case, limits, with_before=with_before))
                 for reason in find_reasons(case):
-                    screen.line((reason, "yellow"), wrap=True)
+                    screen.line((reason, "yellow"))
             if file is not None:
                 write_run(run, file)
     for suite in SUITES:
@@ -143,7 +143,7 @@ def command(
         if outcome.kind == "recipe" and outcome.status in ("wrong", "failed")
     ]
     for where, note in failures:
-        screen.line((where, "bold red"), note, wrap=True)
+        screen.line((where, "bold red"), note)
     if file is not None:
         screen.line((f"wrote {file}", "green"))
     if json:
@@ -202,7 +202,7 @@ def show_comparison(old: Path, new: Path, *, as_json: bool = False) -> int:
     before, after, screen = read_run(old), read_run(new), Screen(quiet=as_json)
     differences = list_differences(before, after)
     for sentence in differences:
-        screen.line((sentence, "yellow"), wrap=True)
+        screen.line((sentence, "yellow"))
     changes = compare_runs(before, after)
     rows = []
     for it in changes:

@@ -237,7 +237,7 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
             screen.line(f"  {about:<{padding}}", *status_words(verdict))
         if verdict.reason and verdict.reason != told:
             told = verdict.reason
-            screen.line((f"    {verdict.status}  ", "dim"), (told, "dim"), wrap=True)
+            screen.line((f"    {verdict.status}  ", "dim"), (told, "dim"))
         for question in verdict.left_open:
             screen.line(("    rules leave open  ", "dim"), (question, "dim"))
         show_findings(screen, verdict.findings)

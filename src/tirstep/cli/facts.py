@@ -125,13 +125,13 @@ def command(
                 show_facts_table(screen, ran)
             for own in compiled:
                 if own.refusal is not None:
-                    screen.line(("refused  ", "bold red"), own.refusal, wrap=True)
+                    screen.line(("refused  ", "bold red"), own.refusal)
             if any(kernel.instructions is None for each in compiled for kernel in each.kernels):
-                screen.line(("no instructions  ", "dim"), MISSING_NVDISASM, wrap=True)
+                screen.line(("no instructions  ", "dim"), MISSING_NVDISASM)
         if remarks:
             screen.line()
         for word, sentence in remarks:
-            screen.line((f"{word}  ", "dim"), sentence, wrap=True)
+            screen.line((f"{word}  ", "dim"), sentence)
         return 0
 
     return run_each(recipe, request, show, as_json=json)

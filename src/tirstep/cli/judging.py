@@ -304,7 +304,7 @@ def show_findings(screen: Screen, findings: Sequence[Finding], *, apart: bool = 
     if apart and findings:
         screen.line()
     for finding in findings:
-        screen.line((f"{finding.place}: ", "bold red"), finding.message, wrap=True)
+        screen.line((f"{finding.place}: ", "bold red"), finding.message)
         if finding.detail:
             screen.diff(finding.detail.splitlines())
 
@@ -384,7 +384,7 @@ def show_ladder_table(
     if notes:
         screen.line()
     for note in notes:
-        screen.line((note, "dim"), wrap=True)
+        screen.line((note, "dim"))
 
 
 def _name_device(place: str) -> str:

@@ -112,6 +112,6 @@ def command(
     for rung in skipped:
         is_or_was = "cannot be run" if rung.is_broken else "skipped"
         words = ((f"{rung.recipe.name} {is_or_was}: ", "yellow"), str(rung.refusal))
-        screen.line(*words, wrap=True)
+        screen.line(*words)
     show_findings(screen, [it for rung in rungs for it in rung.findings], apart=True)
     return code

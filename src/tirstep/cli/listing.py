@@ -144,7 +144,7 @@ def command(
 
 def _show_kernel(screen: Screen, kernel: Kernel) -> None:
     sizes, about = ", ".join(kernel.size_names), f"  {first_sentence(kernel.__doc__)}"
-    screen.line((kernel.name, "bold"), f"({sizes})", (about, "dim"), wrap=True)
+    screen.line((kernel.name, "bold"), f"({sizes})", (about, "dim"))
     screen.line(("  dtype    ", "dim"), ", ".join(kernel.dtypes))
     told = []
     for name, default in kernel.options.items():
@@ -193,12 +193,12 @@ def list_programs(text: str, *, as_json: bool) -> int:
         if found.kind == "kernel":
             sizes = [f"({', '.join(found.value.size_names)})"]
         own, where = sizes[0] if len(sizes) == 1 else "", f"  {found.location}"
-        screen.line(f"{found.kind:<9}", (found.name, "bold"), own, where, (about, "dim"), wrap=True)
+        screen.line(f"{found.kind:<9}", (found.name, "bold"), own, where, (about, "dim"))
         for name, each in zip(found.functions, sizes, strict=False) if len(sizes) > 1 else ():
             screen.line(f"{'':<11}{name}{each}")
     screen.line()
     for kind in dict.fromkeys(found.kind for found in programs):
-        screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY.get(kind, COMMANDS), wrap=True)
+        screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY.get(kind, COMMANDS))
     return 0
 
 

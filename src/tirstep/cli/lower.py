@@ -131,7 +131,7 @@ def command(
             counts = f"{len(lowering.passes)} passes, {len(lowering.changed)} changed the module"
             screen.line(f"{counts}, {all_ms:.1f} ms")
         if lowering.failed is not None:
-            screen.line(("refused  ", "bold red"), str(lowering.failed), wrap=True)
+            screen.line(("refused  ", "bold red"), str(lowering.failed))
         return 1 if lowering.failed is not None else 0
 
     return run_each(recipe, request, show, as_json=json)

@@ -56,7 +56,7 @@ def command(
             line = next(
                 (j + mark.line - i for _, i, end, j, _ in moves if mark.line <= end), mark.line
             )
-            screen.line(f"{file}:{line}: {mark.message}", wrap=True)
+            screen.line(f"{file}:{line}: {mark.message}")
             places.append({"line": line, "message": mark.message})
         documents.append({"file": file, "changed": new.text != old, "diff": diff, "left": places})
     changed = sum(new.text != old for _, _, old, new in results)

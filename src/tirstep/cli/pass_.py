@@ -15,6 +15,7 @@ from .formatting import count
 from .guarding import note_tried
 from .json_output import Document, print_document, read_keys
 from .request import (
+    LADDER,
     Request,
     argument,
     flag,
@@ -81,6 +82,7 @@ def command(
     arch: list[str] | None = option(
         "--arch", "ARCH", "Compile for it, too: registers, spills, instructions."
     ),
+    ladder: bool = LADDER,
     diff: bool = flag("--diff", "Print what the pass changed."),
     script: Path | None = option(
         "--script -o", "FILE", "Where to write a counterexample. [default: wrong_PASS.py]"
@@ -152,7 +154,7 @@ def command(
         changed: list[Any]
         keys: dict[str, object]
         if corpus is None:
-            subjects, is_all = list_subjects(modules, seed, experiment.edit)
+            subjects, is_all = list_subjects(modules, seed, experiment.edit, ladder)
             tries: list[Trial] = []
             with screen.working():
                 for number, it in enumerate(subjects, 1):
@@ -212,7 +214,7 @@ def command(
             if changed:
                 why = f"of {count(len(changed), 'module')} that it changes none could be judged"
             text = f"nothing was tested: {why}; try it on others, or on more (--corpus N)"
-            screen.line((text, "yellow"), wrap=True)
+            screen.line((text, "yellow"))
         elif corpus is not None:
             screen.line((f"tested on {tested} of {count(len(tried), 'module')}", "dim"))
         keys["tested"] = tested
@@ -246,7 +248,7 @@ def attempt_noted(attempt: Attempt, subject: Subject) -> Mapping[str, Any]:
 
 
 def list_subjects(
-    names: Sequence[str], seed: int, edit: Edit | None = None
+    names: Sequence[str], seed: int, edit: Edit | None = None, prefer_ladders: bool = False
 ) -> tuple[list[Subject], bool]:
     """The modules of recipes, ladders and the user's own programs, and whether these are all.
 
@@ -263,7 +265,7 @@ def list_subjects(
         found.extend(list_steps(run_requested(recipe, request), seed))
         return 0
 
-    recipes, is_all = pick_recipes(names, request), True
+    recipes, is_all = pick_recipes(names, request, prefer_ladders=prefer_ladders), True
     for recipe in recipes:
         if len(recipes) == 1:
             add(recipe)
@@ -283,7 +285,7 @@ def show_promises(screen: Screen, held: PromiseReport, experiment: Experiment) -
     listed = ", ".join(f"'{each}'" for each in experiment.promises)
     if experiment.promises and not held.changed:
         told = "the pass changes none of these modules, or none of which the answer stays right"
-        screen.line(("unchecked  ", "yellow"), f"{listed}: {told}", wrap=True)
+        screen.line(("unchecked  ", "yellow"), f"{listed}: {told}")
     if held.changed and not held.broken:
         where = count(held.changed, "module")
         screen.line(("kept  ", "dim"), f"{listed} on {where} that it changes")
@@ -342,7 +344,7 @@ def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
         rows.append((each.subject.label, change, answer, devices, differs))
     screen.line((title, "bold"))
     headings = ("module", "change", "answer", "run on", "what differs")
-    screen.table(make_table(headings, (), rows))
+    screen.table(make_table(headings, (), rows), wraps=True)
     screen.line((f"{count(len(trials), 'module')}: ", "dim"), _spell_counts(trials))
 
 
@@ -413,17 +415,17 @@ def show_counterexample(screen: Screen, found: Counterexample | None, label: str
     screen.line()
     if found is None:
         told = f"{label} shows it, and no smaller program by itself, so no script is written"
-        screen.line((told, "yellow"), wrap=True)
+        screen.line((told, "yellow"))
         return
     lines = count(found.shrunk.lines, "line")
     screen.line(("small   ", "dim"), f"{lines}, after {found.shrunk.tried} reductions tried")
     screen.program(found.shrunk.text)
     trial = found.shrunk.trial
     reason = trial.reason.replace("<str>:", "line ")
-    screen.line((f"{trial.status}   ", "dim"), reason, wrap=True)
+    screen.line((f"{trial.status}   ", "dim"), reason)
     screen.line(("script  ", "dim"), str(found.path))
     verb = "shows it" if found.is_shown else "does not show it on this machine"
-    screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}", wrap=True)
+    screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}")
 
 
 def print_json(

@@ -390,8 +390,15 @@ def try_one(do: Callable[[], int]) -> tuple[int, str | None]:
         return 2, sentence
 
 
-def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
-    """The recipes of some names, each once; the name of a kernel stands for its ladder."""
+LADDER = flag("--ladder", "Take a name that a recipe and a ladder have for the ladder.")
+
+
+def pick_recipes(
+    names: Sequence[str], request: Request, *, prefer_ladders: bool = False
+) -> list[Recipe]:
+    """The recipes of some names, each once; the name of a kernel stands for its ladder, and one
+    that a recipe and a ladder have for the recipe, or for the ladder where those are preferred.
+    """
     from tirstep.transforms.recipes import LADDERS, RECIPES
 
     picked: dict[str, Recipe] = {}
@@ -399,7 +406,8 @@ def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
         if not is_program(name) and name not in RECIPES and name not in LADDERS:
             sentence = explain_unknown(name, "name")
             raise UseError(sentence or f"the kernel '{name}' has no recipes")
-        for recipe in LADDERS[name] if name in LADDERS else pick_each(name, request):
+        is_ladder = name in LADDERS and (prefer_ladders or name not in RECIPES)
+        for recipe in LADDERS[name] if is_ladder else pick_each(name, request):
             other = picked.setdefault(recipe.name, recipe)
             if other.spelling != recipe.spelling:
                 raise UseError(

@@ -114,7 +114,7 @@ def command(
 
                     began, warn = (
                         time.monotonic(),
-                        lambda it: screen.line((it, "yellow"), wrap=True),
+                        lambda it: screen.line((it, "yellow")),
                     )
                     workers: Any = RayWorkers(plan, settings, screen.doing, warn)
                     after = f"  there after {time.monotonic() - began:.1f} s"
@@ -244,7 +244,7 @@ def show_result(
             if tails and is_open and any('tail="' in text for text in found.samples.values()):
                 advice = f"none of these sizes divides {shape}: pass {join_alternatives(tails)}"
                 sentence = f"{advice}; {sentence}"
-            screen.line(sentence, wrap=True)
+            screen.line(sentence)
         return
     us, ratio = found.expected_us, found.ratio
     expected = None if us is None else f"{us:,.1f} us by the model of time"
@@ -254,7 +254,7 @@ def show_result(
     times = {"best": found.best, "expected": expected, "as it is": found.default, peer: found.peer}
     for word, told in {**times, "ratio": faster, "knobs": config}.items():
         if word == "ratio" and found.peer_error:
-            screen.line((f"{peer}: {found.peer_error}", "yellow"), wrap=True)
+            screen.line((f"{peer}: {found.peer_error}", "yellow"))
         if isinstance(told, str):
             screen.line((f"{word:<9}", "dim"), told)
         elif told is not None:  # a time with its quartiles

@@ -134,7 +134,7 @@ def explain(
         return code
 
     def say(word: str, text: str, style: str = "dim") -> None:
-        screen.line((f"{word:8}", style), text, wrap=True)
+        screen.line((f"{word:8}", style), text)
 
     def say_judged() -> None:
         """Which device ran what, and in how many steps."""
@@ -183,7 +183,7 @@ def explain(
         return tell(code, Status.WRONG if unsound else status, unsound=unsound, unknown=unknown)
 
     what = bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
-    screen.line((f"{place}: ", "bold"), (what, "bold red"), wrap=True)
+    screen.line((f"{place}: ", "bold"), (what, "bold red"))
     if bad.step is not None:
         what = "is right as it stands, and wrong after this pass of TVM"
         if bad.kind == "refused":
@@ -206,8 +206,7 @@ def explain(
         say("not run", text, "yellow")
     screen.line()
     if bad.source:
-        for line in bad.source.splitlines():
-            screen.line(line)
+        screen.program(bad.source, "cuda")
     elif bad.diff.lines:
         screen.diff(bad.diff.lines)
     elif bad.step is not None and bad.step.index == 0 and bad.kind in ("step", "refused"):
