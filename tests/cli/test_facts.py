@@ -41,7 +41,7 @@ def test_counts_of_the_simulator_at_the_tutorials_shape(command: Command):
     run = run_default_example(find_recipe("window_sum_shared"))
     counts = count_accesses(run.problem, run.steps[-1].module)
     shared = counts.scopes["shared"]
-    table = result.out.partition("first GPU block, simulated")[2]
+    table = result.out.partition("first thread block, simulated")[2]
     assert cells(table, "barriers passed")[-1] == str(counts.barriers) == "1"
     assert cells(table, "shared traffic, bytes")[-1] == f"{shared.bytes:,}"
     assert set(cells(table, "bank conflicts")) == {"0"}  # none is worth telling

@@ -376,7 +376,7 @@ def show_ladder_table(
         notes.append(
             "traffic: global memory that the last step touches, as a multiple of the least to move"
         )
-        notes.append("the rest: of the first GPU block of its launches, a request for each warp")
+        notes.append("the rest: of the first thread block of its launches, a request for each warp")
     devices = {_name_device(place) for rung in rungs for place in rung.checked_on}
     for other in sorted(devices - {device.name, NO_DEVICE}):
         skipped = f"steps that {device.name} cannot run yet"
