@@ -30,7 +30,8 @@ def command(
     ),
     all_archs: bool = flag("--all-archs", "Compile for every architecture from sm_75 on."),
     counts: bool = flag(
-        "--counts", "Count what the first thread block does, on the simulator: seconds for each step."
+        "--counts",
+        "Count what the first thread block does, on the simulator: seconds for each step.",
     ),
     json: bool,
 ) -> int:
