@@ -100,6 +100,6 @@ def test_the_site_is_searched_from_disk(site: Path, page: Any):
     page.press("input.sidebar-search", "Enter")
     page.get_by_role("link", name="Transforms > split_loop", exact=True).click()
     page.wait_for_url("**/transforms.html*")
-    assert page.locator("h2 >> text=split_loop").first.is_visible()
+    assert page.locator("h3 >> text=split_loop").first.is_visible()
     assert errors == []
     assert [url for url in asked if not url.startswith("file:")] == []

@@ -8,7 +8,7 @@ import pytest
 import warm_python
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/own-programs.md", "docs/reuse.md", "docs/search.md")
+PAGES = ("README.md", "docs/own-programs.md", "docs/reuse.md", "docs/tuning.md")
 TEXT = "".join((ROOT / page).read_text() for page in PAGES)
 FOUND = re.findall(r"^```python\n(.*?)^```$", TEXT, re.S | re.M)
 PROGRAMS = [program for program in FOUND if "my_project" not in program]  # test_pytest_plugin.py

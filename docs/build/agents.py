@@ -61,7 +61,7 @@ def make_llms() -> str:
     index = (DOCS / "index.md").read_text(encoding="utf-8").partition("## Ladders")[0]
     index = re.sub(r"\]\((?!\.\./)", "](docs/", index).replace("](../", "](")
     title, _, rest = index.partition("\n\n")
-    summary, _, lists = rest.partition("\n## ")
+    summary, lists = rest.partition("\n\n")[0], rest.partition("\n## ")[2]
     summary = " ".join(re.sub(r"\[(.+?)\]\(.+?\)", r"\1", summary).split())
     return f"{title}\n\n> {summary}\n\n## {lists.rstrip()}\n\n## For agents\n\n- [Skill]({SKILL})\n"
 
