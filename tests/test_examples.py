@@ -24,7 +24,7 @@ RUN = [
     ("tutorial", "check mm_relu.py", "2 recipes, 6 modules: all good"),
     ("tutorial", "why mm_relu.py:for_gpu", "for_gpu, seed 0: nothing is wrong"),
     ("tutorial", "facts mm_relu.py:for_gpu", "4 × 128"),
-    ("relax_model", "list perceptron.py", "           transpose1\n"),
+    ("relax_model", "list perceptron.py", "           transpose1("),
     ("relax_model", "check perceptron.py", "7 recipes, 14 modules: all good"),
     (
         "relax_model",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tirstep.printing import print_error
 
-from .formatting import complete, count
+from .formatting import complete, count, spell_shape
 from .request import (
     GOLDEN_DIR,
     PROGRAMS,
@@ -228,7 +228,7 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
     for verdict in judge.judge(rung, screen.doing, timed=False, others=others):
         if len(rung.verdicts) == 1 and not rung.others:
             screen.line()
-            screen.title(rung.recipe.name, run.problem.shape_text)
+            screen.title(rung.recipe.name, spell_shape(run.problem))
         if verdict.about is None:
             screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
         else:

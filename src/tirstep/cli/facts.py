@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .formatting import spell_shape
 from .request import RECIPE_OPTIONS, Request, flag, option, pick_step, run_each, with_options
 from .wrong_use import UseError
 
@@ -100,7 +101,7 @@ def command(
             return 0
         # A table of the steps that launch a kernel, one of each that was compiled, and what is
         # missing below.
-        screen.title(run.recipe.name, run.problem.shape_text)
+        screen.title(run.recipe.name, spell_shape(run.problem))
         columns: dict[str, list[Fact]] = {}
         remarks: list[tuple[str, str]] = []
         first = next((step_label(it) for it, facts, *_ in found if facts.refusal is None), None)

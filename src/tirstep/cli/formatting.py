@@ -52,6 +52,12 @@ def get_dtype(problem: AnyProblem) -> str:
     return str(known or next((tensor.dtype for tensor in outputs), ""))
 
 
+def spell_shape(problem: AnyProblem) -> str:
+    """The sizes as ``--shape`` takes them: those in the text of a module that leaves none open."""
+    literal = getattr(problem.kernel, "literal_sizes", {})
+    return problem.shape_text or "x".join(map(str, literal.values()))
+
+
 def join_alternatives(words: Sequence[str]) -> str:
     """``a``, ``a or b``, ``a, b or c``."""
     return " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
