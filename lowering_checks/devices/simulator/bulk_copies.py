@@ -31,6 +31,7 @@ WRITTEN = "cp.async.bulk, written"
 MULTICAST = "multicast::cluster"
 ALIGNMENT = {"tensor": 128, "linear": 16}
 """Bytes that a copy's place in shared memory is a multiple of."""
+_HINT = "L2::cache_hint"
 _USUAL = (
     *("", "global", "shared::cluster", "shared::cta", "cta_group::1", "cta_group::2"),
     *("mbarrier::complete_tx::bytes", "bulk_group", "tile"),
@@ -247,8 +248,10 @@ def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
 
 
 def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) -> None:
-    """Neither a cache policy nor another mode than that of tiles."""
+    """No other mode than that of tiles; a cache policy, which is a number, changes no value."""
     others = [each for each in rest if each not in known and each not in _USUAL]
+    if _HINT in others:
+        others = [each for each in others if isinstance(each, str) and each != _HINT]
     if others:
         named = next((each for each in others if isinstance(each, str)), others[0])
         raise UnsupportedError(f"the simulator does not support {threads.name} with {named}")
@@ -293,9 +296,11 @@ def _wait(threads: Threads, in_flight: Any, *modifiers: str) -> None:
 
 BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_g2s_cluster": _load_tensor,
+    "ptx.cp_async_bulk_tensor_g2s_cta": _load_tensor,
     **dict.fromkeys(("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta"), _load),
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
     "ptx.cp_async_bulk_commit_group": _commit,
     "ptx.cp_async_bulk_wait_group": _wait,
-    "ptx.prefetch": lambda threads, *_: None,  # of a tensor map: it changes no value
+    "ptx.prefetch": lambda threads, *_: None,  # of a tensor map, as of a tile: no value changes
+    "ptx.cp_async_bulk_tensor_prefetch": lambda threads, *_: None,
 }
