@@ -3,8 +3,8 @@
 It runs what TVM hands to its CUDA code generator: threads in batches, in step, with barriers,
 registers, shared memory that buffers may share, shuffles, atomics, asynchronous copies whose data
 arrives at the wait (cp.async, the TMA), mbarriers, clusters, and the matrices that one warp or four
-hold together (ldmatrix, mma, wgmma) or that lie in tensor memory (tcgen05). A function of one's own, as ``T.cuda.func_call`` calls it, is
-defined with `register_semantics`.
+hold together (ldmatrix, mma, wgmma) or that lie in tensor memory (tcgen05). A function of one's
+own, as ``T.cuda.func_call`` calls it, is defined with `register_semantics`.
 """
 
 from __future__ import annotations

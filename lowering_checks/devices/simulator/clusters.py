@@ -208,7 +208,10 @@ def find_pointer(
     It may be a pointer, which is the lane's own already.
     """
     if isinstance(address, Pointer):
-        return address
+        if dtype is None or dtype.itemsize == address.dtype.itemsize:
+            return address
+        place = address.get_place(lane) * address.dtype.itemsize // dtype.itemsize
+        return Pointer(threads, address.memory.reinterpret(dtype), place, address.rank)
     value = int(pick(address, lane))
     rank, byte = value >> _RANK_BIT, value & (1 << _RANK_BIT) - 1
     memory = threads.gpu.find_shared(byte)

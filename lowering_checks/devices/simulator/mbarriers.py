@@ -121,7 +121,7 @@ class MBarriers:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
         known = int(threads.state.tell_known(lane)[found.maker % threads.state.batch.group])
-        if found.is_fenced and self._is_apart(found, lane):
+        if found.is_fenced:
             known = max(known, self.gpu.meetings.fenced.get(lane, {}).get(found.maker, 0))
         if lane != found.maker and found.made >= known:
             maker = threads.state.describe_lane(found.maker)

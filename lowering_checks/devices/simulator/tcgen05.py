@@ -256,20 +256,16 @@ def _locate_fragment(issue: _Issue) -> tuple[int, Array, Array]:
 
 
 def _load(issue: _Issue) -> None:
-    """9.7.16.8.1: tcgen05.ld, whose registers are there behind tcgen05.wait::ld."""
-    at, threads = _locate_fragment(issue), issue.threads
+    """9.7.16.8.1: tcgen05.ld, whose cells may change behind tcgen05.wait::ld, or a use of what it
+    has filled."""
+    at, threads, registers = _locate_fragment(issue), issue.threads, issue.operands["r"]
     issue.begin("ld")
-    bits, mask = (
-        np.zeros((threads.lanes, len(issue.operands["r"])), np.uint32),
-        threads.get_mask(issue.lanes),
-    )
+    bits, mask = np.zeros((threads.lanes, len(registers)), np.uint32), threads.get_mask(issue.lanes)
     bits[issue.lanes] = issue.load(*at).view(np.uint32)
-    file, cells = read_registers(threads, issue.operands["r"])
+    file, cells = read_registers(threads, registers)
     if file.dtype.itemsize > bits.itemsize:
         raise UnsupportedError(f"{threads.name} fills registers of 32 bits, not {file.name}")
-    used = "tcgen05.ld that fills"
-    file.begin_update(cells, bits.view(file.dtype), False, mask, threads.location, used=used)
-    issue.operation.ends.append(lambda: file.end_update(cells, mask))
+    file.begin_filling(cells, bits.view(file.dtype), mask, issue.operation.end)
 
 
 def _store(issue: _Issue) -> None:
