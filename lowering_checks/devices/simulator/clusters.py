@@ -66,7 +66,7 @@ class Meetings:
             self._times[phase][lanes] = self.gpu.state.interval if releases else 0
             for lane in np.flatnonzero(lanes) if releases else ():
                 told = self._told[phase][lane // batch.group]
-                np.maximum(told, threads.state.tell_known(lane), out=told)
+                np.maximum(told, threads.state.tell_known(int(lane)), out=told)
         self._arrived[active] += 1
         self.gpu.mbarriers.progress += 1
 
