@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,9 +31,10 @@ WRITTEN = "cp.async.bulk, written"
 MULTICAST = "multicast::cluster"
 ALIGNMENT = {"tensor": 128, "linear": 16}
 """Bytes that a copy's place in shared memory is a multiple of."""
+_HINT, _PAIR = "L2::cache_hint", "cta_group::2"
 _USUAL = (
-    *("", "global", "shared::cluster", "shared::cta", "cta_group::1", "cta_group::2"),
-    *("mbarrier::complete_tx::bytes", "bulk_group", "tile"),
+    *("", "global", "shared::cluster", "shared::cta", "cta_group::1", _PAIR),
+    *("mbarrier::complete_tx::bytes", "bulk_group", "tile", _HINT),
 )
 _SWIZZLE_BITS = (0, 1, 2, 3)
 """Of an address, that change with the row: of no swizzle, and of 32, 64 and 128 bytes."""
@@ -108,17 +109,20 @@ class TensorMap:
         return found
 
 
-def _load_tensor(threads: Threads, target: Pointer, tensor_map: TensorMap, *rest: Any) -> None:
+def _load_tensor(threads: Threads, address: Any, tensor_map: TensorMap, *rest: Any) -> None:
     """A tile arrives in shared memory, with zeros where it lies outside of the tensor."""
     source, rank = _require_encoded(threads, tensor_map), len(tensor_map.box)
     starts, barrier, (masks, others) = rest[:rank], rest[rank], _split_mask(rest[rank + 1 :])
     _require_plain(threads, others, ("async", "bulk", "tensor", f"{rank}d"))
     for lane in get_lanes(threads):
         elements = tensor_map.find_elements([int(pick(each, lane)) for each in starts])
+        if (target := find_pointer(threads, address, lane, source.dtype)) is None:
+            continue
         first = target.get_place(lane)
         _check_aligned(threads, target, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, target.dtype.itemsize)
-        _begin_load(threads, lane, (target, places), (barrier, masks), source, *elements)
+        at = barrier, masks, others
+        _begin_load(threads, lane, (target, places), at, source, *elements)
     threads.state.interval += 1
 
 
@@ -138,7 +142,7 @@ def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: 
         steps = np.arange(whole // target.dtype.itemsize)
         to, inside = (target, first + steps), np.ones(steps.shape, bool)
         memory = source.memory.reinterpret(target.dtype)
-        _begin_load(threads, lane, to, (barrier, masks), memory, begin + steps, inside)
+        _begin_load(threads, lane, to, (barrier, masks, ()), memory, begin + steps, inside)
     threads.state.interval += 1
 
 
@@ -155,16 +159,17 @@ def _begin_load(
     threads: Threads,
     lane: int,
     to: tuple[Pointer, Array],
-    at: tuple[Any, Any],
+    at: tuple[Any, Any, Sequence[Any]],
     memory: Memory,
     elements: Array,
     inside: Array,
 ) -> None:
     """Ask for a copy `to` places in shared memory, of elements that are `inside` of a memory.
 
-    It goes to the own block, or to those of a mask, and arrives `at` the mbarrier of each.
+    It goes to the own block, or to those of a mask, and arrives `at` the mbarrier of each; of pairs
+    of blocks at that of the one whose rank is odd, or even, as that of the mbarrier's.
     """
-    (target, places), (barrier, masks), mbarriers = to, at, threads.gpu.mbarriers
+    (target, places), (barrier, masks, words), mbarriers = to, at, threads.gpu.mbarriers
     source = _require_shared(memory)
     taken = Rows([lane], elements[None], inside[None])
     _require_fence(threads, source, taken, "asynchronous load of")
@@ -175,8 +180,12 @@ def _begin_load(
     blocks: list[tuple[int | None, Any]] = [(None, barrier)]
     if masks is not None:
         blocks = [*list_blocks(threads, barrier, int(pick(masks, lane)), lane)]
+    own = find_pointer(threads, barrier, lane)
+    odd = threads.state.batch.block[lane, 0] if own is None or own.rank is None else own.rank
     for rank, address in blocks:
         pointer = find_pointer(threads, address, lane)
+        if pointer is not None and rank is not None and _PAIR in [*map(str, words)]:
+            pointer = replace(pointer, rank=rank & ~1 | int(odd) & 1)
         if pointer is None or (found := mbarriers.get(threads, pointer, lane)) is None:
             continue
         if not found.is_fenced:
@@ -201,11 +210,13 @@ def _begin_load(
 def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
     """A tile goes to the tensor, as far as it lies inside of it."""
     rank, memory = len(tensor_map.box), _require_encoded(threads, tensor_map)
-    starts, pointer = rest[:rank], rest[rank]
+    starts, address = rest[:rank], rest[rank]
     _require_plain(threads, rest[rank + 1 :], ("async", "bulk", "tensor", f"{rank}d", "tile"))
     for lane in get_lanes(threads):
         start = [int(pick(each, lane)) for each in starts]
         elements, inside = tensor_map.find_elements(start)
+        if (pointer := find_pointer(threads, address, lane, memory.dtype)) is None:
+            continue
         first = pointer.get_place(lane)
         _check_aligned(threads, pointer, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, pointer.dtype.itemsize)
@@ -247,8 +258,10 @@ def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
 
 
 def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) -> None:
-    """Neither a cache policy nor another mode than that of tiles."""
-    others = [each for each in rest if each not in known and each not in _USUAL]
+    """No other mode than that of tiles; a cache policy, which is a number, changes no value."""
+    words = [each for each in rest if isinstance(each, str)]
+    others = [each for each in rest if not isinstance(each, str) and _HINT not in words]
+    others += [each for each in words if each not in known and each not in _USUAL]
     if others:
         named = next((each for each in others if isinstance(each, str)), others[0])
         raise UnsupportedError(f"the simulator does not support {threads.name} with {named}")
@@ -293,9 +306,11 @@ def _wait(threads: Threads, in_flight: Any, *modifiers: str) -> None:
 
 BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_g2s_cluster": _load_tensor,
+    "ptx.cp_async_bulk_tensor_g2s_cta": _load_tensor,
     **dict.fromkeys(("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta"), _load),
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
     "ptx.cp_async_bulk_commit_group": _commit,
     "ptx.cp_async_bulk_wait_group": _wait,
-    "ptx.prefetch": lambda threads, *_: None,  # of a tensor map: it changes no value
+    "ptx.prefetch": lambda threads, *_: None,  # of a tensor map, as of a tile: no value changes
+    "ptx.cp_async_bulk_tensor_prefetch": lambda threads, *_: None,
 }

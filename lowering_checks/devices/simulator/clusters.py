@@ -43,6 +43,7 @@ class Meetings:
         self._arrived: Array = np.zeros(0, np.int64)
         self._passed: Array = np.zeros(0, np.int64)
         self._times: list[Array] = []
+        self._told: list[Array] = []  # what those that arrived knew
         self._visits: dict[tuple[int, int], int] = {}
         self._begin = gpu.state.interval
         self._fences: dict[int, int] = {}
@@ -60,8 +61,12 @@ class Meetings:
         for phase in np.unique(self._arrived[active]):
             while len(self._times) <= phase:
                 self._times.append(np.zeros(batch.lanes, np.int64))
+                self._told.append(np.zeros((batch.lanes // batch.group, batch.group), np.int64))
             lanes = active & (self._arrived == phase)
             self._times[phase][lanes] = self.gpu.state.interval if releases else 0
+            for lane in np.flatnonzero(lanes) if releases else ():
+                told = self._told[phase][lane // batch.group]
+                np.maximum(told, threads.state.tell_known(int(lane)), out=told)
         self._arrived[active] += 1
         self.gpu.mbarriers.progress += 1
 
@@ -102,6 +107,7 @@ class Meetings:
         for phase in np.unique(self._passed[ready]):
             some = ready & (self._passed == phase)
             by_cluster, lanes = self._times[phase].reshape(-1, batch.group), np.flatnonzero(some)
+            by_cluster = np.maximum(by_cluster, self._told[phase])  # what others knew of others
             for lane in map(int, lanes if self._fences else ()):
                 told = {
                     by: at
@@ -202,7 +208,10 @@ def find_pointer(
     It may be a pointer, which is the lane's own already.
     """
     if isinstance(address, Pointer):
-        return address
+        if dtype is None or dtype.itemsize == address.dtype.itemsize:
+            return address
+        place = address.get_place(lane) * address.dtype.itemsize // dtype.itemsize
+        return Pointer(threads, address.memory.reinterpret(dtype), place, address.rank)
     value = int(pick(address, lane))
     rank, byte = value >> _RANK_BIT, value & (1 << _RANK_BIT) - 1
     memory = threads.gpu.find_shared(byte)

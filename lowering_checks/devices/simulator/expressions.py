@@ -130,7 +130,8 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
     """The lanes of a mask for which a condition is as wanted: a mask, or False for none of them."""
     if isinstance(condition, (bool, int, np.bool_)):
         return mask if bool(condition) == wanted else False
-    kept = condition if wanted else ~condition
+    holds = condition != 0  # of elect_sync, a number
+    kept = holds if wanted else ~holds
     kept = kept if mask is None else mask & kept
     count = np.count_nonzero(kept)
     if not count:

@@ -121,7 +121,7 @@ class MBarriers:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
         known = int(threads.state.tell_known(lane)[found.maker % threads.state.batch.group])
-        if found.is_fenced and self._is_apart(found, lane):
+        if found.is_fenced:
             known = max(known, self.gpu.meetings.fenced.get(lane, {}).get(found.maker, 0))
         if lane != found.maker and found.made >= known:
             maker = threads.state.describe_lane(found.maker)
@@ -303,7 +303,7 @@ class MBarriers:
             counts = [asked for (its, _), asked in self._asked.items() if its == block]
             first, last = (sum(asked[at] for asked in counts) for at in (0, -1))
             # A warpgroup that asks for none keeps those that it began with.
-            kept = (threads - 4 * WARP * len(counts)) * begun
+            kept = (threads - self.gpu.in_step * len(counts)) * begun
             if (asked := max(first, last) + kept) > threads * begun:
                 message = (
                     f"setmaxnreg waits forever: the warpgroups of a thread block ask for {asked} "
@@ -416,7 +416,7 @@ def _elect(threads: Threads) -> Array:
 def _set_registers(threads: Threads, *arguments: Any) -> None:
     """setmaxnreg changes no value; all threads of a warpgroup run it, and wait for registers."""
     counts = [each for each in arguments if not isinstance(each, str)]
-    for group in threads.groups(4 * WARP):
+    for group in threads.groups(threads.gpu.in_step):
         threads.gpu.mbarriers.ask_registers(threads, group, int(pick(counts[0], group[0])))
 
 

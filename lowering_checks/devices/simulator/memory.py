@@ -170,8 +170,9 @@ class LocalMemory(Memory):
         # Of instructions that change registers while threads go on: how many will, and in which
         # interval threads used them last.
         self._in_flight: Array | None = None
-        self._used = "wgmma that adds to"
+        self._used = "adds to"
         self._last_use = 0
+        self._fillers: list[tuple[Array, Array, Callable[[], None]]] = []
 
     def view(
         self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0
@@ -184,6 +185,8 @@ class LocalMemory(Memory):
         self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
     ) -> Any:
         self._use(LOAD, index, mask, location)
+        if self._fillers:
+            self._end_filling(index, mask)
         rows = self._find_rows(index)
         if rows is not None:
             cells, values, written = rows[None, :], self.data[rows].T, self.written[rows].T
@@ -226,8 +229,8 @@ class LocalMemory(Memory):
         def describe(at: tuple[int, ...]) -> str:
             thread = self.state.describe_lane(at[0])
             return (
-                f"{access} {self.name}[{int(cells[at])}] by {thread} while a {self._used} it is in "
-                "flight"
+                f"{access} {self.name}[{int(cells[at])}] by {thread} while a wgmma that "
+                f"{self._used} it is in flight"
             )
 
         self.state.log.add("race", self.name, location, wrong, describe)
@@ -250,7 +253,6 @@ class LocalMemory(Memory):
         lanes: Array,
         location: str,
         keep: Callable[[Array], Array] = np.asarray,
-        used: str = "wgmma that adds to",
     ) -> None:
         """Hardware changes cells of some lanes from now on, by terms of shape (lanes, cells).
 
@@ -268,7 +270,24 @@ class LocalMemory(Memory):
         if self._in_flight is None:
             self._in_flight = np.zeros(self.data.shape, np.int16)
         self._in_flight[at] += 1
-        self._used = used
+
+    def begin_filling(
+        self, cells: Array, values: Array, lanes: Array, end: Callable[[], None]
+    ) -> None:
+        """An instruction fills cells of some lanes, as of `begin_update`; it has ended where a lane
+        uses one of them, which it is in order with (9.7.16.6.4.5)."""
+        at = self._pick(cells, lanes)
+        self.data[at], self.written[at] = values[lanes[:, 0]].T, True
+        self._fillers.append((cells, lanes, end))
+
+    def _end_filling(self, index: Any, mask: Array | None) -> None:
+        used, left = np.unique(index), []
+        for cells, lanes, end in self._fillers:
+            if np.isin(used, cells).any() and (mask is None or (mask & lanes).any()):
+                end()
+            else:
+                left.append((cells, lanes, end))
+        self._fillers = left
 
     def begin_reading(self, cells: Array, lanes: Array, location: str) -> Array:
         """Hardware reads cells of some lanes from now on; what they hold, of shape (lanes, cells).
@@ -280,7 +299,7 @@ class LocalMemory(Memory):
         if self._in_flight is None:
             self._in_flight = np.zeros(self.data.shape, np.int16)
         self._in_flight[self._pick(cells, lanes)] += 1
-        self._used = "wgmma that reads"
+        self._used = "reads"
         return self.data[cells, np.arange(len(lanes))].T
 
     def end_update(self, cells: Array, lanes: Array) -> None:

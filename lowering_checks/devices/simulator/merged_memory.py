@@ -112,7 +112,8 @@ def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
     views: dict[Var, list[Var]] = {}
     for node in find_all(body, DeclBuffer):
         base = find_base(node.data)
-        if base is not None and str(node.buffer.scope()).startswith("shared"):
+        is_buffer = hasattr(base, "dtype")  # and no pointer of mapa
+        if is_buffer and base is not None and str(node.buffer.scope()).startswith("shared"):
             views.setdefault(base, []).append(node.buffer)
     used = {buffer for buffer, _ in get_elements(body)} if views else set()
     calls = find_all(body, Call) if views else []

@@ -90,7 +90,7 @@ class TranslatedKernel(NamedTuple):
     ----------
     has_proxies, read_only : as of `RunState`
     in_step : so many neighbouring threads are in step everywhere: a warp, or a warpgroup where
-        there are instructions of these
+        there are instructions of these, and no roles of the warps of one
     knows : whether its threads learn of one another in another way than by barriers of their block
     pool_bytes : how large a pool of TIRx's is, which names no size where it is allocated
     static_bytes : of shared memory, which lies in front of what is dynamic
@@ -111,7 +111,8 @@ class TranslatedKernel(NamedTuple):
         names = get_names(body)
         has_proxies, knows = not names.isdisjoint(PROXIES), not names.isdisjoint(LEARNING)
         has_tensor_memory = not names.isdisjoint(TCGEN05)
-        in_step = 4 * WARP if any(name.startswith(_OF_WARPGROUPS) for name in names) else WARP
+        is_together = any(name.startswith(_OF_WARPGROUPS) for name in names)
+        in_step = 4 * WARP if is_together and not has_tensor_memory else WARP
         read_only: frozenset[str] = frozenset()
         if has_proxies:
             loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
@@ -170,7 +171,7 @@ class SimulatedGpu:
         self.order = np.random.default_rng(0)  # of what threads do in any order
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
         self.part: Array | None = None  # the lanes of what runs apart; None for all
-        self._in_step = WARP
+        self.in_step = WARP
         self._layout = SharedLayout({}, {}, {})
         self._pool_bytes = self._static_bytes = 0
         self._allocated: dict[Var, SharedMemory] = {}
@@ -225,9 +226,9 @@ class SimulatedGpu:
                     if all(hash(it) in self.values for it in find_all(bind.value, Var)):
                         self.values[hash(bind.var)] = translate(bind.value)(self, None)
             axis, extent = str(node.node.thread_tag), self.evaluate(node.value)
+            if axis.startswith("preferred") or (extent == 1 and axis.startswith("cluster")):
+                continue
             if axis.startswith("cluster") and axis != CLUSTER_AXIS:
-                if extent == 1:
-                    continue
                 raise UnsupportedError(
                     f"the simulator does not support clusters along '{axis}', but along "
                     f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
@@ -258,7 +259,7 @@ class SimulatedGpu:
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
         self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
-        self.state.launch, self._in_step = self.state.launch + 1, kernel.in_step
+        self.state.launch, self.in_step = self.state.launch + 1, kernel.in_step
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
@@ -364,9 +365,9 @@ class SimulatedGpu:
             run(self, mask)
             return
         batch, active = self.state.batch, self.state.get_active(mask)
-        group = batch.lane % batch.threads // self._in_step
+        group = batch.lane % batch.threads // self.in_step
         if halves_of:
-            unit = 1 if halves_of == 1 else self._in_step
+            unit = 1 if halves_of == 1 else self.in_step
             first = batch.lane - batch.lane % batch.threads % unit
             group = self.order.integers(0, 2, batch.lanes)[first]
         parts = [active & (group == number) for number in np.unique(group[active])]

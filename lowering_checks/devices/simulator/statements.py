@@ -124,8 +124,9 @@ def _sequence(node: Any) -> Execute:
 
     is_split = _runs_apart(node) and _is_in_step(node)
     for statement in node.seq:
-        if is_split and not isinstance(statement, AllocBuffer | DeclBuffer):
-            if not _is_in_step(statement):
+        is_bound = isinstance(statement, DeclBuffer) and not hasattr(statement.data, "dtype")
+        if is_split and (is_bound or not isinstance(statement, AllocBuffer | DeclBuffer)):
+            if not is_bound and not _is_in_step(statement):
                 segment.append(statement)
                 continue
             end_segment()

@@ -1,11 +1,9 @@
 """Blackwell's tensor cores: tcgen05, whose sums lie in tensor memory.
 
 From the PTX ISA, section 9.7.16 "TensorCore 5th Generation Family Instructions"; each function
-names its own. Which instruction may be in flight beside which one, and what a thread must wait for
-before it accesses tensor memory, stands in `tensor_memory`. What an instruction reads in shared
-memory may not change until its commit has arrived, and stores of threads to it need
-``fence.proxy.async`` in between (9.7.16.6.5); an alloc, a dealloc and the permit take effect at
-once (9.7.16.6.1).
+names its own. What may be in flight, and what a thread must wait for before it accesses tensor
+memory, stands in `tensor_memory`. What an instruction reads in shared memory may not change until
+its commit has arrived, and needs ``fence.proxy.async`` behind stores of threads (9.7.16.6.5).
 
 Products and their sum are computed in float64 and rounded once to the type of D; tensor cores keep
 fewer bits, in an order that NVIDIA leaves open. Integers that fit are exact in both.
@@ -16,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -120,15 +118,11 @@ class _Issue:
         values = self.memory.begin_load(self.operation, rows, self.threads.location)
         return np.ascontiguousarray(values).view(np.uint8).reshape(len(lanes), -1)
 
-    def change(self, rows: Rows, by: Callable[[Array], Array], *, is_added: int = 0) -> None:
-        """What it makes of what is there in tensor memory."""
-        location = self.threads.location
+    def change(self, rows: Rows, by: Any, *, is_added: int = 0) -> None:
+        """What it stores to tensor memory: what a function makes of what is there, or values."""
+        words = None if callable(by) else np.ascontiguousarray(by).view(np.uint32).reshape(1, -1)
+        by, location = by if words is None else lambda _: words, self.threads.location
         self.memory.begin_update(self.operation, rows, location, by, is_added=is_added != 0)
-
-    def put(self, rows: Rows, words: Array) -> None:
-        """What it stores to tensor memory, whatever is there."""
-        made = np.ascontiguousarray(words).view(np.uint32).reshape(1, -1)
-        self.change(rows, lambda _: made)
 
     def read_tile(
         self, name: str, size: tuple[int, int], item: int, rank: int | None, *, is_across: int = 0
@@ -144,10 +138,8 @@ class _Issue:
             self.report(f"with a descriptor {word:#x}, which describes no memory", UNDEFINED)
             raise _UndefinedError
         if code == _SWIZZLES[-1] or word >> 49 & 0xF:
-            raise UnsupportedError(
-                f"the simulator does not support {self.threads.name} with descriptor {word:#x}, of "
-                "chunks of 32 bytes, with a base offset or an absolute stride"
-            )
+            text = f"chunks of 32 bytes, base offsets or absolute strides: {word:#x}"
+            raise UnsupportedError(f"{self.threads.name} is not supported with {text}")
         item = item if is_across else max(item, memory.shadow.unit)  # several at a time
         row, k = np.indices((size[0], size[1] // item))
         address = place_tile(at, _WIDTHS[code], row, k, item, is_across=bool(is_across))
@@ -206,7 +198,7 @@ def _allocate(issue: _Issue) -> None:
 def _free(issue: _Issue) -> None:
     """9.7.16.7.1: columns of one allocation are given back, all of them."""
     start, count, taken = *map(issue.get, ("taddr", "ncols")), issue.memory.allocated[issue.block]
-    own = np.flatnonzero(taken == taken[start]) if 0 <= start < COLUMNS else taken[:0]
+    own = np.flatnonzero(taken == taken[start % COLUMNS])
     if np.array_equal(own, np.arange(start, start + count)) and taken[start]:
         issue.memory.free(issue.lane, own, issue.threads.location)
     else:
@@ -256,20 +248,16 @@ def _locate_fragment(issue: _Issue) -> tuple[int, Array, Array]:
 
 
 def _load(issue: _Issue) -> None:
-    """9.7.16.8.1: tcgen05.ld, whose registers are there behind tcgen05.wait::ld."""
-    at, threads = _locate_fragment(issue), issue.threads
+    """9.7.16.8.1: tcgen05.ld, whose cells may change behind tcgen05.wait::ld, or a use of what it
+    has filled."""
+    at, threads, registers = _locate_fragment(issue), issue.threads, issue.operands["r"]
     issue.begin("ld")
-    bits, mask = (
-        np.zeros((threads.lanes, len(issue.operands["r"])), np.uint32),
-        threads.get_mask(issue.lanes),
-    )
+    bits, mask = np.zeros((threads.lanes, len(registers)), np.uint32), threads.get_mask(issue.lanes)
     bits[issue.lanes] = issue.load(*at).view(np.uint32)
-    file, cells = read_registers(threads, issue.operands["r"])
+    file, cells = read_registers(threads, registers)
     if file.dtype.itemsize > bits.itemsize:
         raise UnsupportedError(f"{threads.name} fills registers of 32 bits, not {file.name}")
-    used = "tcgen05.ld that fills"
-    file.begin_update(cells, bits.view(file.dtype), False, mask, threads.location, used=used)
-    issue.operation.ends.append(lambda: file.end_update(cells, mask))
+    file.begin_filling(cells, bits.view(file.dtype), mask, issue.operation.end)
 
 
 def _store(issue: _Issue) -> None:
@@ -282,7 +270,7 @@ def _store(issue: _Issue) -> None:
     ]
     bits = [it if it.dtype.itemsize == 4 else it.astype(np.uint32) for it in values]
     words = [np.ascontiguousarray(it).view(np.uint32) for it in bits]
-    issue.put(issue.take(address, lanes, columns), np.hstack(words))
+    issue.change(issue.take(address, lanes, columns), np.hstack(words))
 
 
 def _wait(threads: Threads, action: str, *_: str) -> None:
@@ -319,7 +307,7 @@ def _copy(issue: _Issue) -> None:
     for rank in issue.ranks:
         brought = issue.read_tile("s_desc", (lanes, bits // 8), 1, rank)
         for further in _COPIES[words["multicast"]]:
-            issue.put(issue.take(issue.get("taddr"), row + further, column, rank), brought)
+            issue.change(issue.take(issue.get("taddr"), row + further, column, rank), brought)
 
 
 def _commit(issue: _Issue) -> None:
@@ -343,47 +331,6 @@ def _commit(issue: _Issue) -> None:
 # ---- Products, 9.7.16.10
 
 
-class _Product(NamedTuple):
-    """What an instruction multiplies, as its descriptor says (9.7.16.4.2).
-
-    Attributes
-    ----------
-    kinds, negated, across : of A and of B: PTX's types, signs, and whether k goes across rows
-    """
-
-    rows: int
-    columns: int
-    kinds: list[str]
-    negated: list[int]
-    across: list[int]
-    sums: np.dtype[Any]
-    saturates: bool
-
-
-def _read_product(issue: _Issue, kind: str) -> _Product:
-    """An instruction descriptor; a finding where its shape is none of its kind's (9.7.16.2.1)."""
-    word, is_scaled, group = issue.get("idesc"), kind.startswith("mx"), len(issue.ranks)
-    kinds = [_TYPES[kind].get(word >> bit & 7, "") for bit in (7, 10)]
-    sums: Any = np.dtype("float32") if is_scaled else _SUMS.get(word >> 4 & 3)
-    is_special = word & 7 or word >> (31 if is_scaled else 30)
-    is_special = is_special or ("ws" in issue.words and issue.get("zero_col_mask"))
-    if not all(kinds) or sums is None or is_special:
-        raise UnsupportedError(
-            f"the simulator does not support {issue.threads.name} of kind::{kind} with the "
-            f"instruction descriptor {word:#x}: types of other sizes, sparse matrices, shifts, or "
-            "columns that are left out"
-        )
-    rows, columns = (word >> 24 & 0x1F) << 4, (word >> 17 & 0x3F) << 3
-    possible = (128,) if is_scaled else (32, 64, 128) if "ws" in issue.words else (64, 128)
-    step = 8 * group if is_scaled else 32 if group == 2 else 16 if rows == 128 else 8
-    if rows // group not in possible or columns % step or not step <= columns <= 256:
-        issue.report(f"of {rows}×{columns}, no shape of kind::{kind}", UNDEFINED)
-        raise _UndefinedError
-    signs = [1 - 2 * (word >> bit & 1) for bit in (13, 14)]
-    across = [word >> bit & 1 for bit in (15, 16)]
-    return _Product(rows, columns, kinds, signs, across, sums, kind == "i8" and bool(word & 8))
-
-
 @functools.cache
 def _place_sums(rows: int, columns: int, is_folded: bool) -> tuple[Array, Array]:
     """9.7.16.10.5: the lane and column of each sum of a block: layouts A and D of 128 rows, F of
@@ -396,61 +343,57 @@ def _place_sums(rows: int, columns: int, is_folded: bool) -> tuple[Array, Array]
 
 
 def _multiply(issue: _Issue) -> None:
-    """9.7.16.10.9: D = A × B, or D + A × B."""
-    kind, target = issue.words["kind"].removeprefix("kind::"), issue.get("d_tmem")
-    product = _read_product(issue, kind)
-    rows, columns = product.rows // len(issue.ranks), product.columns // len(issue.ranks)
-    issue.begin("mma", target, issue.words["cta_group"], product)
-    items, across = [get_type(it)[0].itemsize for it in product.kinds], product.across
-    right = np.vstack(
-        [
-            issue.read_tile("b_desc", (columns, _ROW_BYTES), items[1], it, is_across=across[1])
-            for it in issue.ranks
-        ]
-    )
-    is_folded, is_added = "ws" in issue.words or len(issue.ranks) == 2, issue.get("enable_input_d")
-    lanes, at = _place_sums(rows, product.columns, is_folded)
-    is_kept = np.ones(lanes.shape, bool)
+    """9.7.16.10.9: D = A × B, or D + A × B, as the instruction descriptor says (9.7.16.4.2)."""
+    kind, target, word = issue.words["kind"][6:], issue.get("d_tmem"), issue.get("idesc")
+    is_scaled, has_ws, ranks = kind.startswith("mx"), "ws" in issue.words, issue.ranks
+    kinds = [_TYPES[kind].get(word >> bit & 7, "") for bit in (7, 10)]
+    sums: Any = np.dtype("float32") if is_scaled else _SUMS.get(word >> 4 & 3)
+    is_special = word & 7 or word >> (31 if is_scaled else 30)
+    if not all(kinds) or sums is None or is_special or (has_ws and issue.get("zero_col_mask")):
+        raise UnsupportedError(
+            f"the simulator does not support {issue.threads.name} of kind::{kind} and descriptor "
+            f"{word:#x}: other types, sparse matrices, shifts, or columns that are left out"
+        )
+    rows, columns = (word >> 24 & 0x1F) * 16 // len(ranks), (word >> 17 & 0x3F) * 8
+    possible = (128,) if is_scaled else (32, 64, 128) if has_ws else (64, 128)  # 9.7.16.2.1
+    step = 8 * len(ranks) if is_scaled else 32 if len(ranks) == 2 else 16 if rows == 128 else 8
+    if rows not in possible or columns % step or not step <= columns <= 256:
+        issue.report(f"of {rows}×{columns}, no shape of kind::{kind}", UNDEFINED)
+        raise _UndefinedError
+    issue.begin("mma", target, issue.words["cta_group"], kind, word)
+    items, across = [get_type(it)[0].itemsize for it in kinds], (word >> 15 & 1, word >> 16 & 1)
+    size = columns // len(ranks), _ROW_BYTES
+    halves = [issue.read_tile("b_desc", size, items[1], it, is_across=across[1]) for it in ranks]
+    lanes, at = _place_sums(rows, columns, has_ws or len(ranks) == 2)
+    is_kept, is_added = np.ones(lanes.shape, bool), issue.get("enable_input_d")
     if any(masks := [int(it) for it in issue.values.get("disable_output_lane", ())]):
         is_kept = np.array(masks)[lanes // 32 % len(masks)] >> lanes % 32 & 1 == 0
-    for rank in issue.ranks:
+    for rank in ranks:
         if "a_desc" in issue.values:
             size = rows, _ROW_BYTES
             left = issue.read_tile("a_desc", size, items[0], rank, is_across=across[0])
-        else:
-            left = _read_lanes(issue, lanes, rank)
-        pairs = zip((left, right), product.kinds, product.negated, strict=True)
-        sides = [_decode(it, name, kind) * sign for it, name, sign in pairs]
-        if "sfa_tmem" in issue.values:
-            sides = [
-                it * _read_factors(issue, name, bit, it.shape, kind, rank)
-                for it, name, bit in zip(sides, ("sfa_tmem", "sfb_tmem"), (29, 4), strict=True)
-            ]
-        sums = issue.take(target, lanes[is_kept], at[is_kept], rank)
-        terms = (sides[0] @ sides[1].T)[is_kept][None]
-        issue.change(sums, functools.partial(_add, product, terms, is_added), is_added=is_added)
+        else:  # in the lanes of the sums (9.7.16.10.2), again in those of folded columns
+            for column in np.unique(lanes[0], return_index=True)[1]:
+                its = lanes[:, column : column + 1]
+                left = issue.load(issue.get("a_tmem"), its, np.arange(_ROW_BYTES // 4), rank)
+        sides = [
+            _decode(*pair, kind) for pair in zip((left, np.vstack(halves)), kinds, strict=True)
+        ]
+        if is_scaled:
+            sides[0] = sides[0] * _read_factors(issue, "sfa_tmem", 29, sides[0].shape, kind, rank)
+            sides[1] = sides[1] * _read_factors(issue, "sfb_tmem", 4, sides[1].shape, kind, rank)
+        sign = 1 - 2 * ((word >> 13 ^ word >> 14) & 1)
+        terms, saturates = (sign * sides[0] @ sides[1].T)[is_kept], kind == "i8" and word & 8
 
+        def add(there: Array, terms: Array = terms, saturates: Any = saturates) -> Array:
+            """One sum in each word (9.7.16.10.4.1)."""
+            bits = np.dtype(f"uint{8 * sums.itemsize}")
+            made = terms + there.astype(bits).view(sums) if is_added else terms[None]
+            made = np.clip(made, -(2**31), 2**31 - 1) if saturates else made
+            return made.astype(sums).view(bits).astype(np.uint32)
 
-def _add(product: _Product, terms: Array, is_added: int, words: Array) -> Array:
-    """What sums become, as words of tensor memory, which hold one each (9.7.16.10.4.1)."""
-    bits = np.dtype(f"uint{8 * product.sums.itemsize}")
-    if is_added:
-        terms = terms + words.astype(bits).view(product.sums)
-    if product.saturates:
-        terms = np.clip(terms, -(2**31), 2**31 - 1)
-    return terms.astype(product.sums).view(bits).astype(np.uint32)
-
-
-def _read_lanes(issue: _Issue, lanes: Array, rank: int | None) -> Array:
-    """A in tensor memory, in the lanes of its sums; again in those of folded columns."""
-    address, words = issue.get("a_tmem"), np.arange(_ROW_BYTES // 4)[None]
-    copies = [
-        issue.load(address, lanes[:, column : column + 1], words, rank)
-        for column in np.unique(lanes[0], return_index=True)[1]
-    ]
-    if any(not np.array_equal(it, copies[0]) for it in copies):
-        raise UnsupportedError(f"{issue.threads.name} finds two unlike copies of A")
-    return copies[0]
+        sums_there = issue.take(target, lanes[is_kept], at[is_kept], rank)
+        issue.change(sums_there, add, is_added=is_added)
 
 
 def _decode(values: Array, name: str, kind: str) -> Array:
@@ -503,16 +446,14 @@ def _encode_tile(
 
 
 def _encode_product(threads: Threads, target: Pointer, *given: Any) -> None:
-    """An instruction descriptor, which TVM's own encoder makes and checks."""
-    *types, rows, columns, depth, across_a, across_b, group = given[: 3 + 6]
-    flags = (across_a, across_b, group, *given[9:])
-    target.store(0, encode_instr_descriptor_dense_uint32(rows, columns, depth, *types, *flags))
-
-
-def _encode_scaled(threads: Threads, target: Pointer, *given: Any) -> None:
-    """The same with block scaling: two types of factors follow, and two addresses."""
-    types, sizes, flags = given[:4], given[7:10], given[10:]
-    target.store(0, encode_instr_descriptor_block_scaled_uint32(*sizes, *types, *flags))
+    """An instruction descriptor, which TVM's own encoder makes and checks; with block scaling two
+    types of factors follow, and two addresses."""
+    if threads.name.endswith("scaled"):
+        types, sizes, flags = given[:4], given[7:10], given[10:]
+        word = encode_instr_descriptor_block_scaled_uint32(*sizes, *types, *flags)
+    else:
+        word = encode_instr_descriptor_dense_uint32(*given[3:6], *given[:3], *given[6:])
+    target.store(0, word)
 
 
 def _name_factors(threads: Threads, target: Pointer, number: Any) -> None:
@@ -540,6 +481,6 @@ TCGEN05: dict[str, Semantics] = {
     "cuda.get_tmem_addr": _get_tensor_address,
     "cuda.tcgen05_encode_matrix_descriptor": _encode_tile,
     "cuda.tcgen05_encode_instr_descriptor": _encode_product,
-    "cuda.tcgen05_encode_instr_descriptor_block_scaled": _encode_scaled,
+    "cuda.tcgen05_encode_instr_descriptor_block_scaled": _encode_product,
     "cuda.runtime_instr_desc": _name_factors,
 }

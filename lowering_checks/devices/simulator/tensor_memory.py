@@ -8,8 +8,8 @@ mbarrier of a ``tcgen05.commit`` of an ``.mma`` or a ``.cp``. Some pairs of one 
 (9.7.16.6.2), and of several threads between ``tcgen05.fence::before_thread_sync`` and
 ``::after_thread_sync`` (9.7.16.6.3).
 
-Of other threads' instructions that have ended a thread knows through barriers that release and
-acquire; where either side is relaxed, that side needs its fence.
+Of others' that have ended a thread knows through barriers that release and acquire; where either
+side is relaxed, that side needs its fence.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from .shadow import NO_THREAD, Shadow
 from .shared_memory import Rows, SharedMemory
 
 LANES, COLUMNS = 128, 512
-FEWEST_COLUMNS = 32
-"""Of an allocation, which has a power of two of them."""
-KIND = "tensor memory"
-"""Of findings about its use."""
+FEWEST_COLUMNS, KIND = 32, "tensor memory"
+"""Of an allocation, which has a power of two of them; and of findings about its use."""
 BEFORE, AFTER = "before_thread_sync", "after_thread_sync"
 """The fences of tcgen05."""
 MOST_BLOCKS = 16
@@ -131,12 +129,9 @@ class TensorMemory(SharedMemory):
 
     def begin_load(self, operation: Operation, rows: Rows, location: str) -> Array:
         """What an instruction loads, whose cells may not change until it has ended."""
-        what = f"tcgen05.{operation.kind[0]} of"
-        access, shadow = self._locate_cells(what, rows, None, location), self.shadow
+        access, in_flight, is_ordered = self._begin_access("of", operation, rows, location)
         cells, threads = access.pick_cells(access.cells, access.threads)
-        is_ordered = self._are_ordered(access.cells, operation)
-        in_flight = shadow.copier[access.cells] != NO_THREAD
-        self._report_race(access, in_flight & ~is_ordered, shadow.copier, STORED)
+        shadow = self.shadow
         self._check_written(access, in_flight)
         changed = shadow.find_changers(access.cells, access.threads)
         if changed is not None:
@@ -167,12 +162,9 @@ class TensorMemory(SharedMemory):
         """An instruction stores what `change` makes of what is there; nothing may access it until
         it has ended, but those that run in order with it.
         """
-        what = f"tcgen05.{operation.kind[0]} to"
-        access, shadow = self._locate_cells(what, rows, None, location), self.shadow
+        access, in_flight, is_ordered = self._begin_access("to", operation, rows, location)
         cells, threads = access.pick_cells(access.cells, access.threads)
-        is_ordered = self._are_ordered(access.cells, operation)
-        in_flight = shadow.copier[access.cells] != NO_THREAD
-        self._report_race(access, in_flight & ~is_ordered, shadow.copier, STORED)
+        shadow = self.shadow
         if is_added:
             self._check_written(access, in_flight)
         is_others = self._loader[access.cells] != access.threads
@@ -191,6 +183,17 @@ class TensorMemory(SharedMemory):
             shadow.record_write(there, by, np.ones(there.shape, bool))
 
         operation.ends.append(end)
+
+    def _begin_access(
+        self, to: str, operation: Operation, rows: Rows, location: str
+    ) -> tuple[Any, Array, Array]:
+        """An access, and where what stores to its cells is in flight, or runs before it."""
+        what, copier = f"tcgen05.{operation.kind[0]} {to}", self.shadow.copier
+        access = self._locate_cells(what, rows, None, location)
+        is_ordered = self._are_ordered(access.cells, operation)
+        in_flight = copier[access.cells] != NO_THREAD
+        self._report_race(access, in_flight & ~is_ordered, copier, STORED)
+        return access, in_flight, is_ordered
 
     def _are_ordered(self, cells: Array, operation: Operation) -> Array:
         """Where what stored to a cell last runs before an operation, if both are in flight, too.

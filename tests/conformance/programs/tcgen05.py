@@ -75,11 +75,11 @@ def ProductInTensorMemory(
         *[r[i] for i in range(32)], T.cuda.get_tmem_addr(place[0], warp * 32, 0)
     )
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(32):
-        B[tx * 32 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+    for i in range(32):
+        B[tx * 32 + i] = r[i]
 
 
 # right: all threads store the tiles in chunks of 8 × 16 bytes, and their fences stand before it
@@ -147,11 +147,11 @@ def ProductOfTilesThatThreadsStore(
     T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
     T.ptx["tcgen05.ld.sync.aligned.16x256b.x2.b32"](*[r[i] for i in range(8)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(8):
-        B[(warp * 16 + lane // 4 + i // 2 % 2 * 8) * 16 + i // 4 * 8 + lane % 4 * 2 + i % 2] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+    for i in range(8):
+        B[(warp * 16 + lane // 4 + i // 2 % 2 * 8) * 16 + i // 4 * 8 + lane % 4 * 2 + i % 2] = r[i]
 
 
 # right: A comes by cp.async, and whoever copied waits, fences, and meets the others
@@ -219,11 +219,11 @@ def ProductOfEightBits(
             *[r[j * 8 + i] for i in range(8)], place[0] + T.uint32(j * 8)
         )
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(16):
-        B[tx * 16 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+    for i in range(16):
+        B[tx * 16 + i] = r[i]
 
 
 # right: of rows of 32 bytes, whose halves are exchanged in every other four rows
@@ -279,11 +279,11 @@ def ProductOfTf32(A: T.Buffer(1024), C: T.Buffer(128), B: T.Buffer(2048)):
     T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
     T.ptx["tcgen05.ld.sync.aligned.32x32b.x16.b32"](*[r[i] for i in range(16)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(16):
-        B[tx * 16 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+    for i in range(16):
+        B[tx * 16 + i] = r[i]
 
 
 # right: B lies in rows of 64 bytes across k, whose four chunks are exchanged by pairs of rows
@@ -342,11 +342,11 @@ def ProductOfIntegersAcrossK(
     T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
     T.ptx["tcgen05.ld.sync.aligned.32x32b.x64.b32"](*[r[i] for i in range(64)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(64):
-        B[tx * 64 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(64))
+    for i in range(64):
+        B[tx * 64 + i] = r[i]
 
 
 # right: A lies in tensor memory, where all warps have stored it and waited before they meet
@@ -414,11 +414,11 @@ def ProductOfAInTensorMemory(
     T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
     T.ptx["tcgen05.ld.sync.aligned.32x32b.x16.b32"](*[r[i] for i in range(16)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(16):
-        B[tx * 16 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+    for i in range(16):
+        B[tx * 16 + i] = r[i]
 
 
 # right: a pair of blocks, each with half of A, of B and of the sums; one commit tells both
@@ -483,11 +483,11 @@ def ProductOfAPairOfBlocks(
     T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
     T.ptx["tcgen05.ld.sync.aligned.32x32b.x32.b32"](*[r[i] for i in range(32)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(32):
-        B[(rank * 128 + tx) * 32 + i] = r[i]
     T.cuda.cluster_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::2.sync.aligned.b32"](place[0], T.uint32(32))
+    for i in range(32):
+        B[(rank * 128 + tx) * 32 + i] = r[i]
 
 
 # right: warps have roles: one copies, one multiplies, and four store, by two stages
@@ -582,11 +582,12 @@ def PipelineOfTwoStages(
         T.cuda.mbarrier_wait(T.address_of(M[4]), 0)
         T.ptx["tcgen05.ld.sync.aligned.32x32b.x16.b32"](*[r[i] for i in range(16)], place[0])
         T.ptx["tcgen05.wait::ld.sync.aligned"]()
-        for i in range(16):
-            B[tx * 16 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+    if warp < 4:
+        for i in range(16):
+            B[tx * 16 + i] = r[i]
 
 
 # right: relaxed mbarriers order tensor memory alone, and that between fences of both sides
@@ -725,14 +726,14 @@ def TileCopiedToTensorMemory(A: T.Buffer(1024), B: T.Buffer(1024)):
         r[4], r[5], r[6], r[7], T.cuda.get_tmem_addr(place[0], 16, 40)
     )
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
+    T.cuda.cta_sync()
+    if warp == 0:
+        T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(64))
     for i in range(2):
         B[(warp * 32 + lane // 4 + lane % 2 * 8) * 8 + i * 2 + lane % 4 // 2] = r[i]
         B[(warp * 32 + lane // 4 + i * 8) * 8 + 4 + lane % 4] = r[2 + i]
     for i in range(4):
         B[(warp * 32 + 16 + lane // 4 + i // 2 * 8) * 8 + lane % 4 * 2 + i % 2] = r[4 + i]
-    T.cuda.cta_sync()
-    if warp == 0:
-        T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(64))
 
 
 # right: rows have a factor for each 32 elements, which one warp copies and another multiplies by
@@ -820,11 +821,11 @@ def ProductOfScaledRows(
     T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
     T.ptx["tcgen05.ld.sync.aligned.32x32b.x32.b32"](*[r[i] for i in range(32)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(32):
-        B[tx * 32 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(64))
+    for i in range(32):
+        B[tx * 32 + i] = r[i]
 
 
 # right: the product, its sums and their fragments as TVM's tile primitives
@@ -872,9 +873,10 @@ def ProductByTilePrimitives(
     if wg == 0:
         Tx.wg.copy_async(R[0:128, 0:64], D[0:128, 0:64])
         T.ptx["tcgen05.wait::ld.sync.aligned"]()
-        Tx.wg.copy(B.view(128, 64)[0:128, 0:64], R[0:128, 0:64])
     T.cuda.cta_sync()
     tmem.dealloc()
+    if wg == 0:
+        Tx.wg.copy(B.view(128, 64)[0:128, 0:64], R[0:128, 0:64])
 
 
 # right: of elements of four bits, two in a byte, whose rows have a factor for each 16
@@ -956,11 +958,11 @@ def ProductOfFourBits(
     T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
     T.ptx["tcgen05.ld.sync.aligned.32x32b.x16.b32"](*[r[i] for i in range(16)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(16):
-        B[tx * 16 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+    for i in range(16):
+        B[tx * 16 + i] = r[i]
 
 
 # right: 64 rows with stationary weights, whose columns lie in two halves of the lanes
@@ -1018,11 +1020,11 @@ def ProductOfStationaryWeights(
     T.cuda.mbarrier_wait(T.address_of(M[0]), 0)
     T.ptx["tcgen05.ld.sync.aligned.32x32b.x32.b32"](*[r[i] for i in range(32)], place[0])
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(32):
-        B[tx % 64 * 64 + tx // 64 * 32 + i] = r[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(32))
+    for i in range(32):
+        B[tx % 64 * 64 + tx // 64 * 32 + i] = r[i]
 
 
 # right: columns are given back and allocated again, and what is stored is waited for
@@ -1053,8 +1055,6 @@ def ColumnsAllocatedAgain(A: T.Buffer(1024), B: T.Buffer(1024)):
     T.ptx["tcgen05.wait::st.sync.aligned"]()
     T.ptx["tcgen05.ld.sync.aligned.32x32b.x4.b32"](w[0], w[1], w[2], w[3], place[0] + T.uint32(252))
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(4):
-        B[tx * 4 + i] = w[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[0], T.uint32(256))
@@ -1063,6 +1063,8 @@ def ColumnsAllocatedAgain(A: T.Buffer(1024), B: T.Buffer(1024)):
         )
         T.ptx["tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"]()
     T.cuda.cta_sync()
+    for i in range(4):
+        B[tx * 4 + i] = w[i]
     for i in range(2):
         r[i] = A[512 + (warp * 16 + lane % 16) * 8 + lane // 16 * 4 + i * 2]
         r[2 + i] = A[512 + (warp * 16 + lane % 16) * 8 + lane // 16 * 4 + i * 2 + 1]
@@ -1072,9 +1074,9 @@ def ColumnsAllocatedAgain(A: T.Buffer(1024), B: T.Buffer(1024)):
     T.ptx["tcgen05.wait::st.sync.aligned"]()
     T.ptx["tcgen05.ld.sync.aligned.16x128b.x2.b32"](w[0], w[1], w[2], w[3], place[2] + T.uint32(8))
     T.ptx["tcgen05.wait::ld.sync.aligned"]()
-    for i in range(4):
-        B[512 + (warp * 16 + lane // 4 + i % 2 * 8) * 8 + i // 2 * 4 + lane % 4] = w[i]
     T.cuda.cta_sync()
     if warp == 0:
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[1], T.uint32(128))
         T.ptx["tcgen05.dealloc.cta_group::1.sync.aligned.b32"](place[2], T.uint32(256))
+    for i in range(4):
+        B[512 + (warp * 16 + lane // 4 + i % 2 * 8) * 8 + i // 2 * 4 + lane % 4] = w[i]
