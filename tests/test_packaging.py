@@ -141,7 +141,9 @@ def test_the_lowest_versions_are_those_that_pyproject_allows():
     """Each requirement's lower bound is what `make test-lowest` installs, and it runs in CI."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    lowest = dict(re.findall(r"^([\w-]+)>=([\w.]+?)(?:,|$)", "\n".join(wanted), flags=re.MULTILINE))
+    lowest = dict(
+        re.findall(r"^([\w-]+)>=([\w.]+?)(?:[,;]|$)", "\n".join(wanted), flags=re.MULTILINE)
+    )
     text = (ROOT / "constraints-lowest.txt").read_text()
     pins = dict(re.findall(r"^([\w-]+)==([\w.]+)$", text, flags=re.MULTILINE))
     assert set(pins) >= {dependency.partition(">")[0] for dependency in project["dependencies"]}

@@ -342,7 +342,8 @@ def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
         answer = Text(each.status, STYLES.get(each.status, "yellow"))
         differs = "; ".join(list_differences(each)) or reason
         rows.append((each.subject.label, change, answer, devices, differs))
-    shapes = {it.subject.problem.shape_text for it in trials if it.subject.problem is not None}
+    problems = (it.subject.problem for it in trials)
+    shapes = {it.shape_text for it in problems if it is not None and it.shape_text}
     where = " and ".join(sorted(shapes)) if len(shapes) < MOST_SHOWN else "the goldens' sizes"
     screen.line((title, "bold"), (where and f"  at {where}", "dim"))
     headings = ("module", "change", "answer", "run on", "what differs")
