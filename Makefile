@@ -94,6 +94,7 @@ bench: $(STAMP) ## time recipes and peers on a GPU, and fill the documents' tabl
 docs: $(STAMP) ## generated pages, and a site with an API reference in build/site
 	$(PY) docs/build/pages.py
 	$(PY) docs/build/readme.py $(ARGS)
+	$(PY) docs/build/agents.py
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  --no-build-isolation -e '.[docs]'
 	$(PY) -m sphinx --quiet --fail-on-warning -c docs/build -d build/doctrees docs build/site

@@ -1,4 +1,5 @@
-"""Diffs as static HTML, for notebooks: no script, nothing fetched, every text escaped.
+"""Diffs, verdicts and facts as static HTML, for notebooks: no script, nothing fetched, every text
+escaped.
 
 The colours are washes over the notebook's own, so that they hold on a dark page and on a light one.
 """
@@ -9,10 +10,15 @@ import difflib
 import html
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .diff import CONTEXT, Diff
+from .judgement import Status
 from .steps import Run, print_module, step_label
+
+if TYPE_CHECKING:
+    from .facts import Facts
+    from .verdict import Verdict
 
 STYLE = """
 .tirstep{font:12px/1.6 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace}
@@ -66,6 +72,34 @@ def render_diff(diff: Diff) -> str:
     ]
     names = f"<b>{html.escape(diff.before)} → {html.escape(diff.after)}</b>"
     return _page(f"<div>{names} {_counts(rows)}</div>{_block(rows)}")
+
+
+def render_verdict(verdict: Verdict) -> str:
+    """The word, where it was judged, why not or why no more, and each finding."""
+    style = {Status.RIGHT: "plus", Status.CLEAN: "plus", Status.WRONG: "minus"}
+    word = f'<a class="{style.get(verdict.status, "gap")}">{verdict.status}</a>'
+    step = f"{verdict.run.recipe.name}/{step_label(verdict.step)}"
+    where = html.escape(" ".join(filter(None, [verdict.part, "on", verdict.checked_on])))
+    parts = [f"<div><b>{html.escape(step)}</b> {word} <i>{where}</i></div>"]
+    parts += [f"<div>{html.escape(verdict.reason)}</div>"] if verdict.reason else []
+    found = [Row("del", line) for each in verdict.findings for line in str(each).splitlines()]
+    return _page("".join([*parts, _block(found) if found else ""]))
+
+
+def render_facts(facts: Facts) -> str:
+    """A row for each fact, under the headings of their groups."""
+    title = f"<div><b>facts for {html.escape(facts.target)}</b></div>"
+    if facts.refusal is not None:
+        return _page(f"{title}<div>{html.escape(facts.refusal)}</div>")
+    rows = []
+    for group, own in itertools.groupby(facts.rows(), key=lambda fact: fact.group):
+        rows.append(f"<tr><th>{html.escape(group)}</th><th></th></tr>")
+        for fact in own:
+            name = f"{fact.name}, {fact.unit}" if fact.unit else fact.name
+            value = f"{fact.value:,}" if isinstance(fact.value, int) else str(fact.value)
+            cells = (f"<td>{html.escape(it)}</td>" for it in (name, value))
+            rows.append(f"<tr>{''.join(cells)}</tr>")
+    return _page(f"{title}<table>{''.join(rows)}</table>")
 
 
 def diff_rows(before: Sequence[str], after: Sequence[str], context: int = CONTEXT) -> list[Row]:

@@ -405,6 +405,11 @@ class Verdict:
     about: str | None = None
     left_open: tuple[str, ...] = ()
 
+    def _repr_html_(self) -> str:
+        from .notebook import render_verdict
+
+        return render_verdict(self)
+
     @functools.cached_property
     def diff(self) -> Diff | None:
         """Against the step before, made when it is asked for; None without one."""

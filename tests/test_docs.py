@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import agents
 import pages
 import pytest
 from browser import NoBrowserError, open_browser
@@ -27,11 +28,16 @@ def test_a_generated_page_is_as_generated(name: str):
     assert (DOCS / name).read_text("utf-8") == pages.PAGES[name](), "run: make docs"
 
 
+@pytest.mark.parametrize("name", agents.FILES)
+def test_what_agents_read_is_as_generated(name: str):
+    assert (ROOT / name).read_text("utf-8") == agents.FILES[name](), "run: make docs"
+
+
 def test_every_transform_and_recipe_has_its_place():
     transforms, recipes = ((DOCS / name).read_text() for name in ("transforms.md", "recipes.md"))
     for name in tirstep.transforms.__all__:
         if inspect.isfunction(getattr(tirstep.transforms, name)):
-            assert f"\n## `{name}`\n" in transforms or f"\n### `{name}`\n" in transforms
+            assert f"\n### `{name}`\n" in transforms, "no topic of pages.TOPICS has its module"
     assert re.findall("^## `(.+)`$", recipes, re.MULTILINE) == [*LADDERS]
     assert re.findall(r"^\| \d+ \| `(.+?)`", recipes, re.MULTILINE) == [*RECIPES]
 
@@ -94,6 +100,6 @@ def test_the_site_is_searched_from_disk(site: Path, page: Any):
     page.press("input.sidebar-search", "Enter")
     page.get_by_role("link", name="Transforms > split_loop", exact=True).click()
     page.wait_for_url("**/transforms.html*")
-    assert page.locator("h2 >> text=split_loop").first.is_visible()
+    assert page.locator("h3 >> text=split_loop").first.is_visible()
     assert errors == []
     assert [url for url in asked if not url.startswith("file:")] == []

@@ -125,7 +125,7 @@ def test_what_a_primitive_breaks_by_itself_is_no_fault_of_ours():
 def test_a_copy_beyond_its_buffer_is_the_primitive_s_own_fault_where_nothing_can_be_run():
     """TVM copies for the 16 threads on an axis what the 13 that a guard lets in have."""
     problem = row_sum.problem(13, 16)
-    rows = Call(PREFIX, ("row_sum_rows", 10), {"vector": 4, "rows": 16, "tail": "guard"})
+    rows = Call(PREFIX, ("row_sum_vectors", 10), {"vector": 4, "rows": 16, "tail": "guard"})
     copy = Call("sch.cache_read", (At("B"), 0, "shared.dyn"))
     bind = Call("bind_loop", (Loop(At("A_local_shared.dyn"), 4),), {"axis": "threadIdx.x"})
     assert find_own_fault(problem, [rows, copy, bind]) == copy

@@ -178,6 +178,26 @@ def test_numbers_on_every_device_that_can_run_it(project: pytest.Pytester):
     assert "run-00_input.tir.py" in {path.name for path in goldens.iterdir()}
 
 
+OPEN = """
+from tirstep.modules import matmul
+
+def test_named(tir_check):
+    module = matmul(64, 48, 32, symbolic=("m", "n"))
+    assert tir_check(module, sizes={"n": 7, "m": 5}) == ["cpu"]
+
+def test_unnamed(tir_check):
+    tir_check(matmul(64, 48, 32, symbolic=("m", "n")), sizes={"m": 5})
+"""
+
+
+def test_sizes_that_a_module_leaves_open_are_given(project: pytest.Pytester):
+    project.makepyfile(test_own=OPEN)
+    result = run(project)
+    result.assert_outcomes(passed=1, failed=1)
+    told = "the program leaves n open; give tir_check(..., sizes={'n': 64})"
+    result.stdout.fnmatch_lines([told.replace("[", "[[]").replace("'", '"')])
+
+
 def test_the_plugin_alone_does_not_import_tvm(tmp_path: Path):
     """A project beside tirstep pays nothing for the plugin."""
     test = tmp_path / "test_none.py"

@@ -18,7 +18,8 @@ PROGRAMS = [program for program in FOUND if "my_project" not in program]  # test
 def test_a_program_runs(program: str, tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(program)
-    done = warm_python.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    call = [sys.executable, script]
+    done = warm_python.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "Finding" not in done.stdout
 

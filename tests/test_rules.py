@@ -231,9 +231,9 @@ def test_indices_of_64_bits_are_none_for_wgmma() -> None:
 TAKEN: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("matmul_swizzled", op.matmul, ((3, 33, 20), (3, 20, 17))),
     ("matmul_tiled", op.matmul, ((64, 32), (32, 64))),
-    ("softmax_rows", lambda x: op.nn.softmax(x, axis=-1), ((2, 6, 40),)),
+    ("softmax_vectors", lambda x: op.nn.softmax(x, axis=-1), ((2, 6, 40),)),
     ("rms_norm_vectors", lambda x: op.sum(x, axis=-1), ((5, 2, 64),)),
-    ("gelu_batches", op.nn.relu, ((3, 5, 7),)),
+    ("gelu_vectors", op.nn.relu, ((3, 5, 7),)),
     ("transpose_naive", lambda x: op.permute_dims(x), ((40, 24),)),
 ]
 
@@ -284,7 +284,7 @@ def test_match_and_choose_of_a_rule() -> None:
     ):
         assert rule.apply(function, GPU, False) is None
         assert rule.reasons == {"matmul": f"no matmul_prefetched: {reason}"}
-    with pytest.raises(TransformError, match="there is no size 'thread'; did you mean 'threads'"):
+    with pytest.raises(TransformError, match="there is no knob 'thread'; did you mean 'threads'"):
         make_recipe_rule(recipe, choose=lambda _: {"thread": 3}).apply(function, GPU, False)
 
 

@@ -46,7 +46,6 @@ from .inlining import inline_epilogue as inline_epilogue
 from .inlining import inline_producers as inline_producers
 from .layout import Padding as Padding
 from .layout import fold_tile as fold_tile
-from .layout import lay_in_panels as lay_in_panels
 from .layout import pad_block as pad_block
 from .layout import pad_shared_rows as pad_shared_rows
 from .layout import transpose_tile as transpose_tile

@@ -128,6 +128,14 @@ def _evaluate(node: Any, values: Mapping[int, Any], others: int | None, divisors
     return operator(left, right)
 
 
+def list_values(column: NDArray[Any]) -> list[int]:
+    """The numbers of a column, each once and in order, without sorting: of iterations, whose span
+    is short where the column may be long.
+    """
+    least = column.min(initial=0)
+    return (np.flatnonzero(np.bincount(column - least)) + least).tolist()
+
+
 def number_rows(*tables: Table) -> list[NDArray[Any]]:
     """A number for each row of some tables, the same for equal rows; in their order."""
     rows = np.concatenate(tables)

@@ -118,37 +118,18 @@ def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
         whose rows are not padded yet
     guarded: indices that TVM lowers as they stand
     """
-    _read_tile(sch, block, "transpose a shared tile", "transpose before padding")
-    sch.transform_layout(block, ("write", 0), lambda *at: (*at[:-2], at[-1], at[-2]))
-
-
-@transform
-def lay_in_panels(sch: Schedule, block: SBlockRV, *, width: int) -> None:
-    """Cut the rows of a tile into panels of `width` elements, one behind the other.
-
-    Bulk copies swizzle rows of 128 bytes at most, so that a wider tile takes several of them.
-
-    rewrite: ``A_shared[i, j] = A[i, j]`` -> ``A_shared[j // width, i, j % width] = A[i, j]``, and
-        so its readers
-    consumes: nothing
-    requires: a copy block into ``shared`` or ``shared.dyn`` memory of two dimensions or more,
-        whose rows are not padded; a width that divides the rows of the tensor
-    guarded: indices that TVM lowers as they stand
-    """
-    advice = "do without padding in panels"
-    buffer = _read_tile(sch, block, "lay a shared tile", advice, " in panels")
-    whole = constant(buffer.shape[-1])
-    if width < 1 or not whole or whole % width:
+    buffer = require_copy(sch, block).source
+    if buffer.scope() not in ("shared", "shared.dyn") or len(buffer.shape) < 2:
         raise TransformError(
-            f"panels of {width} elements do not divide the rows of '{buffer.name}', of {whole}",
-            "choose a divisor, and pad the problem to whole tiles",
+            f"block '{get_sblock_name(sch, block)}' writes '{buffer.name}' in scope "
+            f"'{buffer.scope()}' with {len(buffer.shape)} dimensions",
+            "transpose a shared tile of two dimensions or more",
         )
-
-    def place(*at: Any) -> tuple[Any, ...]:
-        *front, row, column = at
-        return (column // width, *front, row, column % width)
-
-    sch.transform_layout(block, ("write", 0), place)
+    if find_row_stride(get_root(sch, block), buffer) is not None:
+        raise TransformError(
+            f"the rows of '{buffer.name}' are padded already", "transpose before padding"
+        )
+    sch.transform_layout(block, ("write", 0), lambda *at: (*at[:-2], at[-1], at[-2]))
 
 
 @transform
@@ -195,20 +176,6 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
     if padding:
         sch.storage_align(block, 0, axis=-2, factor=row, offset=padding)
-
-
-def _read_tile(sch: Schedule, block: SBlockRV, advice: str, of_padded: str, how: str = "") -> Any:
-    """The shared tile that a copy writes, of two dimensions or more, whose rows are not padded."""
-    buffer = require_copy(sch, block).source
-    if buffer.scope() not in ("shared", "shared.dyn") or len(buffer.shape) < 2:
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' writes '{buffer.name}' in scope "
-            f"'{buffer.scope()}' with {len(buffer.shape)} dimensions",
-            f"{advice} of two dimensions or more{how}",
-        )
-    if find_row_stride(get_root(sch, block), buffer) is not None:
-        raise TransformError(f"the rows of '{buffer.name}' are padded already", of_padded)
-    return buffer
 
 
 def require_copy(sch: Schedule, block: SBlockRV) -> Any:

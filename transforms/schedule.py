@@ -495,6 +495,9 @@ def describe_error(error: BaseException) -> str:
         return f"the {kind}" if name is None else f"{kind} '{name}'"
 
     reason = re.sub(r"(?:\b(?:block|loop) )?\b\w+\.(SBlock|For)#\d+", name_mark, reason)
+    if reason.startswith("Cannot find a block"):
+        blocks = dict.fromkeys(re.findall(r'T\.sblock\("(?!root")([^"]+)"', program))
+        reason += f"; there are {', '.join(blocks) or 'none'}"
     return re.sub(r"\s+", " ", reason).rstrip(".")
 
 

@@ -246,7 +246,7 @@ def write_page(measured: MeasuredLadder, goldens: Mapping[str, GoldenPrograms]) 
         )
     parts.append(
         f"Diffs are of the goldens, at {spell_shape(ladder[0].golden.shape)} and with small tiles: "
-        "a rung's config differs there, too, by its one knob; `tirstep diff` prints them at any "
+        "a rung's config differs there, too, by its own knobs; `tirstep diff` prints them at any "
         "size and config."
     )
     before: GoldenPrograms | None = None

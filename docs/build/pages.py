@@ -57,14 +57,41 @@ missing barrier, registers that another thread reads, a guard that a sum over th
 
 Handles that are *consumed* are dead afterwards. With `tail="refuse"` sizes have to divide;
 `tail="guard"` puts predicates on the blocks inside instead.
+
+A matmul for a GPU begins with these five, in this order; the [tutorial](tutorial.md) shows four.
 """
+FIRST = (
+    "tile_block",
+    "split_reduction",
+    "stage_operand_at",
+    "accumulate_in_registers",
+    "decompose_reduction_at",
+)
+TOPICS = {
+    "Loops": ("loops",),
+    "Threads and tiles": ("binding", "thread_rows", "warp_tiling"),
+    "Memory": ("caching", "placement", "inlining"),
+    "Reductions": ("reduction",),
+    "Vectors and layouts": ("vectorize", "layout"),
+    "Pipelines": ("pipelining",),
+    "Tensor cores": ("tensor_cores",),
+    "Hopper: the TMA, wgmma, warp specialization": ("hopper",),
+    "Fusion of reductions": ("fusion",),
+    "Masks": ("masked_loops",),
+    "Exponentials": ("exponentials",),
+    "TVM's passes": ("pass_options",),
+}
+"""Headings, and the modules of `tirstep.transforms` whose transforms stand there."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A public function: its signature, what it does, and the sections of its docstring."""
+    """A public function: its module in the package, its signature, what it does, and the sections
+    of its docstring.
+    """
 
     name: str
+    module: str
     signature: str
     text: str
     sections: dict[str, str]
@@ -82,10 +109,17 @@ def make_transforms_page() -> str:
     queries = [entry for entry in entries if "rewrite" not in entry.sections]
     switches = (tirstep.transforms.one_change, tirstep.transforms.unguarded)
     types = {name: it for name, it in public.items() if hasattr(it, "_fields")}
+    first = [entry for name in FIRST for entry in transforms if entry.name == name]
+    topics = [
+        (topic, [entry for entry in transforms if entry.module in modules])
+        for topic, modules in TOPICS.items()
+    ]
+    names = [f"[{topic}](#{_slug(topic)})" for topic, _ in topics]
     parts = [
         GENERATED + TRANSFORMS_INTRO,
-        write_summary("transform", transforms),
-        *(part for entry in transforms for part in write_entry(entry, "##")),
+        write_summary("transform", first),
+        f"The others by topic: {', '.join(names)}.",
+        *(part for topic, own in topics for part in write_topic(topic, own)),
         "## Queries\n\nThey change nothing.",
         *(part for entry in queries for part in write_entry(entry, "###")),
         "## The guard\n\nIt is asked after each transform, but for these.",
@@ -102,10 +136,24 @@ def make_transforms_page() -> str:
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
+def write_topic(topic: str, entries: list[Entry]) -> Iterator[str]:
+    """A heading's part of the page."""
+    yield f"## {topic}"
+    yield write_summary("transform", entries)
+    for entry in entries:
+        yield from write_entry(entry, "###")
+
+
+def _slug(heading: str) -> str:
+    """A heading's anchor."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
 def read_entry(name: str, function: Callable[..., Any]) -> Entry:
     """What the page says of a function."""
     text, sections = split_docstring(inspect.getdoc(function) or "")
-    return Entry(name, write_signature(name, function), text, sections)
+    module = inspect.unwrap(function).__module__.split(".")[2]
+    return Entry(name, module, write_signature(name, function), text, sections)
 
 
 def split_docstring(doc: str) -> tuple[str, dict[str, str]]:

@@ -1,8 +1,9 @@
 """Fills what is generated in README.md and in docs (speed.md, shapes.md, own-programs.md), between
 markers, and writes the pages of ladders: ``make docs``.
 
-``<!-- begin output-NAME -->`` right below a Python block holds what the program prints, and
-``<!-- begin commands -->`` a block of commands after ``$``, each with what it prints.
+``<!-- begin output-NAME -->`` right below a Python block holds what the program prints,
+``<!-- begin file-NAME -->`` the text of NAME.py, and ``<!-- begin commands -->``, or commands-NAME,
+a block of commands after ``$``, each with what it prints.
 ``<!-- begin bench-SUITE -->`` holds what the newest run of ``tirstep bench`` with that suite
 measured, ``<!-- begin bench-overview -->`` a row a kernel, and `shapes_page` has its own markers.
 """
@@ -10,6 +11,7 @@ measured, ``<!-- begin bench-overview -->`` a row a kernel, and `shapes_page` ha
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -50,11 +52,15 @@ Writer = Callable[[], str]
 _MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
 SPEED, SHAPES = Path("docs", "speed.md"), Path("docs", "shapes.md")
 """Beside the README: the tables of suites, and those of what is chosen at drawn shapes."""
-OWN_PROGRAMS, TUTORIAL = Path("docs", "own-programs.md"), Path("examples", "tutorial")
-"""A page with commands, and where they are run."""
+FOLDERS = {
+    Path("docs", "own-programs.md"): Path("examples", "tutorial"),
+    Path("docs", "tutorial.md"): Path("examples", "first_steps"),
+}
+"""Pages with files and commands, and where these are and run."""
 
 _PROGRAM = re.compile(r"^```python\n((?:(?!```).*\n)+)```\n+<!-- begin (output-[\w-]+) -->$", re.M)
-_COMMANDS = re.compile(r"^<!-- begin commands -->\n(.*?)^<!-- end commands -->$", re.M | re.S)
+_COMMANDS = re.compile(r"^<!-- begin (commands[\w-]*) -->\n(.*?)^<!-- end \1 -->$", re.M | re.S)
+_FILE = re.compile(r"^<!-- begin (file-(\w+)) -->$", re.M)
 _COMMAND = re.compile(r"^\$ (.+)$", re.M)
 _SLOWEST = 120  # seconds
 _WIDTH = 104
@@ -72,22 +78,32 @@ def find_output_writers(text: str, folder: Path) -> dict[str, Writer]:
             printed = _run([sys.executable, str(file)], Path(place), what="a Python program")
         if printed.startswith("--- "):
             return f"```diff\n{printed.rstrip()}\n```"
-        folding = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-        lines = [part for line in printed.splitlines() for part in folding.wrap(line) or [""]]
-        return "\n".join(["```text", *lines, "```"])
+        return f"```text\n{_fold(printed)}\n```"
 
-    def write_commands() -> str:
+    def write_commands(block: str) -> str:
         """Each command, and what it prints."""
-        commands = _COMMAND.findall("".join(_COMMANDS.findall(text)))
-        told = [(it, _run([*_SHELL, it], folder, what=it).rstrip()) for it in commands]
+        told = [(it, _run([*_SHELL, it], folder, what=it)) for it in _COMMAND.findall(block)]
+        told = [(it, _fold(printed)) for it, printed in told]
         return "```console\n" + "".join(f"$ {it}\n{printed}\n" for it, printed in told) + "```"
 
-    writers: dict[str, Writer] = {
-        name: partial(write_output, program) for program, name in _PROGRAM.findall(text)
-    }
-    if "<!-- begin commands -->\n" in text:
-        writers["commands"] = write_commands
-    return writers
+    def write_file_text(name: str) -> str:
+        return f"```python\n{(folder / f'{name}.py').read_text(encoding='utf-8').rstrip()}\n```"
+
+    return (
+        {name: partial(write_output, program) for program, name in _PROGRAM.findall(text)}
+        | {marker: partial(write_file_text, name) for marker, name in _FILE.findall(text)}
+        | {name: partial(write_commands, block) for name, block in _COMMANDS.findall(text)}
+    )
+
+
+def _fold(printed: str) -> str:
+    """With long lines folded, but of a diff."""
+    folding = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    is_text = not printed.startswith("--- ")
+    lines = [
+        folding.wrap(it) if is_text and len(it) > _WIDTH else [it] for it in printed.splitlines()
+    ]
+    return "\n".join(itertools.chain.from_iterable(lines)).strip("\n")
 
 
 def _run(call: Sequence[str], folder: Path, *, what: str) -> str:
@@ -208,13 +224,16 @@ def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
 
     Returns 1 if something would, and where a page is of no ladder that was measured.
     """
-    root = readme.parent
+    root, empty = readme.parent, tempfile.TemporaryDirectory()  # where a reader has no clone
     writers: dict[Path, Callable[[str], dict[str, Writer]]] = {
-        readme: lambda text: find_output_writers(text, root) | find_bench_writers(text, results),
+        readme: lambda text: (
+            find_output_writers(text, Path(empty.name)) | find_bench_writers(text, results)
+        ),
         root / SPEED: lambda text: find_bench_writers(text, results),
         root / SHAPES: lambda text: find_shapes_writers(results),
-        root / OWN_PROGRAMS: lambda text: find_output_writers(text, root / TUTORIAL),
     }
+    for page, folder in FOLDERS.items():
+        writers[root / page] = partial(find_output_writers, folder=root / folder)
     texts = {}
     for file, find_writers in writers.items():
         if file == readme or file.is_file():

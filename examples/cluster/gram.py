@@ -62,7 +62,7 @@ def gram_registers(
     each: tuple[int, int] = (1, 1),
     depth: int = 1,
 ) -> Iterator[str]:
-    """Sums in registers, A from the caches. Config: threads, their tiles, steps unrolled."""
+    """Sums in registers, A from the caches. Knobs: threads, their tiles, steps unrolled."""
     block = sch.get_sblock("G")
     tile = tile_block(sch, block, threads=threads, per_thread=each)
     yield "tiled"

@@ -57,7 +57,7 @@ def rank_one_bound(
     columns: int = 32,
     tail: Literal["refuse", "guard"] = "refuse",
 ) -> Iterator[str]:
-    """One element for each thread. Config: rows and columns of threads; tail for other sizes."""
+    """One element for each thread. Knobs: rows and columns of threads; tail for other sizes."""
     tile_block(sch, sch.get_sblock("B"), threads=(rows, columns), tail=tail)
     yield "bound"
 
@@ -72,7 +72,7 @@ def rank_one_bound(
 def rank_one_vectors(
     sch: Schedule, *, rows: int = 8, columns: int = 32, vector: int = 4
 ) -> Iterator[str]:
-    """A vector for each thread. Config: rows and columns of threads, and the vector's length."""
+    """A vector for each thread. Knobs: rows and columns of threads, and the vector's length."""
     block = sch.get_sblock("B")
     tile = tile_block(sch, block, threads=(rows, columns), per_thread=(1, vector))
     yield "tiled"

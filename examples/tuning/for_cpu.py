@@ -24,7 +24,7 @@ product = kernel(
     choices={"rows": (1, 4, 8), "columns": (8, 16, 32, 64), "depth": (1, 4)},
 )
 def for_cpu(sch: Schedule, *, rows: int = 4, columns: int = 16, depth: int = 1) -> Iterator[str]:
-    """Tiles in vectors. Config: rows and columns of a tile, and products that are unrolled."""
+    """Tiles in vectors. Knobs: rows and columns of a tile, and products that are unrolled."""
     block = sch.get_sblock("C")
     i, j, p = sch.get_loops(block)
     outer_i, inner_i = split_loop(sch, i, inner=rows)

@@ -29,7 +29,7 @@ class MyModule:
 
 
 def for_cpu(sch: Schedule, *, columns: int = 4) -> Iterator[str]:
-    """The tutorial's own, with TVM's primitives alone. Config: columns of a tile."""
+    """The tutorial's own, with TVM's primitives alone. Knobs: columns of a tile."""
     product, relu = sch.get_sblock("Y"), sch.get_sblock("C")
     i, j, k = sch.get_loops(product)
     outer, inner = sch.split(j, [None, columns])
@@ -42,7 +42,7 @@ def for_cpu(sch: Schedule, *, columns: int = 4) -> Iterator[str]:
 
 
 def for_gpu(sch: Schedule, *, threads: int = 32) -> None:
-    """A row of 128 for each GPU block. Config: threads of a block."""
+    """A row of 128 for each GPU block. Knobs: threads of a block."""
     product, relu = sch.get_sblock("Y"), sch.get_sblock("C")
     row, column = sch.get_loops(relu)
     outer, inner = sch.split(column, [None, threads])

@@ -156,11 +156,13 @@ def _make_script(bad: FirstBad) -> str:
         """The parts up to what changed."""
         first = FIRST_LINE.format("why")
         parts = [HEAD.format(first_line=first, about=said, series=series, half=half)]
-        if not is_kernel:
-            parts += ["# What is to be computed.\n", quote("KERNEL", print_module(kernel))]
+        if not is_kernel:  # a CPU runs it, whose threads are loops
+            text = print_module(make_threads_serial(kernel))
+            parts += ["# What is to be computed.\n", quote("KERNEL", text)]
         parts += [
             "\n# The step" + (", its thread bindings made serial.\n" if is_shown else ".\n"),
             quote("MODULE", print_module(serial if is_shown else module)),
+            f"BEFORE = {''.join(parts).count(chr(10)) + 3}  # lines of this file before its own\n",
             f"OPTIONS = {get_pass_options(module)}  # of TVM's pass context\n",
             f"TARGET = {(HOST if is_shown else bad.target)!r}\n",
             quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
@@ -391,19 +393,21 @@ except ImportError:
     sys.exit(2)
 """
 
-SEARCH = """module = from_source(MODULE)
+SEARCH = """module = from_source("\\n" * BEFORE + MODULE.lstrip())
 given = make_arguments(module)
 bad = bisect.find_bad_pass(module, given, right, TARGET, bounds=BOUNDS, outputs=OUTPUTS)
-print("nothing is wrong here" if bad is None else f"tirstep finds: {bad}")
+told = "nothing is wrong here" if bad is None else f"tirstep finds: {bad}"
+print(told.replace("<str>", __file__.rpartition("/")[2]))
 sys.exit(2 if bad is None else 1)
 """
 
-JUDGE = """module = from_source(MODULE)
+JUDGE = """module = from_source("\\n" * BEFORE + MODULE.lstrip())
 right = reference.ModuleKernel(from_source({right}), "main")
 problem = reference.ModuleKernel(module, "main", reference=right{recorded}).problem(**SIZES)
 simulator = get_device("simulator")
 judged = judgement.judge_numbers(problem, module, simulator, where="main", seed={seed})
-print("nothing is wrong here" if not judged.findings else f"tirstep finds: {{judged.findings[0]}}")
+told = f"tirstep finds: {{judged.findings[0]}}" if judged.findings else "nothing is wrong here"
+print(told.replace("<str>", __file__.rpartition("/")[2]))
 sys.exit(1 if judged.findings else 2)
 """
 

@@ -56,8 +56,8 @@ class CudaDevice(Device):
     def __init__(self, *, has_guard_zones: bool = True) -> None:
         if not is_cuda_available():
             raise DeviceError(
-                "this machine has no CUDA device that TVM can use; "
-                'choose the device "cpu", or "auto"'
+                "this machine has no CUDA device that TVM can use; choose the device "
+                '"simulator", which runs the same threads without a GPU, or "auto"'
             )
         self._has_guard_zones = has_guard_zones
         self._device = tvm.cuda(0)

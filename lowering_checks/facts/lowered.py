@@ -40,7 +40,7 @@ from ..steps import CheckError
 from .model import SCOPES, Accesses, Fact, Facts, KernelFacts, add_up, multiply
 
 UNROLL_PASS = "tirx.UnrollLoop"
-COUNTED = "first GPU block, simulated"
+COUNTED = "first thread block, simulated"
 """The group of facts that the simulator counted."""
 BLOCK_BARRIERS = ("shared", "shared.dyn")
 """What a storage_sync of the whole GPU block names; a warp's is no barrier of the block."""
@@ -268,7 +268,7 @@ def _helper_text(call: Any) -> str:
 
 
 def count_accesses(problem: AnyProblem, module: tvm.IRModule) -> Counts:
-    """Count barriers, requests, bytes, sectors and bank conflicts of the first GPU block.
+    """Count barriers, requests, bytes, sectors and bank conflicts of the first thread block.
 
     `module` is a step of the kernel that `problem` poses; no other block runs, so that large shapes
     take no longer than the loops of one block. It reads the problem's own inputs.

@@ -183,6 +183,11 @@ class Facts:
     source: str = field(repr=False)
     refusal: str | None = None
 
+    def _repr_html_(self) -> str:
+        from tirstep.lowering_checks.notebook import render_facts
+
+        return render_facts(self)
+
     @property
     def intensity(self) -> float | None:
         """Operations per byte that must be moved at least."""

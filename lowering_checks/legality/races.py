@@ -45,9 +45,13 @@ def find_races(uses: Uses) -> Iterator[str]:
         and all(index.ty.dtype.lanes == 1 for index in use.indices)
     ]
     memo: dict[Any, Any] = {}  # what is known of one pair serves thousands of others
+    stored = {use.place: _list_elements(uses, use) for use in shared if use.is_write}
     for first, last in itertools.combinations_with_replacement(shared, 2):
         if first.launch != last.launch or not first.buffer.same_as(last.buffer):
             continue
+        one, other = stored.get(first.place), stored.get(last.place)
+        if one is not None and other is not None and one.isdisjoint(other):
+            continue  # as copies of a loop's body are
         # TVM leaves out barriers between stores, and between accesses at one index.
         is_one_index = (
             first.is_write != last.is_write
@@ -61,6 +65,21 @@ def find_races(uses: Uses) -> Iterator[str]:
                 yield str(first.buffer.name)
         except TypeError:
             continue  # an expression that is not known, a loaded one, say, or too many threads
+
+
+def _list_elements(uses: Uses, use: Use) -> set[tuple[int, ...]] | None:
+    """The elements of a store in all iterations and threads; None where these are too many, or not
+    known.
+    """
+    loops = {loop.loop_var: constant(loop.extent) for loop in use.loops}
+    extents: dict[Any, Any] = loops | uses.threads[use.launch]
+    asked = (*use.indices, *use.guards)
+    counts = {it: n for it, n in extents.items() if any(is_used(it, each) for each in asked)}
+    if None in counts.values() or math.prod(counts.values()) > _ROOM:
+        return None
+    ranges = {variable: range(count) for variable, count in counts.items()}
+    rows = tabulate(use.indices, use.guards, ranges, others=0)
+    return None if rows is None else set(map(tuple, rows.tolist()))
 
 
 class _Pair:
@@ -147,8 +166,6 @@ class _Pair:
 
     def races(self) -> bool:
         """Whether some thread uses an element too early or too late for another one."""
-        if self._is_apart():
-            return False
         is_open = not self.uses.has_barrier(self.first.place, self.last.place)
         is_passed = self.first.is_write and not self.last.is_write
         for at in itertools.product(*self._choose()) if is_open and not self._write_one() else ():
@@ -160,16 +177,6 @@ class _Pair:
             for depth in range(self.uses.outer[self.first.launch], len(self.common))
             for uses in ((self.last, self.first), (self.first, self.last))
         )
-
-    def _is_apart(self) -> bool:
-        """Whether both are stores, and use no element in common: copies of a loop's body do so."""
-        if not (self.first.is_write and self.last.is_write) or self.first.place == self.last.place:
-            return False
-        elements = []
-        for use in (self.first, self.last):
-            unite = functools.partial(set[Any]().union, *self._get_cells(use).values())
-            elements.append(self._recall(("elements", id(use), *self._beside), unite))
-        return bool(elements[0].isdisjoint(elements[1]))
 
     def _choose(self) -> list[list[int]]:
         """The iterations of each common loop that are tried: of those that decide nothing, one."""

@@ -25,7 +25,7 @@ from tvm.s_tir import transform as passes
 from tvm.tirx import For, PrimFunc, Var
 from tvm_ffi import structural_equal
 
-from tirstep.transforms.enumeration import Table, number_rows
+from tirstep.transforms.enumeration import Table, list_values, number_rows
 from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tensor_cores.fragments import stay_in_lanes
 from tirstep.transforms.tir import (
@@ -208,7 +208,7 @@ class _Frame:
         known = [at for at, variable in enumerate(place) if not isinstance(variable, int)]
         common = [at for at, it in enumerate(self.serial) if is_among(it, writer.place.loops)]
         clock = _tell_time(writer, [self.serial[at] for at in common])
-        chosen = {place[at]: np.unique(rows[:, at]).tolist() for at in known}
+        chosen = {place[at]: list_values(rows[:, at]) for at in known}
         table = writer.tabulate([*place, *clock], chosen)
         if table is None:
             return None

@@ -55,7 +55,7 @@ class Answer:
     overflow : the largest ratio of the magnitude of an integer, or of a float that is stored to a
         parameter, to what its type holds
     is_outside : whether an index left its buffer
-    outside : that index, where it depends on no data: ``"A[i + 3]"``
+    outside : that access, ``"A[i + 3]"``, where it depends on no data, and its file and line
     ran : whether each of the function's `regions` ran
     """
 
@@ -64,7 +64,7 @@ class Answer:
     overflow: float
     is_outside: bool
     ran: Array
-    outside: str = ""
+    outside: tuple[str, tuple[str, int] | None] | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -209,7 +209,7 @@ class Evaluation:
             if facts.is_float:  # how near the largest magnitude comes to what the type holds
                 finite = values[place][np.isfinite(values[place])]
                 overflow = max(overflow, float(np.abs(finite).max(initial=0.0)) / facts.largest)
-        left = self.tracked.places[int(outside) - BEYOND] if outside >= BEYOND else ""
+        left = self.tracked.places[int(outside) - BEYOND] if outside >= BEYOND else None
         ran = ran[: len(self.tracked.regions)] > 0
         return Answer(values, errors, float(overflow), bool(outside), ran, left)
 

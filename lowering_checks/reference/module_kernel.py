@@ -113,7 +113,8 @@ class ModuleKernel:
         if key not in self._problems:  # it is compiled, which takes a second
             meant = self.function if self.reference is None else self.reference
             closed = close_sizes(meant, taken, self.name)
-            problem = ModuleProblem(self, MappingProxyType(taken), closed)
+            shape = {name: taken[name] for name in self.size_names}
+            problem = ModuleProblem(self, MappingProxyType(shape), closed)
             self._problems[key] = replace(problem, symbolic=tuple(symbolic))
         return self._problems[key]
 
@@ -484,9 +485,10 @@ class ModuleProblem(AnyProblem):
         for inputs in rounds:
             answer = self.answer(inputs)
             if answer.outside:
+                access, place = answer.outside
                 raise KernelError(
-                    f"{self}: the index of {answer.outside} leaves its buffer; guard it with a "
-                    "condition, or make the buffer larger"
+                    f"{self}: the index of {access} leaves its buffer; guard it with a condition, "
+                    "or make the buffer larger" + (f" [{place[0]}:{place[1]}]" if place else "")
                 )
             if answer.is_outside and self._recorded:
                 names = ", ".join(self.recorded_integers)

@@ -110,7 +110,8 @@ class TrackedFunction:
         status
     buffers : of each parameter; None for an integer that is handed over as it is
     is_deciding : floats are compared
-    places : accesses that may leave their buffer and depend on no data, as the status has them
+    places : accesses that may leave their buffer and depend on no data, as the status has them,
+        with the file and line of their statements
     regions : statements that may not run, as the status has them after `STATUS`
     status_size : how many numbers the status has
     """
@@ -118,7 +119,7 @@ class TrackedFunction:
     module: tvm.IRModule
     buffers: list[TrackedBuffer | None]
     is_deciding: bool
-    places: list[str]
+    places: list[tuple[str, tuple[str, int] | None]]
     regions: list[Region]
     status_size: int
 
@@ -173,7 +174,8 @@ class _TrackingPass:
         self.accumulated = find_accumulated(self.body)
         self.bound_loads: dict[Any, list[Any]] = {}
         self.analyzer = Analyzer()
-        self.places: list[str] = []
+        self.places: list[tuple[str, tuple[str, int] | None]] = []
+        self.location: tuple[str, int] | None = None
         self.unsure = 0  # of what may be computed in vain: a condition, and what it decides over
 
     def run(self) -> TrackedFunction:
@@ -262,7 +264,7 @@ class _TrackingPass:
         certain, found = tirx.EQ(lift(error), number(0)), 1
         if not has_data and not (self.depth or self.unsure):
             found = BEYOND + len(self.places)
-            self.places.append(f"{buffer.source.name}[{index}]")
+            self.places.append((f"{buffer.source.name}[{index}]", self.location))
         if has_data or found >= BEYOND:
             told = BufferStore(self.status, number(found), [STATUS.index("outside")])
             self.emit(IfThenElse(tirx.And(certain, tirx.Not(inside)), told, None))
@@ -274,6 +276,7 @@ class _TrackingPass:
 
     def statement(self, node: Any) -> None:
         kind = type(node).__name__
+        self.location = find_location(node) or self.location
         if kind == "SeqStmt":
             for statement in node.seq:
                 self.statement(statement)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
@@ -109,7 +111,14 @@ def print_error(sentence: str) -> None:
     """Say what is wrong on standard error, if that can be."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
-            print(f"tirstep: {sentence}", file=sys.stderr, flush=True)
+            text = f"tirstep: {sentence}"
+            if sys.stderr.isatty():
+                width = shutil.get_terminal_size().columns
+                text = "\n".join(
+                    textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+                    for line in text.splitlines()
+                )
+            print(text, file=sys.stderr, flush=True)
 
 
 class _Output:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,7 @@ def check_program(
     *,
     devices: Sequence[str] | None = None,
     function: str | None = None,
+    sizes: Mapping[str, int] | None = None,
     seed: int = 0,
 ) -> list[str]:
     """Hold a program's numbers against a reference on each device; fail the test where they differ.
@@ -120,6 +121,7 @@ def check_program(
         itself, widened
     devices : names of devices; by default "cpu", "simulator" and "cuda", where the program can run
     function : the name of the function to run, where the reference has several
+    sizes : of a program that leaves some open: each by its name, as ``{"n": 100, "m": 24}``
     seed : of the random inputs
 
     Returns the names of the devices that ran it. What a device saw go wrong, a race, say, fails the
@@ -135,8 +137,16 @@ def check_program(
     from tirstep.modules import AnyProblem, KernelError
 
     def pose(module: Any) -> AnyProblem:
-        """One function of a module as a problem of its own."""
-        return ModuleKernel(module, "the program", function).problem()
+        """One function of a module as a problem of its own, at the sizes."""
+        kernel = ModuleKernel(module, "the program", function)
+        if missing := [name for name in kernel.size_names if name not in (sizes or {})]:
+            advice = ", ".join(f'"{name}": {64 >> place}' for place, name in enumerate(missing))
+            raise CheckError(
+                f"the program leaves {', '.join(missing)} open; give tir_check(..., "
+                f"sizes={{{advice}}})"
+            )
+        given: dict[str, Any] = dict(sizes or {})
+        return kernel.problem(**given)
 
     refusal, unjudged, used = "", "", dict[str, None]()
     findings: list[Finding] = []

@@ -11,6 +11,7 @@ from tirstep.bench.cases import (
     plan_cases,
 )
 from tirstep.bench.peers import PEERS
+from tirstep.modules import KernelError
 from tirstep.transforms.recipes import LADDERS, RECIPES
 
 SMALL = {
@@ -98,6 +99,18 @@ def test_a_type_that_only_products_have_is_stored_as_float32():
 def test_what_cannot_be_is_refused(choice: CaseChoice, sentence: str):
     with pytest.raises(BenchError, match=sentence):
         plan_cases(choice, SMALL)
+
+
+def test_a_shape_is_for_the_kernels_that_it_fits():
+    left_out: list[str] = []
+    cases = plan_cases(CaseChoice(["attention"], [(2, 16, 2048, 2048, 128)]), left_out=left_out)
+    assert {it.problem.kernel.name for it in cases} == {"attention"}
+    assert shapes(cases) == [(2, 16, 2048, 2048, 128)] * 2
+    assert left_out == [
+        "decode_attention has the sizes batch, heads, keys, dim, which no --shape gives"
+    ]
+    with pytest.raises(KernelError, match="attention: size queries is missing"):
+        plan_cases(CaseChoice(["attention"], [(2, 16)]))
 
 
 def test_the_suites_can_run():

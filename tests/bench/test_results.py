@@ -143,9 +143,9 @@ def test_shares_rates_and_speedups():
     bases = get_bases(case)
     assert (bases["best"], bases["matmul_naive"]) == ("rows", None)
     # A rung is held to the nearest of its bases that has a time, wherever these stand.
-    rungs = make_case(matmul_strips=9, matmul_async=8, matmul_padded=None, matmul_warps=7)
+    rungs = make_case(matmul_strips=9, matmul_swizzled=8, matmul_padded=None, matmul_warps=7)
     bases = get_bases(rungs)
-    assert (bases["matmul_warps"], bases["matmul_async"]) == ("matmul_strips", "matmul_warps")
+    assert (bases["matmul_warps"], bases["matmul_swizzled"]) == ("matmul_strips", "matmul_warps")
     # What chooses its config has no base, whatever stands above it.
     chosen = make_case(matmul_strips=9, matmul_warps=8, matmul_split_k=40, matmul_best=7)
     assert get_bases(chosen)["matmul_best"] is None

@@ -265,12 +265,12 @@ def test_a_table_that_is_none(tmp_path: Path):
         file.write_text(text)
         for use in (read_best, require_table, lambda file: record(file, make_found(1))):
             with pytest.raises(
-                BenchError, match=r"is no table of best configs.* --into another file"
+                BenchError, match=r"is no table of best knobs.* --into another file"
             ):
                 use(file)
         assert file.read_text() == text
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(BenchError, match="is no table of best configs"):
+    with pytest.raises(BenchError, match="is no table of best knobs"):
         read_best(file)
     file.write_text("")  # left behind by a full disk
     assert record(file, make_found(1))

@@ -20,6 +20,7 @@ from tirstep.lowering_checks.devices import CpuDevice, DeviceError, Timing, find
 from tirstep.modules import vector_add
 
 ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = json.loads((ROOT / "src/tirstep/cli/schema.json").read_text())
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,17 @@ class Result:
 
     @property
     def document(self) -> dict[str, Any]:
-        """Standard output as JSON, and nothing but JSON."""
-        return json.loads(self.out)
+        """Standard output as JSON, and nothing but JSON, as the schema has it."""
+        import jsonschema  # no test on a GPU needs it
+
+        document = json.loads(self.out)
+        kinds = [
+            it
+            for it in SCHEMA["oneOf"]
+            if it["properties"]["command"]["const"] == document["command"]
+        ]
+        jsonschema.validate(document, {**SCHEMA, "oneOf": kinds})
+        return document
 
 
 Command = Callable[..., Result]

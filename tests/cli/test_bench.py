@@ -33,7 +33,7 @@ RUN = ("bench", "matmul", "--shape", "64x48x32", "--recipe", "matmul_naive", "--
 
 def test_a_run_is_shown_and_written(command: Command, machine: FakeMachine, tmp_path: Path):
     file = tmp_path / "run.json"
-    result = command(*RUN, "--json", file)
+    result = command(*RUN, "--output", file)
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
     assert lines[0] == "device    Test GPU (sm_90)"
@@ -74,7 +74,7 @@ SEARCH = ("search", "matmul_shared_blocking", "--shape", "16x16x8", "--limit", "
 
 
 @pytest.mark.usefixtures("no_work")
-@pytest.mark.parametrize("call", [(*RUN, "--json"), (*SEARCH, "--into")])
+@pytest.mark.parametrize("call", [(*RUN, "--output"), (*SEARCH, "--into")])
 def test_what_cannot_be_written_is_told_before_the_work(
     command: Command, machine: FakeMachine, tmp_path: Path, call: tuple[str, ...]
 ):
@@ -100,7 +100,7 @@ def test_of_two_runs_into_one_file_the_second_is_refused(
 ):
     file = tmp_path / "run.json"
     with locked(file):
-        result = command(*RUN, "--json", file)
+        result = command(*RUN, "--output", file)
     assert (result.code, result.out) == (2, "")
     said = "another process has been writing it; wait until it has ended, or end it"
     assert result.err == f"tirstep: {file}: {said}\n"
@@ -111,7 +111,7 @@ def test_a_run_that_is_ended_keeps_its_cases(
 ):
     """The disk gets full, or somebody presses Ctrl-C, while the second case is written."""
     call = ("bench", "matmul", "--recipe", "matmul_naive", "--dtype", "float32")
-    call = (*call, "--shape", "64x48x32", "--shape", "32x48x32", "--json", tmp_path / "run.json")
+    call = (*call, "--shape", "64x48x32", "--shape", "32x48x32", "--output", tmp_path / "run.json")
     written, replace = 0, os.replace
 
     def fail(*paths: object) -> None:
@@ -165,7 +165,7 @@ def test_without_pytorch(command: Command, monkeypatch: pytest.MonkeyPatch):
 
 def test_two_runs_are_compared(command: Command, machine: FakeMachine, tmp_path: Path):
     old, new = tmp_path / "old.json", tmp_path / "new.json"
-    command(*RUN, "--json", old)
+    command(*RUN, "--output", old)
     document = json.loads(old.read_text().replace("1000.0", "500.0"))
     document["versions"]["torch"] = "9"
     new.write_text(json.dumps(document))
@@ -189,7 +189,7 @@ def test_a_search_is_shown_and_kept(command: Command, machine: FakeMachine, tmp_
     assert (result.code, result.err) == (0, "")
     assert "matmul_shared_blocking at 16x16x8, float32\ntried 3 candidates of 3\n" in result.out
     assert "best     1,000.0 us  1,000.0 to 1,000.0\nas it is 3,000.0 us" in result.out
-    assert "ratio    1.500 times as fast as torch\nconfig   --set vector=1" in result.out
+    assert "ratio    1.500 times as fast as torch\nknobs    --set vector=1" in result.out
     took = r"^took {5}\d+\.\d s for the candidates, \d+\.\d s for the finalists$"
     assert re.search(took, result.out, re.MULTILINE)
     assert result.out.endswith(f"wrote {table}\n")

@@ -19,7 +19,18 @@ CPU = ("--device", "cpu")
 RECIPE_KEYS = {
     "base",
     "delta",
-    *("recipe", "summary", "status", "reason", "shape", "options", "config", "golden", "numbers"),
+    *(
+        "recipe",
+        "program",
+        "summary",
+        "status",
+        "reason",
+        "shape",
+        "options",
+        "config",
+        "golden",
+        "numbers",
+    ),
     *("checked_on", "added", "removed", "time_us", "time_us_lower", "time_us_upper", "repeats"),
     *("gflops", "speedup", "findings", "steps"),
 }
@@ -267,3 +278,13 @@ def test_a_program_that_tvm_gets_wrong_is_told_at_its_input_and_not_at_a_step(
     found = command("why", f"{file}:halves", "-o", tmp_path / "why.py")
     assert "tirx.FlattenBuffer" in found.out.splitlines()[0]
     assert "00_input is right as it stands, and wrong after this pass of TVM" in found.out
+
+
+def test_without_a_gpu_the_simulator_is_advised(command: Command, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tirstep.lowering_checks.devices.cuda.is_cuda_available", lambda: False)
+    result = command("check", "vector_add_bound", "--device", "cuda")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "tirstep: this machine has no CUDA device that TVM can use; choose the device "
+        '"simulator", which runs the same threads without a GPU, or "auto"\n'
+    )

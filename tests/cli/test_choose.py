@@ -25,7 +25,7 @@ def test_a_document(command: Command):
     document = json.loads(command(*argv).out)
     assert (document["recipe"], document["instead"]) == ("matmul_wgmma_best", None)
     assert document["choices"][0]["parts"]["us"] > 100
-    other = json.loads(command(*argv, "--device", "NVIDIA L4").out)
+    other = json.loads(command(*argv, "--gpu", "NVIDIA L4").out)
     assert other["recipe"] == "matmul_mma_best"  # whose instructions it has
 
 

@@ -49,7 +49,7 @@ def test_two_schedules_of_one_kernel(command):
 
 
 def test_the_second_runs_at_the_shape_of_the_first(command):
-    document = command("diff", "relu_bound", *AGAINST, "relu_batches", "--json").document
+    document = command("diff", "relu_bound", *AGAINST, "relu_vectors", "--json").document
     first, second = (program["shape"] for program in document["programs"])
     assert first == second
 

@@ -58,7 +58,8 @@ def test_diffs_of_all_steps_make_each_step_of_the_one_before(command: Command, c
 def test_diffs_have_headings_and_the_source_line(command: Command):
     heading, before, after, *_ = command("diff", "vector_add_bound").out.splitlines()
     assert re.fullmatch(
-        r"# vector_add_bound/00_input → vector_add_bound/01_split  \+2 −2  element_ladders\.py:\d+",
+        r"# vector_add_bound/00_input → vector_add_bound/01_split  \+2 −2  1024  "
+        r"element_ladders\.py:\d+",
         heading,
     )
     assert before == "--- vector_add_bound/00_input"

@@ -66,7 +66,7 @@ def test_a_schedule_replays(command: Command, tmp_path: Path, form: str, files: 
     folder = tmp_path / "out"
     result = command("export", "softmax_vectors", folder, "--as", form, *SMALL)
     assert (result.code, result.err) == (0, "")
-    assert result.out.endswith(f"softmax_vectors as {form}, replayed with TVM alone\n")
+    assert result.out.endswith(f"softmax_vectors at 6x64 as {form}, replayed with TVM alone\n")
     assert {path.name for path in folder.iterdir()} == files
     module = softmax.problem(m=6, n=64).module
     expected = find_recipe("softmax_vectors").steps(module, threads=8)[-1].module

@@ -41,7 +41,7 @@ def test_counts_of_the_simulator_at_the_tutorials_shape(command: Command):
     run = run_default_example(find_recipe("window_sum_shared"))
     counts = count_accesses(run.problem, run.steps[-1].module)
     shared = counts.scopes["shared"]
-    table = result.out.partition("first GPU block, simulated")[2]
+    table = result.out.partition("first thread block, simulated")[2]
     assert cells(table, "barriers passed")[-1] == str(counts.barriers) == "1"
     assert cells(table, "shared traffic, bytes")[-1] == f"{shared.bytes:,}"
     assert set(cells(table, "bank conflicts")) == {"0"}  # none is worth telling
@@ -95,9 +95,9 @@ def test_what_an_architecture_refuses_is_told_and_so_is_a_missing_nvdisasm(
     except CheckError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(compiled, "count_instructions", lambda cubin: None)
-    steps = run_golden(find_recipe("matmul_async")).steps
+    steps = run_golden(find_recipe("matmul_mma_async")).steps
     wish = ("--shape", "128x128x64", "--step", steps[-1].name)
-    result = command("facts", "matmul_async", *wish, "--arch", "sm_75", "--arch", "sm_80")
+    result = command("facts", "matmul_mma_async", *wish, "--arch", "sm_75", "--arch", "sm_80")
     assert result.code == 0
     (refused,) = (line for line in result.out.splitlines() if line.startswith("refused  "))
     assert refused.startswith("refused  sm_75 cannot run main_kernel: ")

@@ -55,7 +55,7 @@ CALLS = {
     "export": (("export", "vector_add_bound", "export", "--as", "trace", "--force"), 0, 1),
     "trace": (("trace", "traced", "--", "true"), 0, 1),
     "modernize": (("modernize", "old.py", "--write"), 0, 1),
-    "bench": ((*BENCH, "--json", "run.json"), 0, 1),
+    "bench": ((*BENCH, "--output", "run.json"), 0, 1),
     "bench --save": ((*BENCH, "--save", "runs"), 0, 1),
     "search": (SEARCH, 0, 1),
     "tune": ((*TUNE, "-o", "db"), 0, 2),

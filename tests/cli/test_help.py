@@ -109,6 +109,34 @@ def test_module_is_the_command():
     assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
 
 
+INTERRUPTED = """import sys
+
+class Interrupting:
+    def find_spec(name, *about):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting)
+from tirstep.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["tirstep.versions", "typer", "tirstep.cli.app"])
+def test_an_interrupt_while_it_is_imported_shows_no_traceback(module: str):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, module], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_root_imports_next_to_nothing():
+    """Ctrl-C while Python imports it is nobody's to catch."""
+    told = "import sys; old = {*sys.modules}; import tirstep; print({*sys.modules} - old)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True)
+    assert done.stdout == "{'tirstep'}\n"
+
+
 def test_interrupt_is_130(monkeypatch: pytest.MonkeyPatch):
     def interrupt(*args: object, **options: object) -> None:
         raise KeyboardInterrupt

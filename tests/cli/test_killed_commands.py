@@ -73,7 +73,7 @@ assert read(folder).keys() == old.keys()
     ("kills", "line"),
     [
         ("3,10,8", "export vector_add_bound out --as trace"),
-        ("1,2", "bench matmul --shape 16x16x8 --recipe matmul_naive --quick --json out/run.json"),
+        ("1,2", "bench matmul --shape 16x16x8 --recipe matmul_naive --quick -o out/run.json"),
     ],
 )
 def test_a_command_that_is_killed_leaves_what_was_there_and_may_be_run_again(

@@ -1,6 +1,7 @@
 """``tirstep ladder``: its table, its diffs, its times, and what it does with trouble."""
 
 import dataclasses
+import json
 
 import pytest
 from golden_runs import run_golden
@@ -145,9 +146,10 @@ def test_ladder_as_json(command: Command, clock_device: ClockDevice):
 @pytest.mark.gpu
 def test_ladder_on_cuda(command: Command):
     result = command("ladder", "vector_add", "--device", "cuda", "--json")
-    (recipe,) = result.document["recipes"]
+    document = json.loads(result.out)  # a GPU's host has no jsonschema
+    (recipe,) = document["recipes"]
     assert result.code == 0
-    assert result.document["shape_from"] == "default"
+    assert document["shape_from"] == "default"
     assert recipe["time_us_lower"] <= recipe["time_us"] <= recipe["time_us_upper"]
 
 

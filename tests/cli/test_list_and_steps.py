@@ -55,7 +55,8 @@ def test_steps_print_a_program_for_each(command: Command):
     run = run_golden(find_recipe("vector_add_bound"))
     assert (result.code, result.err) == (0, "")
     for step in run.steps:
-        assert f"# vector_add_bound {step.index:02d}_{step.name}  {step.location}\n" in result.out
+        heading = f"# vector_add_bound {step.index:02d}_{step.name}  1024  {step.location}\n"
+        assert heading in result.out
         assert print_module(step.module) in result.out
     ast.parse(result.out)  # the headings are comments
 
@@ -64,7 +65,7 @@ def test_steps_print_a_program_for_each(command: Command):
 def test_a_step_by_name_and_number(command: Command, name: str):
     result = command("steps", "vector_add_bound", "--step", name)
     heading, _, program = result.out.partition("\n")
-    assert heading.startswith("# vector_add_bound 02_bound  element_ladders.py:")
+    assert heading.startswith("# vector_add_bound 02_bound  1024  element_ladders.py:")
     assert program == print_module(run_golden(find_recipe("vector_add_bound")).steps[2].module)
 
 

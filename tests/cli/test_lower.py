@@ -19,7 +19,7 @@ def test_the_table_has_every_pass_by_number(command: Command, lowering: Lowering
     result = command("lower", "window_sum_shared")
     assert (result.code, result.err) == (0, "")
     first, *rest = result.out.splitlines()
-    assert first == "window_sum_shared 03_fetched_cooperatively  for cuda"
+    assert first == "window_sum_shared 03_fetched_cooperatively  1024  for cuda"
     rows = [line.split() for line in rest if line.strip()[:1].isdigit() and "passes" not in line]
     passes = sorted(lowering.passes, key=lambda changed: changed.number)
     assert [row[:2] for row in rows] == [[str(step.number), step.name] for step in passes]

@@ -85,7 +85,7 @@ def test_why_with_open_sizes_says_that_all_is_well(command: Command):
     ("words", "sentence"),
     [
         (["open.py:bound", "--open", "q"], "there is no size 'q' that could be symbolic"),
-        (["softmax_rows", "--open", "all"], "softmax_rows lets a module leave no size open"),
+        (["softmax_vectors", "--open", "all"], "softmax_vectors lets a module leave no size open"),
         (["vector_add_bound", "--open", "n,n"], "names a size twice"),
     ],
 )

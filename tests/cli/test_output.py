@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -45,6 +46,23 @@ FULL = "tirstep: standard output cannot be written: No space left on device\n"
 
 def test_every_command_is_here():
     assert {*CALLS, *ELSEWHERE} == {*COMMANDS}
+
+
+@pytest.mark.share(2)
+@pytest.mark.usefixtures("nothing_is_run_again")
+@pytest.mark.parametrize("name", CALLS)
+def test_every_command_prints_one_document(command: Command, tmp_path: Path, name: str):
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "told").mkdir()
+    plain = command(*spell(CALLS[name], tmp_path / "plain"))
+    result = command(*spell(CALLS[name], tmp_path / "told"), "--json")
+    assert result.code == plain.code
+    assert (result.document["command"], result.document["versions"]["document"]) == (name, 2)
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
+def test_every_other_command_takes_json_as_these_do(command: Command, name: str):
+    assert re.search(r"--json +Print one JSON document", command(name, "--help").out)
 
 
 def spell(arguments: tuple[str, ...], folder: Path) -> list[str]:

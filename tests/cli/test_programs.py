@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check mine.py", "01_tiled   golden none     numbers right on simulator"),
         ("check mine.py:Mine", GLANCE),
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
-        ("report mine.py -o page.html", "page.html  1 recipe, 2 steps"),
+        ("report mine.py -o page.html", "page.html  1 recipe, 1 step"),
         ("export mine.py out --as trace", "out  tiled as trace, replayed"),
         ("check kern.py", "at an odd shape            numbers right on simulator 97"),
         ("check kern.py:twice", "twice_bound  96"),
@@ -82,7 +82,7 @@ def test_a_wrong_schedule_is_found_and_explained(command: Command):
 def test_a_list_says_what_is_there(command: Command):
     result = command("list", "everything.py")
     assert (result.code, result.err) == (0, "")
-    kinds = [line.split()[:2] for line in result.out.partition("\n\n")[0].splitlines()]
+    kinds = [re.split("[ (]+", line)[:2] for line in result.out.partition("\n\n")[0].splitlines()]
     assert kinds == [
         ["kernel", "twice"],
         ["recipe", "twice_bound"],
@@ -102,6 +102,61 @@ def test_a_list_says_what_is_there(command: Command):
     assert "search" in found["twice_bound"]["taken_by"]
     assert found["DoNothing"]["taken_by"].startswith("pass, with --after")
     assert command("list", "everything.py:Mine").out.startswith("module   Mine  everything.py:")
+
+
+HELPER = """
+
+def needs(sch, block, *, threads: int):
+    pass
+"""
+
+
+def test_a_function_that_needs_an_argument_is_listed_with_that_reason(
+    command: Command, folder: Path
+):
+    (folder / "more.py").write_text((folder / "mine.py").read_text() + HELPER)
+    row = next(it for it in command("list", "more.py").out.splitlines() if "needs" in it)
+    reason = "no command can call it: block and threads must have a default"
+    assert re.fullmatch(rf"helper   needs  more\.py:\d+  {reason}", row)
+    for call in (("check", "more.py:needs"), ("steps", "more.py:Mine:needs")):
+        result = command(*call)
+        assert (result.code, result.out) == (2, "")
+        assert re.fullmatch(rf"tirstep: more\.py:\d+: 'needs': {reason}\n", result.err)
+    assert command("steps", "more.py").code == 0  # the others are as they were
+
+
+SIZES = """from tvm.script import tirx as T
+
+
+@T.prim_func(s_tir=True)
+def opened(a: T.handle, b: T.handle):
+    m, n, k = T.int64(), T.int64(), T.int64()
+    A = T.match_buffer(a, (n, k, m), "float32")
+    B = T.match_buffer(b, (n, k, m), "float32")
+    for i, j, l in T.grid(n, k, m):
+        with T.sblock("B"):
+            x, y, z = T.axis.remap("SSS", [i, j, l])
+            B[x, y, z] = A[x, y, z] + T.float32(1)
+
+
+@T.prim_func(s_tir=True)
+def closed(A: T.Buffer((48, 24), "float32"), B: T.Buffer((48, 24), "float32")):
+    for i, j in T.grid(48, 24):
+        with T.sblock("B"):
+            x, y = T.axis.remap("SS", [i, j])
+            B[x, y] = A[x, y] + T.float32(1)
+"""
+
+
+def test_sizes_are_listed_in_the_order_of_shape(command: Command, folder: Path):
+    (folder / "sizes.py").write_text(SIZES)
+    rows = command("list", "sizes.py").out.splitlines()
+    assert [row.split("  ")[0].split()[1:] for row in rows[:2]] == [
+        ["opened(n,", "k,", "m)"],
+        ["closed(48,", "24)"],
+    ]
+    told = command("steps", "sizes.py:opened", "--shape", "m=9,k=7,n=5").out
+    assert "# opened 00_input  5x7x9  sizes.py" in told
 
 
 def test_what_a_file_imports_is_not_listed(command: Command):
@@ -293,7 +348,7 @@ MISTAKES = [
     (
         RECIPE.replace('{"n": 96}', '{"n": 96}, config={"tread": 8}'),
         "check wrong.py",
-        "the config of default_example has 'tread', and 'mine' no such size; leave it out",
+        "the config of default_example has 'tread', and 'mine' no such knob; leave it out",
     ),
     (
         RECIPE.replace('kernel="twice", ', ""),
@@ -306,7 +361,7 @@ MISTAKES = [
     (
         RECIPE.replace("n=S)", 'n=S, choices={"tread": (1, 2)})').replace("sch)", "sch, *, t=1)"),
         "check wrong.py",
-        "'mine' has no size 'tread' to choose; it has t",
+        "'mine' has no knob 'tread' to choose; it has t",
     ),
     (RECIPE.replace("sch)", "sch, *, n)"), "check wrong.py", "wrong.py:5: .*'n'.*no default"),
     (RECIPE.replace("yield", "nix(); yield"), "check wrong.py", "wrong.py:7: NameError"),
@@ -434,7 +489,8 @@ def late(sch):
 @pytest.mark.usefixtures("report_in_this_process")
 def test_where_one_of_several_raises_the_others_are_judged(command: Command, folder: Path):
     (folder / "some.py").write_text((folder / "mine.py").read_text() + BROKEN)
-    sentences = ["Cannot find a block with the name: Q", "SystemExit: 0", "KeyError: 'x'"]
+    missing = "Cannot find a block with the name: Q; there are C"
+    sentences = [missing, "SystemExit: 0", "KeyError: 'x'"]
     result = command("check", "some.py")
     assert result.code == 2
     assert "01_tiled   golden none     numbers right" in result.out

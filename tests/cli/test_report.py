@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from report_data import unpack_document
 
+from tirstep.transforms.recipes import LADDERS
+
 from .conftest import Command
+from .test_why import BOUND
 
 pytestmark = pytest.mark.usefixtures("report_in_this_process")
 
@@ -19,12 +22,24 @@ def test_a_recipe_and_a_ladder_in_one_page(command: Command, tmp_path: Path):
     path = tmp_path / "two.html"
     result = command("report", "vector_add_bound", "window_sum", "-o", path, "--no-checks")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith(f"{path}  3 recipes, 10 steps, ")
+    assert result.out.startswith(f"{path}  3 recipes, 7 steps")
     document = read(path)
     names = [recipe["name"] for recipe in document["recipes"]]
     assert names == ["vector_add_bound", "window_sum_bound", "window_sum_shared"]
     assert "device" not in document
     assert all("checks" not in step for recipe in document["recipes"] for step in recipe["steps"])
+
+
+def test_a_recipe_that_has_its_ladder_s_name_can_be_asked_for(command: Command, tmp_path: Path):
+    path = tmp_path / "one.html"
+    call = ("report", "attention_causal", "--no-checks", "-o", path)
+    assert command(*call).out.startswith(f"{path}  1 recipe, ")
+    names = [recipe["name"] for recipe in read(path)["recipes"]]
+    assert names == ["attention_causal"]
+    assert command(*call, "--ladder").code == 0
+    names = [recipe["name"] for recipe in read(path)["recipes"]]
+    assert names == [recipe.name for recipe in LADDERS["attention_causal"]]
+    assert len(names) > 1
 
 
 def test_a_report_of_ours_is_replaced(command: Command, tmp_path: Path):
@@ -99,3 +114,18 @@ def test_wrong_use(command: Command, tmp_path: Path):
     result = command("report", "vector_add_bound", "-o", tmp_path / "r.html", "--target", "cudaa")
     assert (result.code, "there is no target 'cudaa'" in result.err) == (2, True)
     assert command("report").code == 2
+
+
+@pytest.mark.parametrize("place", ["", "elsewhere"])
+def test_a_page_has_no_path_of_the_machine(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    (tmp_path / "bound.py").write_text(BOUND)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / place)
+    result = command("report", f"{tmp_path}/bound.py:own", "-o", "page.html")
+    text = json.dumps(read(Path("page.html")))
+    assert result.code == 1
+    assert "[bound.py:17]" in text
+    assert str(tmp_path) not in text
+    assert str(Path(__file__).parents[2]) not in text

@@ -42,7 +42,7 @@ def test_a_recipe_of_a_users_file_in_half_precision(command: Command, tmp_path: 
     lines = result.out.splitlines()
     assert lines[:2] == ["folded at 64, float16", "tried 4 candidates of 4"]
     assert any(line.startswith("      2 wrong  C[") for line in lines)
-    assert any(line.startswith("config   --set inner=") and "fold=1" in line for line in lines)
+    assert any(line.startswith("knobs    --set inner=") and "fold=1" in line for line in lines)
     assert lines[-1] == f"wrote {folder}  replayed with TVM alone"
     assert count_records(folder) == 1
 

@@ -258,3 +258,44 @@ FILES = {
     "real.py": IN_REGISTERS,
     "by_hand.py": BY_HAND,
 }
+
+
+BOUND = """from tvm.script import tirx as T
+
+
+@T.prim_func(s_tir=True)
+def turned(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        with T.sblock("b"):
+            vb = T.axis.spatial(2, b)
+            S = T.sblock_alloc_buffer((32,), scope="shared")
+            for t in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("S"):
+                    v = T.axis.spatial(32, t)
+                    S[v] = A[vb * 32 + v]
+            for t in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    v = T.axis.spatial(32, t)
+                    B[vb * 32 + v] = S[31 - v]
+
+
+def own(sch):
+    sch.set_scope(sch.get_sblock("S"), 0, "local")
+"""
+
+
+def test_the_script_runs_for_a_kernel_that_was_bound_already(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """LLVM does not take the shared memory of its threads; and positions are lines of the files."""
+    (tmp_path / "bound.py").write_text(BOUND)
+    monkeypatch.chdir(tmp_path)
+    result = command("why", "bound.py:own")
+    assert result.code == 1
+    text = " ".join(result.out.split())
+    shown, line = re.search(r"the script (.*?): .*\[why_own\.py:(\d+)\]$", text).groups()
+    assert shown == "shows it"
+    own = Path("why_own.py").read_text().splitlines()
+    assert own[int(line) - 1].strip() == "B[vb * 32 + v] = S_local[31 - v]"
+    (line,) = re.findall(r"wrong uninitialized read: [^\[]*S_local\[.*?\[bound\.py:(\d+)\]", text)
+    assert BOUND.splitlines()[int(line) - 1].strip() == "B[vb * 32 + v] = S[31 - v]"

@@ -74,7 +74,7 @@ def test_the_recipes_that_are_named_are_written_and_no_others(
     assert sorted(path.name for path in root.iterdir()) == ["TVM_VERSION", "inputs", "relu_bound"]
     (root / "theirs.txt").write_text("years")
     assert command(*WRITE, "vector_add").code == 0  # a kernel: its ladder
-    assert (root / "vector_add_batches").is_dir()
+    assert (root / "vector_add_vectors").is_dir()
     assert not (root / "matmul_naive").exists()
     assert (root / "theirs.txt").read_text() == "years"
     result = command(*WRITE, "relu_bond")

@@ -59,7 +59,7 @@ RULES = {
     "scaled_by_the_largest": "",
 }
 """Of some functions the rule that takes them; none of what no plan is for."""
-FAMILIES = {"matmul_prefetched": "matmul", "softmax_rows": "rows", "gelu_batches": "flat"}
+FAMILIES = {"matmul_prefetched": "matmul", "softmax_vectors": "rows", "gelu_vectors": "flat"}
 
 
 def try_rules(foreign: Foreign) -> tuple[str, str, str]:

@@ -435,7 +435,7 @@ def test_a_wrong_pass_near_a_reduction_over_threads(
     assert (found.kind, found.name, found.number) == ("pass", NAME, number_of(module))
 
 
-@pytest.mark.parametrize("name", ["row_sum_threads", "softmax_online", "row_sum_rows"])
+@pytest.mark.parametrize("name", ["row_sum_threads", "softmax_online", "row_sum_vectors"])
 def test_reductions_over_threads_are_run_in_every_stage_before_the_barriers(name: str) -> None:
     run = run_golden(find_recipe(name))
     stages = find_stages(lower_through_passes(run.steps[-1].module, GPU))

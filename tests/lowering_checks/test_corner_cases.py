@@ -100,7 +100,7 @@ def test_fast_arithmetic_at_its_worst_is_within_the_bounds(name: str, order: str
 @pytest.mark.parametrize(
     ("recipe", "shape", "options"),
     [
-        ("softmax_rows", {"m": 1, "n": 61}, {}),
+        ("softmax_vectors", {"m": 1, "n": 61}, {}),
         ("softmax_online", {"m": 9, "n": 130}, {"dtype": "float16"}),
         ("rms_norm_vectors", {"m": 7, "n": 257}, {}),
         ("relu_vectors", {"n": 1031}, {"dtype": "float16"}),

@@ -37,7 +37,6 @@ def test_a_broadcast_of_shared_memory_has_no_bank_conflicts() -> None:
 PERIODIC = (
     "matmul_shared",
     "matmul_prefetched",
-    "matmul_async",
     "matmul_split_k",
     "depthwise_conv2d_blocks_2d",
     "softmax_online",

@@ -347,7 +347,9 @@ def test_a_kernel_for_tensor_cores_is_run_after_the_last_pass() -> None:
 
 
 @pytest.mark.share(5)
-@pytest.mark.parametrize("name", ["window_sum_shared", "conv1d_memory_hierarchy", "matmul_async"])
+@pytest.mark.parametrize(
+    "name", ["window_sum_shared", "conv1d_memory_hierarchy", "matmul_mma_async"]
+)
 def test_every_stage_up_to_the_split_of_host_and_device_is_run_and_right(name: str) -> None:
     run = run_golden(find_recipe(name))
     stages = find_stages(lower_through_passes(run.steps[-1].module, GPU))

@@ -76,6 +76,6 @@ def test_a_module_with_tensor_maps_is_compiled_once() -> None:
     """TVM does not write their host's part in C: no other attempt has to say so."""
     names: list[str] = []
     watch = watch_passes(before=lambda name, module: names.append(name))
-    module = run_golden(RECIPES["matmul_mma_tma"]).steps[-1].module
+    module = run_golden(RECIPES["matmul_wgmma_tma"]).steps[-1].module
     compile_unrun(module, TARGET, instruments=[watch])
     assert names.count("s_tir.MergeSharedMemoryAllocations") == 1

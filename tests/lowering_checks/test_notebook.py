@@ -1,6 +1,7 @@
 """Diffs in notebooks: what they show, and that nothing in them is markup of its own."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -8,8 +9,11 @@ from golden_runs import run_golden
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tirstep.lowering_checks import diff_steps
+from tirstep.lowering_checks import Finding, diff_steps, judge_run
+from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.lowering_checks.diff import diff_texts
+from tirstep.lowering_checks.facts import get_facts
+from tirstep.lowering_checks.judgement import Status
 from tirstep.lowering_checks.notebook import diff_rows, render_diff
 from tirstep.transforms.recipes import RECIPES
 
@@ -112,3 +116,29 @@ def test_texts_are_escaped(hostile: str):
 def test_nothing_is_fetched_and_nothing_runs():
     page = RUN._repr_html_()
     assert not re.search(r"https?:|url\(|@import|src=|<script|\bon\w+=", page)
+
+
+def test_a_step_shows_its_tir():
+    page = RUN.steps[-1]._repr_html_()
+    assert "T.sblock" in page
+    assert Reader(page).tags == {"b", "i", "pre"}
+
+
+def test_a_verdict_shows_its_word_and_findings():
+    right, *_ = judge_run(RUN, SimulatorDevice())
+    assert ">right<" in right._repr_html_()
+    finding = Finding("simulator", "here", "race: A < B & C")
+    wrong = replace(right, status=Status.WRONG, numbers=(finding,), reason="a <reason>")
+    reader = Reader(wrong._repr_html_())
+    assert reader.rows == [("del", "− here: race: A < B & C")]
+    assert "reason" not in reader.tags
+
+
+def test_facts_show_each_row():
+    facts = get_facts(RUN.steps[-1].module, "cuda", problem=RUN.problem)
+    page = facts._repr_html_()
+    Reader(page)
+    assert all(f"<td>{fact.name}" in page for fact in facts.rows())
+    assert "<td>shared memory, bytes</td>" in page
+    refused = replace(facts, kernels=(), refusal="it has <no> kernel")
+    assert "it has &lt;no&gt; kernel" in refused._repr_html_()

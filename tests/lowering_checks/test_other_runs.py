@@ -46,7 +46,7 @@ def test_a_recipe_takes_an_odd_shape_and_ends_finished_there(recipe) -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize(
-    "name", ["vector_add_bound", "matmul_shared", "matmul_strips", "softmax_rows"]
+    "name", ["vector_add_bound", "matmul_shared", "matmul_strips", "softmax_vectors"]
 )
 def test_the_first_six_have_each_thing_that_the_recipe_has(name: str) -> None:
     recipe, run = RECIPES[name], run_golden(RECIPES[name])

@@ -323,8 +323,8 @@ def test_a_loop_that_another_one_ends_has_the_values_that_it_has() -> None:
 
 
 def test_a_window_whose_length_depends_on_the_taps_that_are_left() -> None:
-    settings = {"threads": 32, "taps": 8, "each": 16, "blocks": 128, "tail": "guard"}
-    run = run_recipe(find_recipe("conv1d_narrow"), {"m": 23, "n": 12}, config=settings)
+    settings = {"threads": 32, "taps": 8, "each": 16, "tail": "guard"}
+    run = run_recipe(find_recipe("conv1d_registers"), {"m": 23, "n": 12}, config=settings)
     assert check_ownership(run.steps[-1].module) == []
 
 

@@ -117,7 +117,7 @@ def test_a_bug_in_a_pipeline_dies(old: str, new: str, kinds: set[str], message: 
 
 @pytest.mark.parametrize("new", [NOTHING, f"if tx == 63:\n            {FENCE}"], ids=["no", "one"])
 def test_a_copy_over_what_was_loaded_needs_a_fence(new: str) -> None:
-    """An H200 overwrote fragments of matmul_mma_tma_roles in a few of 1024 tiles without it."""
+    """An H200 overwrote fragments of a matmul by mma.sync in a few of 1024 tiles without it."""
     simulation = plant(IN_STEP, FENCE, new)
     assert set(find_kinds(simulation)) == {"missing proxy fence"}
     assert "loaded without fence.proxy.async after it" in simulation.findings[0].message

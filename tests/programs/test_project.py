@@ -130,3 +130,19 @@ def test_a_full_disk_leaves_nothing_behind(
     assert list(tmp_path.rglob("*")) == [folder] * is_there
     monkeypatch.undo()
     assert make_project(folder)
+
+
+def test_make_test_works_without_pytest(tmp_path: Path):
+    """Goldens and numbers are checked all the same, and what is left out is said."""
+    folder, python = tmp_path / "mine_own", tmp_path / "python"
+    make_project(folder)
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *pytest*) exit 1;; esac\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "-C", folder, "test", f"PYTHON={python}"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "01_bound   golden ok" in done.stdout
+    assert f"tests/ was left out, which needs pytest: {python} -m pip install pytest" in done.stdout

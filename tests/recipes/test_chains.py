@@ -19,7 +19,7 @@ def list_blocks(name: str, shape: dict[str, int], **config: object) -> list[str]
 
 @pytest.mark.parametrize("kernel", ["mlp_swiglu", "rms_norm_matmul"])
 def test_both_sums_share_one_tile_of_x(kernel: str) -> None:
-    names = list_blocks(f"{kernel}_vectors", {"m": 128, "n": 128, "k": 32})
+    names = list_blocks(f"{kernel}_warps", {"m": 128, "n": 128, "k": 32})
     assert [name for name in names if name.startswith("X_")] == ["X_shared", "X_shared_local"]
 
 

@@ -49,7 +49,7 @@ def test_no_orphans() -> None:
         pytest.fail("\n".join(map(str, findings)), pytrace=False)
 
 
-@pytest.mark.parametrize("name", ["row_sum_best", "matmul_deeper"])
+@pytest.mark.parametrize("name", ["matmul_deeper", "matmul_mma_fragments"])
 def test_steps_that_are_not_new_are_those_of_a_recipe_before(name: str) -> None:
     """Which are run and lowered there."""
     run, first = run_golden(RECIPES[name]), find_first_recipes()

@@ -161,7 +161,7 @@ def test_every_kernel_has_a_ladder_and_every_ladder_is_of_one_kernel() -> None:
 
 
 @ALL
-def test_a_rung_is_an_earlier_one_and_one_knob_with_a_reason(recipe: Recipe) -> None:
+def test_a_rung_is_an_earlier_one_and_some_knobs_with_a_reason(recipe: Recipe) -> None:
     (ladder,) = [ladder for ladder in LADDERS.values() if recipe in ladder.recipes]
     if not isinstance(recipe, Rung):
         assert (recipe.base, dict(recipe.delta)) == (None, {})
@@ -177,7 +177,7 @@ def test_a_rung_is_an_earlier_one_and_one_knob_with_a_reason(recipe: Recipe) -> 
     after = {**recipe.config, **recipe.default_example.options}
     changed = {name: value for name, value in after.items() if value != before.get(name)}
     assert changed == recipe.delta
-    assert len(changed) == 1
+    assert changed
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_choices_are_of_sizes_that_exist_and_defaults_are_among_them() -> None:
 
 
 def test_an_unknown_size_names_the_nearest() -> None:
-    with pytest.raises(TransformError, match="there is no size 'tile_n'; did you mean 'tile_k'"):
+    with pytest.raises(TransformError, match="there is no knob 'tile_n'; did you mean 'tile_k'"):
         run_recipe(BLOCKING, {"m": 64, "n": 64, "k": 64}, config={"tile_n": 4})
 
 
@@ -243,18 +243,10 @@ def test_a_refusal_says_after_which_step_and_where() -> None:
     assert "[recipe matmul_shared_blocking, after step 'accumulated_in_registers', " in str(error)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, one in RECIPES.items() if one.config.get("threads", 0) is None]
-)
-def test_threads_that_a_recipe_would_choose_are_no_fault_of_its_user(name: str) -> None:
+@pytest.mark.parametrize("name", ["row_sum_vectors", "softmax_vectors", "softmax_online"])
+def test_a_row_that_threads_do_not_divide_is_refused(name: str) -> None:
     shape, options = {"m": 6, "n": 100}, RECIPES[name].golden.options
-    sentence = (
-        "schedule_rows: a row of 100 elements in vectors of 4 does not divide among 8 or 16 or 32 "
-        'threads, which suit its length; pass tail="guard", or choose threads that divide 25 '
-    )
-    with pytest.raises(TransformError, match=f"^{re.escape(sentence)}"):
-        run_recipe(RECIPES[name], shape, options=options)
-    for sizes in ({"tail": "guard"}, {"threads": 25}):
+    for sizes in ({"threads": 32, "tail": "guard"}, {"threads": 25}):
         assert len(run_recipe(RECIPES[name], shape, options=options, config=sizes).steps) > 1
     with pytest.raises(TransformError, match=r"runs 100 times, which threads=32 \* vector=4 does"):
         run_recipe(RECIPES[name], shape, options=options, config={"threads": 32})
@@ -262,7 +254,7 @@ def test_threads_that_a_recipe_would_choose_are_no_fault_of_its_user(name: str) 
 
 def test_single_elements_come_in_batches_as_vectors_do() -> None:
     config = {"threads": 32, "vector": 1, "each": 2}
-    run = run_recipe(RECIPES["relu_batches"], {"n": 1536}, config=config)
+    run = run_recipe(RECIPES["relu_vectors"], {"n": 1536}, config=config)
     text = run.steps[-1].module.script()
     assert 'in T.thread_binding(24, thread="blockIdx.x")' in text
     assert "in T.unroll(2)" in text
@@ -292,12 +284,16 @@ def make_recipe(
     [
         (
             ["one", "two", "one"],
-            "yields 'one', and an earlier step has that name; yield a new name for each step, as "
-            "'one_2'",
+            "yields 'one', and an earlier step has that name; yield a new name for each step "
+            "(letters, digits and _, no digit first), as 'one_2'",
         ),
         (["input"], "yields 'input', and an earlier step has that name"),
-        ([3], "yields 3, which is no name of a step"),
-        (["a b/c"], "yields 'a b/c', which is no name of a step"),
+        ([3], "yields 3, which cannot name a step"),
+        (
+            ["a b/c"],
+            "yields 'a b/c', which cannot name a step; yield a new name for each step (letters, "
+            "digits and _, no digit first), as 'tiled'",
+        ),
     ],
 )
 def test_a_step_without_a_name_of_its_own_is_refused(names: list[object], problem: str) -> None:

@@ -22,7 +22,6 @@ LAST = RECIPES["matmul_skinny_split_k"]
     transposed=st.booleans(),
     config=st.fixed_dictionaries(
         {
-            "rows": st.sampled_from((2, 8)),
             "threads": st.sampled_from((8, 32)),
             "vector": st.sampled_from((1, 4, 8)),
             "steps": st.sampled_from((1, 4, 8)),
@@ -35,7 +34,7 @@ LAST = RECIPES["matmul_skinny_split_k"]
     shape=(1, 61, 64),
     dtype="bfloat16",
     transposed=False,
-    config={"rows": 8, "threads": 8, "vector": 8, "steps": 2, "depth": 4, "split_k": 1},
+    config={"threads": 8, "vector": 8, "steps": 2, "depth": 4, "split_k": 1},
 )
 def test_any_shape_is_right(shape, dtype, transposed, config):
     problem = get_kernel("matmul").problem(*shape, dtype=dtype, transpose_b=transposed)
@@ -51,7 +50,7 @@ def test_sums_of_half_precision_go_back_into_it():
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="skinny") == []
 
 
-@pytest.mark.parametrize("name", ["rows", "vector", "depth", "split_k", "steps"])
+@pytest.mark.parametrize("name", ["vector", "depth", "split_k", "steps"])
 def test_counts_of_nothing_are_refused(name):
     sch = Schedule(get_kernel("matmul")(3, 64, 96))
     knob = "parts" if name == "split_k" else "inner" if name == "steps" else name

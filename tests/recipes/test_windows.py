@@ -18,21 +18,20 @@ def count(name: str, shape: dict[str, int], **sizes: object) -> Counts:
 
 
 def test_the_rungs_of_conv1d_have_fewer_conflicts_and_sectors() -> None:
-    names = ("registers", "folded", "coalesced")
-    rungs = [count(f"conv1d_{name}", SIGNAL, threads=128, each=8) for name in names]
-    registers, folded, coalesced = (rung.scopes["shared"] for rung in rungs)
-    # A warp reads its window in 40 loads, four threads from each bank; folded, in ten vectors.
-    assert registers.bank_conflicts > 8 * folded.bank_conflicts
-    assert 2 * folded.requests < registers.requests
-    # Sums side by side fill the sectors that they are stored to; that costs few conflicts.
-    assert coalesced.bank_conflicts < 2 * folded.bank_conflicts
-    assert rungs[1].scopes["global"].sectors_per_request > 16
-    assert rungs[2].scopes["global"].sectors_per_request == pytest.approx(4, abs=0.1)
+    names = ("registers", "coalesced")
+    rungs = [count(f"conv1d_{name}", SIGNAL, threads=32, each=8) for name in names]
+    registers, coalesced = (rung.scopes["shared"] for rung in rungs)
+    # A warp reads its window in 40 loads, four threads from each bank; of rows, in ten vectors. Its
+    # sums, side by side, fill the sectors that they are stored to; that costs few conflicts.
+    assert registers.bank_conflicts > 8 * coalesced.bank_conflicts
+    assert 3 * coalesced.requests <= 2 * registers.requests
+    assert rungs[0].scopes["global"].sectors_per_request > 16
+    assert rungs[1].scopes["global"].sectors_per_request == pytest.approx(4, abs=0.1)
 
 
 def test_the_window_of_a_thread_alone_is_free_of_conflicts() -> None:
     """With four outputs a thread's run is one vector, and there is nothing to fold."""
-    shared = count("conv1d_coalesced", SIGNAL, each=4, threads=64, blocks=1).scopes["shared"]
+    shared = count("conv1d_coalesced", SIGNAL, each=4, threads=64).scopes["shared"]
     assert shared.bank_conflicts == 0
 
 
@@ -46,28 +45,9 @@ def test_tiles_that_do_not_divide_are_refused(sizes: dict[str, int]) -> None:
         run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, config=sizes)
 
 
-@pytest.mark.parametrize(("blocks", "grid"), [(1, 1), (128, 4)])
-def test_a_small_grid_gets_smaller_blocks(blocks: int, grid: int) -> None:
-    sizes = {"threads": 128, "each": 8, "blocks": blocks}
-    run = run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, config=sizes)
-    text = run.steps[-1].module.script()
-    # 1031 outputs are two tiles; a block has 128 threads of eight outputs, or 32.
-    assert f'in T.thread_binding({2 * grid}, thread="blockIdx.x")' in text
-
-
-@pytest.mark.parametrize(
-    ("blocks", "planes", "rows"), [(1, 4, 4), (2, 4, 4), (4, 2, 4), (8, 1, 4), (16, 1, 2)]
-)
-def test_few_images_get_smaller_blocks(blocks: int, planes: int, rows: int) -> None:
-    sizes = {"planes": 4, "blocks": blocks}
-    text = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, config=sizes).steps[1].module
-    assert f'in T.thread_binding({planes}, thread="threadIdx.y")' in text.script()
-    assert f'in T.thread_binding({4 // rows}, thread="blockIdx.y")' in text.script()
-
-
 def test_zeros_and_image_are_written_without_a_question() -> None:
     """Of a plane that is a whole tile, no load and no store of the image is guarded."""
-    run = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, config={"planes": 4, "blocks": 1})
+    run = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, config={"planes": 4})
     counts = count_accesses(run.problem, run.steps[-1].module)
     assert "if_then_else" not in run.steps[-1].module.script()
     # 512 pixels of four planes as vectors of four, both ways, and 49 taps for each of four warps.

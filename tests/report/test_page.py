@@ -70,6 +70,29 @@ def test_the_overview_names_every_recipe_and_what_was_counted(visit: Open):
     assert opened.texts(".ladder thead th")[-3:] == ["Global traffic", "Bank conflicts", "Barriers"]
 
 
+def test_the_overview_of_one_recipe_lists_its_steps(visit: Open, report: Report, tmp_path: Path):
+    alone = replace(report, recipes=report.recipes[1:])
+    path = tmp_path / "alone.html"
+    path.write_text(render_report(alone), encoding="utf-8")
+    opened = visit(path=path)
+    steps = alone.recipes[0].steps
+    assert opened.texts(".ladder tbody th a") == [step.label for step in steps]
+    changes = opened.texts(".ladder tbody td.num:nth-child(2)")
+    assert changes[0] == ""
+    assert all(change.startswith("+") for change in changes[1:])
+    assert f"1 recipe, {len(steps) - 1} steps." in opened.texts(".about")[0]
+    opened.page.locator(".first a").click()
+    assert opened.heading.split()[-1] == steps[1].name
+
+
+def test_what_stands_before_the_kernels_is_folded_in_a_diff_as_in_a_text(visit: Open):
+    for view in ("", "?view=whole"):
+        opened = visit(f"{LAST}/source{view}")
+        (fold,) = [it for it in opened.texts("#code tr.fold") if "in front of" in it]
+        assert "extern" in opened.texts("#code td.code")[0]
+        assert int(fold.split()[1]) > 20
+
+
 def test_keys_walk_the_steps_of_all_recipes_and_back(visit: Open, report: Report):
     opened = visit()
     labels = [f"{part.name}/{step.label}" for part in report.recipes for step in part.steps]

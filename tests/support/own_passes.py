@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from golden_runs import run_golden
 from masked_sums import bind_masked_sum, make_masked_sum, see
+from mma_by_tma import MMA_BY_TMA, MMA_IN_ROLES
 from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_map
 
@@ -65,11 +66,11 @@ DECLARED = {
 CHANGED = {
     "DropDoubledBarriers": ("matmul_wgmma_async",),
     "DropRedundantBarriers": ("matmul_prefetched",),
-    "DropThreadDimensions": ("row_sum_cached", "softmax_cached"),
+    "DropThreadDimensions": ("row_sum_vectors", "softmax_vectors"),
     "DropImpliedConditions": ("depthwise_conv2d_strips",),
     "EndLoopsAtMasks": ("attention_causal_ended",),
     "ExchangeByButterflies": (),
-    "LowerTmaPipelines": ("matmul_mma_tma", "matmul_mma_tma_roles"),
+    "LowerTmaPipelines": (),
     "LowerTmaStores": ("matmul_wgmma",),
     "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),
     "SplitLoopsAtMasks": (),
@@ -88,6 +89,9 @@ def list_subjects(name: str) -> list[Subject]:
     """The last steps of its recipes, which ask for TVM's own pipeline, or a masked sum."""
     if name == "SplitLoopsAtMasks":
         return [ask_for_default(make_subject("masked_sum", split_masked_sum()))]
+    if name == "LowerTmaPipelines":
+        runs = map(run_golden, (MMA_BY_TMA, MMA_IN_ROLES))
+        return [ask_for_default(list(list_steps(run))[-1]) for run in runs]
     if name == "ExchangeByButterflies":
         return [ask_for_default(make_subject("row_sums", sum_by_lanes()))]
     return [ask_for_default(list(list_steps(run_guarded(each)))[-1]) for each in CHANGED[name]]
@@ -126,8 +130,8 @@ def sum_by_lanes() -> tvm.IRModule:
 
 
 def run_guarded(name: str) -> Run:
-    """The golden run; of vectors, at a size that they do not divide, with a guard; of wgmma, a tile
-    that the TMA stores.
+    """The golden run; of vectors of elements, at a size that they do not divide, with a guard, and
+    of rows, element by element; of wgmma, a tile that the TMA stores.
     """
     recipe = RECIPES[name]
     if name == "matmul_wgmma":  # by its own steps, which need no other pass of ours
@@ -140,6 +144,9 @@ def run_guarded(name: str) -> Run:
         )
     if not name.endswith("_vectors"):
         return run_golden(recipe)
+    if "m" in recipe.golden.shape:
+        config = {**recipe.golden.config, "vector": 1}
+        return run_recipe(recipe, recipe.golden.shape, config=config)
     return run_recipe(recipe, {"n": 1003}, config={**recipe.golden.config, "tail": "guard"})
 
 

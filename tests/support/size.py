@@ -20,18 +20,18 @@ from pathlib import Path
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_702,
-    "transforms": 23_447,
-    "lowering_checks": 23_477,
-    "src/tirstep": 18_789,
-    "source": 69_415,
-    "code": 49_552,
-    "transforms/binding.py stands on": 2_705,
+    "transforms": 23_208,
+    "lowering_checks": 23_545,
+    "src/tirstep": 19_383,
+    "source": 69_838,
+    "code": 49_912,
+    "transforms/binding.py stands on": 2_727,
     "file names of several files": 5,
-    "private helpers with one caller": 294,
-    "tests": 61_888,
-    "goldens": 33_754,
+    "private helpers with one caller": 299,
+    "tests": 62_653,
+    "goldens": 31_091,
     "pages of docs": 53,
-    "changelog": 102,
+    "changelog": 105,
     "targets of make": 12,
 }
 """Lines, but for what is counted by itself."""

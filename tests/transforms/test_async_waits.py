@@ -3,6 +3,7 @@
 import pytest
 import tvm
 from kernels import at_block
+from mma_by_tma import MMA_BY_TMA
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.tirx import AttrStmt
@@ -42,7 +43,7 @@ def in_default_pipeline(module: tvm.IRModule) -> tvm.IRModule:
 )
 def test_what_needs_our_pipeline_keeps_it(name: str, told: str) -> None:
     """Where it is refused TVM's own pipeline makes a race of it, and elsewhere none."""
-    run = run_golden(RECIPES[name])
+    run = run_golden(RECIPES.get(name, MMA_BY_TMA))
     sch = Schedule(run.steps[-1].module)
     if told:
         with refuses(sch, told):
@@ -68,7 +69,7 @@ def test_without_the_pass_it_is_a_race() -> None:
 
 
 def test_other_pipelines_stay_as_they_are() -> None:
-    modules = [run_golden(RECIPES["matmul_mma_block_swizzle"]).steps[-1].module]
+    modules = [run_golden(RECIPES["matmul_mma_rows"]).steps[-1].module]
     shape = {"m": 64, "n": 64, "k": 128}
     for stages in (2, 3, 4):
         config = {"tile": (64, 64), "warp": (32, 32), "tile_k": 32, "stages": stages}

@@ -5,10 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 import tvm
-from golden_runs import read_step
+from golden_runs import run_golden
 from kernels import at_block, parse_kernel
+from mma_by_tma import MMA_BY_TMA as TMA
+from mma_by_tma import MMA_IN_ROLES as ROLES
 from pairs import check_pair, find_kinds, refuses
 from tvm.s_tir import Schedule
+from tvm.script import from_source
 from tvm.script import tirx as T
 from tvm.tirx import BufferStore, Evaluate, SeqStmt, decl_buffer
 
@@ -31,13 +34,14 @@ from tirstep.transforms.recipes import RECIPES, Recipe
 from tirstep.transforms.tir import find_all
 
 SIMULATOR = get_device("simulator")
-TMA, ROLES = RECIPES["matmul_mma_tma"], RECIPES["matmul_mma_tma_roles"]
 WGMMA, WGMMA_ROLES = RECIPES["matmul_wgmma_tma"], RECIPES["matmul_wgmma_roles"]
+TURNED, ROWS = {"transpose_b": True}, {"tile_k": 64, "layout": "rows"}
 SMALL = {**ROLES.golden.config, "tile": (32, 32), "warp": (16, 32)}
 
 
-def read(step: str, recipe: str = "matmul_mma_tma") -> tvm.IRModule:
-    return read_step(step, recipe)
+def read(step: str, recipe: Recipe = TMA) -> tvm.IRModule:
+    steps = {each.name: each.module for each in run_golden(recipe).steps}
+    return from_source(steps[step].script())
 
 
 def find_handles(sch: Schedule):
@@ -52,12 +56,13 @@ def find_loop(sch: Schedule, copy):
 
 
 def prepare(**changes) -> Schedule:
-    """A schedule of the recipe, before the last step of it."""
+    """A schedule of the recipe, before the last step of it: tiles are copied by threads."""
     options = {"m": 32, "n": 64, "k": 96, "transpose_b": False, "dtype": "float16"}
     config = {key: value for key, value in changes.items() if key not in options}
     options |= {key: value for key, value in changes.items() if key in options}
     shape = {key: options.pop(key) for key in "mnk"}
-    run = run_recipe(TMA, shape, options=options, config={**TMA.golden.config, **config})
+    recipe = RECIPES["matmul_mma_fragments"]
+    run = run_recipe(recipe, shape, options=options, config={**TMA.golden.config, **config})
     return Schedule(run.steps[-2].module)
 
 
@@ -69,15 +74,14 @@ def test_prefetch_by_tma_pair() -> None:
         outer, copies = find_handles(sch)
         tr.prefetch_by_tma(sch, outer, copies, stages=3)
 
-    check_pair(read("08_fragments_ahead"), change, read("09_next_tiles_by_tma"))
+    check_pair(read("fragments_ahead"), change, read("next_tiles_by_tma"))
 
 
 def test_specialize_warps_pair() -> None:
     def change(sch: Schedule) -> None:
         tr.specialize_warps(sch, find_handles(sch)[0])
 
-    name = "matmul_mma_tma_roles"
-    check_pair(read("09_next_tiles_by_tma", name), change, read("10_warps_specialized", name))
+    check_pair(read("next_tiles_by_tma", ROLES), change, read("warps_specialized", ROLES))
 
 
 COPY = """
@@ -99,39 +103,33 @@ def make_copy(shape: str = "(4, 16)", scope: str = "shared", place: str = "v, w"
     return parse_kernel(COPY.format(shape=shape, scope=scope, place=place))
 
 
-def test_lay_in_panels_pair() -> None:
-    check_pair(
-        make_copy(),
-        lambda sch: tr.lay_in_panels(sch, sch.get_sblock("copy"), width=8),
-        make_copy("(2, 4, 8)", place="w // 8, v, w % 8"),
-    )
-
-
 # ---- Numbers, on the simulator
 
 
 @pytest.mark.share(6)
 @pytest.mark.parametrize(
-    ("shape", "options", "config"),
+    ("recipe", "shape", "options", "config"),
     [
-        ((64, 64, 192), {"transpose_b": True}, {"tile_k": 64, "roles": False}),
-        ((64, 128, 128), {}, {"tile": (32, 128), "warp": (32, 32), "stages": 2}),
-        ((64, 64, 256), {"transpose_b": True}, {"tile_k": 128, "stages": 2}),
-        ((56, 72, 136), {}, {"tail": "pad"}),
-        ((56, 71, 133), {}, {"tail": "copy", "roles": False}),
+        (TMA, (64, 64, 192), {"transpose_b": True}, {"tile_k": 64}),
+        (ROLES, (64, 128, 128), {}, {"tile": (32, 64), "warp": (32, 32), "stages": 2}),
+        (ROLES, (64, 64, 128), {"transpose_b": True}, {"tile_k": 64, "stages": 2}),
+        (ROLES, (56, 72, 136), {}, {"tail": "pad"}),
+        (TMA, (56, 71, 133), {}, {"tail": "copy"}),
         # Copies of operands, whose memory TVM would give to the partial sums.
-        ((44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
-        ((32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
-        ((64, 64, 192), {"transpose_b": True, "dtype": "int8", "out": "int32"}, {"tile_k": 64}),
-        ((64, 64, 192), {"transpose_b": True, "dtype": "float8_e4m3fn"}, {"roles": False}),
-        ((32, 64, 96), {"dtype": "bfloat16"}, {"layout": "rows"}),
+        (ROLES, (44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
+        (ROLES, (32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
+        (ROLES, (64, 64, 192), {**TURNED, "dtype": "int8", "out": "int32"}, ROWS),
+        (TMA, (64, 64, 192), {**TURNED, "dtype": "float8_e4m3fn"}, ROWS),
+        (ROLES, (32, 64, 96), {"dtype": "bfloat16"}, {"layout": "rows"}),
     ],
     ids=str,
 )
-def test_every_tile_arrives(shape: tuple[int, int, int], options: dict, config: dict) -> None:
+def test_every_tile_arrives(
+    recipe: Recipe, shape: tuple[int, int, int], options: dict, config: dict
+) -> None:
     sizes = dict(zip("mnk", shape, strict=True))
     run = run_recipe(
-        ROLES, sizes, options={"dtype": "float16", **options}, config={**SMALL, **config}
+        recipe, sizes, options={"dtype": "float16", **options}, config={**SMALL, **config}
     )
     last = run.steps[-1].module
     assert check_numbers(run.problem, last, SIMULATOR, where=str(config)) == []
@@ -236,7 +234,7 @@ BIG = {"m": 256, "n": 256, "k": 512, "transpose_b": True, "tile": (256, 256), "w
         (
             {"n": 256, "tile": (32, 128), "warp": (32, 32)},
             {},
-            "has rows of 256 bytes, and the TMA swizzles rows of 32 or 64 or 128; cut them into",
+            "has rows of 256 bytes, and the TMA swizzles rows of 32 or 64 or 128; use a tile of",
         ),
         (
             {"k": 100, "tail": "pad"},
@@ -246,7 +244,7 @@ BIG = {"m": 256, "n": 256, "k": 512, "transpose_b": True, "tile": (256, 256), "w
     ],
 )
 def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -> None:
-    sch = prepare(copies="threads", **changes)
+    sch = prepare(**changes)
     names = [f"{name}{'_pad' if 'tail' in changes else ''}_shared.dyn" for name in "AB"]
     copies = [sch.get_sblock(name) for name in names]
     outer = find_loop(sch, copies[0])
@@ -285,7 +283,7 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
 @pytest.fixture(scope="module")
 def by_tma() -> Run:
     """256 threads compute and 128 copy, once warps have roles."""
-    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
+    config = {**SMALL, "tile": (64, 64), "warp": (16, 32)}
     shape = {"m": 64, "n": 64, "k": 96}
     return run_recipe(TMA, shape, options={"dtype": "float16"}, config=config)
 
@@ -334,19 +332,6 @@ def test_registers_that_there_are_not_are_waited_for(by_tma: Run) -> None:
     assert "setmaxnreg waits forever: the warpgroups of a thread block ask for 68608" in str(found)
 
 
-@pytest.mark.parametrize(
-    ("copy", "width", "message"),
-    [
-        ({}, 5, "panels of 5 elements do not divide the rows of 'S', of 16"),
-        ({"scope": "global"}, 8, "block 'copy' writes 'S' in scope 'global'"),
-    ],
-)
-def test_lay_in_panels_refuses(copy: dict, width: int, message: str) -> None:
-    sch, block, *_ = at_block(make_copy(**copy), "copy")
-    with refuses(sch, f"lay_in_panels: {message}"):
-        tr.lay_in_panels(sch, block, width=width)
-
-
 # ---- On a GPU
 
 
@@ -359,6 +344,6 @@ def test_a_gpu_agrees(recipe, shape: tuple[int, int, int]) -> None:
         recipe,
         dict(zip("mnk", shape, strict=True)),
         options={"dtype": "float16"},
-        config={"tile": (128, 128), "tile_k": 64, "stages": 4, "tail": tail},
+        config={"tile": (128, 64), "tile_k": 64, "stages": 4, "tail": tail},
     )
     assert check_numbers(run.problem, run.steps[-1].module, get_device("cuda"), where=tail) == []

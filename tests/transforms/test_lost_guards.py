@@ -26,7 +26,7 @@ def begin(recipe: str, problem: Problem, steps: int, **sizes: int) -> Schedule:
 def test_sums_in_registers_that_are_read_at_another_place():
     """Each thread stores a sum; where all is read at its row, that is a register of its own."""
     problem = layer_norm.problem(1, 4)
-    sch = begin("layer_norm_rows", problem, 2, threads=128, vector=2, rows=2)
+    sch = begin("layer_norm_vectors", problem, 2, threads=128, vector=2, rows=2)
     assert find_wrong(problem, sch) == []
     copy, raw = sch.get_sblock("B_local"), sch.copy()
     for producer in raw.get_producers(copy):
@@ -41,7 +41,7 @@ def test_sums_in_registers_that_are_read_at_another_place():
 
 def test_sums_in_shared_memory():
     problem = layer_norm.problem(1, 4)
-    sch = begin("layer_norm_rows", problem, 3, threads=512, vector=4, rows=8)
+    sch = begin("layer_norm_vectors", problem, 3, threads=512, vector=4, rows=8)
     block = sch.get_sblock("variance")
     loop, raw = sch.get_loops(block)[2], sch.copy()
     raw.reverse_compute_at(raw.cache_write(block, 0, "shared"), loop, preserve_unit_loops=True)

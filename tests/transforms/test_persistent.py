@@ -25,7 +25,7 @@ from tirstep.transforms.tir import find_all
 
 SIMULATOR = get_device("simulator")
 ROLES, STAYS = RECIPES["matmul_wgmma_roles"], RECIPES["matmul_wgmma_persistent"]
-BATCHES, FRAGMENTS = RECIPES["batched_matmul_wgmma"], RECIPES["matmul_mma_tma_roles"]
+BATCHES = RECIPES["batched_matmul_wgmma"]
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 HALVES = {"dtype": "float16", "out": "float16"}
 FLOAT8 = {"dtype": "float8_e4m3fn", "acc": "fp22", "transpose_b": True, "out": "bfloat16"}

@@ -131,9 +131,9 @@ def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
 
 def test_a_loop_of_an_extent_that_is_no_constant_goes_no_further():
     """The rows that a run of 16 sums reads are two in each iteration: by ``a // 16 - b // 16``."""
-    config = {"threads": 64, "taps": 4, "each": 16, "blocks": 1, "tail": "guard"}
+    config = {"threads": 64, "taps": 4, "each": 16, "in_registers": True, "tail": "guard"}
     options = {"dtype": "float16", "acc": "float16", "over": "padded"}
-    recipe = RECIPES["conv1d_folded"]
+    recipe = RECIPES["conv1d_coalesced"]
     run = run_recipe(recipe, {"m": 172, "n": 30}, options=options, config=config)
     assert find_small_allocations(run.steps[-1].module) == []
 
@@ -142,7 +142,7 @@ def cache_rows(length: int) -> tuple[Problem, Schedule]:
     """A row of a thread block in registers, of which each of 8 threads has a part."""
     problem = layer_norm.problem(m=3, n=length)
     sch = Schedule(problem.module)
-    RECIPES["layer_norm_cached"](sch, threads=8, tail="guard")
+    RECIPES["layer_norm_vectors"](sch, threads=8, vector=1, tail="guard")
     return problem, sch
 
 

@@ -139,7 +139,7 @@ def test_overlap_products_refuses_what_does_not_fit():
     with refuses(sch, "leaves groups of wgmma in flight, .* call prefetch_by_tma without in_fli"):
         tr.overlap_products(sch, loop)
     # Of a matmul with roles: nothing is computed between two groups.
-    sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))
+    sch = Schedule(read("08_fragments_ahead", "matmul_mma_fragments"))
     (loop,) = [
         loop
         for loop in sch.get_loops(sch.get_sblock("A_shared.dyn"))

@@ -56,5 +56,5 @@ def test_the_choices_of_every_recipe_are_read() -> None:
     [(tuned_programs.without_choices, {}), (tuned_programs.never_fits, {"inner": 4})],
 )
 def test_nothing_to_choose_is_a_sentence(recipe: Any, config: Any) -> None:
-    with pytest.raises(TransformError, match="has no choice left, so there is nothing to tune"):
+    with pytest.raises(TransformError, match="has no knob left to choose, so there is nothing"):
         make_plan(recipe, TWICE, fixed=config)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tvm.ir import Call, PointerType, TensorLoad, TensorRegion
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
-from tvm.tirx import LT, And, BufferRegion, FloorDiv, FloorMod, const
+from tvm.tirx import LT, And, BufferRegion, const
 from tvm_ffi import structural_equal, structural_map
 
 from tirstep.tvm_compat import get_op_name
@@ -157,8 +157,17 @@ def measure_copy(
     rows = [index for index in load.indices if constant(index) is None]
     size = int(load.source.dtype.itemsize)
     slab = find_slabs(block, list(store.indices), rows, size * 8)
-    width = slab // size if slab else _find_panels(list(store.indices), rows, name)
-    panels = box[-1] // width if width and box[-1] > width else 1
+    stored = list(store.indices)[-len(rows) :]
+    is_in_order = len(stored) == len(rows) and all(
+        one.same_as(it) for one, it in zip(stored, rows, strict=True)
+    )
+    if not (slab or is_in_order):
+        raise TransformError(
+            f"block '{name}' stores its tile in another order than it loads it, and the TMA copies "
+            "rows as rows",
+            "copy it as it lies, and read it transposed",
+        )
+    panels = box[-1] // (slab // size) if slab and box[-1] * size > slab else 1
     box[-1] //= panels
     swizzle = box[-1] * size if is_swizzled or slab > PITCH else 0
     shape = CopyShape(swizzle, panels, tuple(box))
@@ -174,7 +183,7 @@ def measure_copy(
         raise TransformError(
             f"the tile of block '{name}' has rows of {row} bytes, and the TMA swizzles rows of "
             f"{' or '.join(map(str, SWIZZLES))}",
-            'cut them into panels with panels=True, or use layout="rows"',
+            'use a tile of shorter rows, or layout="rows"',
         )
     if math.prod(shape.box) * size % ATOM:
         raise TransformError(
@@ -200,27 +209,6 @@ def find_slabs(block: SBlock, stored: list[Any], rows: list[Any], bits: int) -> 
             if all(analyzer.can_prove_equal(one, other) for one, other in pairs):
                 return swizzle
     return 0
-
-
-def _find_panels(stored: list[Any], rows: list[Any], name: str) -> int:
-    """The width of the panels that a tile is stored in; 0 where its rows are whole.
-
-    The indices must be those that are loaded, in their order.
-    """
-    width = 0
-    if len(stored) == len(rows) + 1 and isinstance(stored[0], FloorDiv):
-        panel, last = stored[0], stored[-1]
-        width = constant(panel.b) or 0
-        if isinstance(last, FloorMod) and constant(last.b) == width and last.a.same_as(panel.a):
-            stored = [*stored[1:-1], last.a]
-    same = [one.same_as(other) for one, other in zip(stored[-len(rows) :], rows, strict=False)]
-    if len(stored) < len(rows) or not all(same):
-        raise TransformError(
-            f"block '{name}' stores its tile in another order than it loads it, and the TMA copies "
-            "rows as rows",
-            "copy it as it lies, and read it transposed",
-        )
-    return width
 
 
 def find_tile(

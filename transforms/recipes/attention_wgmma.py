@@ -44,9 +44,9 @@ from .attention_mma import (
     require_half,
     take_out_repair,
 )
-from .mma import Copies
 from .recipe import Example, get_sblocks, recipe
 from .rungs import Family, knob, order
+from .wgmma import Copies
 
 _REGISTERS = {
     (2, False): (24, 240),
@@ -316,7 +316,7 @@ NARROW = 64
     arch=FUSED_WGMMA.arch,
 )
 def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
-    """The config that was fastest on an H200 for such heads, with a mask and without.
+    """The knobs that were fastest on an H200 for such heads, with a mask and without.
 
     A block for each multiprocessor stays, and products overlap. Loops end and are split at a mask,
     whose longest tiles come first, and warpgroups take turns there. Of heads of up to 64 elements

@@ -22,7 +22,6 @@ from ..caching import (
     fetch_cooperatively,
     stage_operand_at,
 )
-from ..gpu_limits import WARP
 from ..layout import fold_tile, pad_shared_rows
 from ..loops import Tail, split_loop, suggest_unrolling, unroll_loop
 from ..placement import compute_block_at, reverse_compute_block_at
@@ -64,7 +63,7 @@ conv1d_tutorial = functools.partial(
 def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """One sum for each thread, read from global memory, as the notes' first window sum.
 
-    Sizes: threads of a block.
+    Knobs: threads of a block.
     """
     block = sch.get_sblock("C")
     (i,) = sch.get_loops(block)
@@ -87,7 +86,7 @@ def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse
     (128 times the traffic, and all threads write the same words). Here the threads share the
     work: thread t fetches the elements t, t + threads, ...
 
-    Sizes: threads of a block.
+    Knobs: threads of a block.
     """
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(threads,), tail=tail)
@@ -151,7 +150,7 @@ def conv1d_threads_2d(
 ) -> Iterator[str]:
     """The same with the threads of a block in rows: threadIdx.y and threadIdx.x.
 
-    Sizes: rows of threads, lanes of a row.
+    Knobs: rows of threads, lanes of a row.
     """
     i = sch.get_loops(sch.get_sblock("B"))[0]
     outer, inner = split_loop(sch, i, inner=rows * lanes, tail=tail)
@@ -175,7 +174,7 @@ def conv1d_memory_hierarchy(
 
     The tutorial lets every thread of the block copy all of the taps; here they share the copy.
 
-    Sizes: threads of a block, taps of one step of the reduction.
+    Knobs: threads of a block, taps of one step of the reduction.
     """
     block = sch.get_sblock("B")
     tile = tile_block(sch, block, threads=(threads,), tail=tail)
@@ -199,7 +198,7 @@ def conv1d_unrolled(
 ) -> Iterator[str]:
     """The memory hierarchy with threads in rows, and the taps of one step unrolled.
 
-    Sizes: rows of threads, lanes of a row, taps of one step of the reduction.
+    Knobs: rows of threads, lanes of a row, taps of one step of the reduction.
     """
     block = sch.get_sblock("B")
     outer, inner = split_loop(sch, sch.get_loops(block)[0], inner=rows * lanes, tail=tail)
@@ -236,21 +235,18 @@ class WindowConfig:
     )
     taps: int = knob(8, "taps of one step of the reduction", choices=(4, 8, 16, 32))
     each: int = knob(1, "outputs of a thread, side by side", choices=(4, 8, 16))
-    blocks: int = knob(
-        1,
-        "blocks that the grid should have: where it has fewer, threads are fewer, down to a warp",
-        choices=(1, 128),
-    )
     in_registers: bool = knob(False, "whether window and taps of a step are loaded into registers")
-    folded: bool = knob(False, "whether the window lies in rows, one for each thread")
-    coalesced: bool = knob(False, "whether the sums go through shared memory, too")
+    coalesced: bool = knob(
+        False,
+        "whether the window lies in rows, one for each thread, and the sums go through shared "
+        "memory, too",
+    )
     tail: Tail = knob("refuse", "what happens where the taps do not divide the filter")
 
 
 def schedule_window(sch: Schedule, config: WindowConfig) -> Iterator[str]:
     """Whole tiles of outputs, each over its window."""
     padded, sums, output = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    # As many threads as leave the grid its blocks, and the tile of a block that of the kernel.
     if any(size < 1 or MAX_TILE % size for size in (config.threads, config.each)):
         raise TransformError(
             "schedule_window",
@@ -258,10 +254,7 @@ def schedule_window(sch: Schedule, config: WindowConfig) -> Iterator[str]:
             "of a tile",
             f"use powers of two up to {MAX_TILE}",
         )
-    outputs = get_extent(sch, sch.get_loops(sums)[0]) or 0
     threads = min(config.threads, MAX_TILE // config.each)
-    while threads > WARP and outputs < config.blocks * threads * config.each:
-        threads //= 2
     per_thread = (config.each,) if config.each > 1 else None
     tile = tile_block(sch, sums, threads=(threads,), per_thread=per_thread)
     (block,), (thread,) = tile.blocks, tile.threads
@@ -284,7 +277,7 @@ def schedule_window(sch: Schedule, config: WindowConfig) -> Iterator[str]:
     steps = split_reduction(sch, sums, inner=config.taps, tail=config.tail)
     sch.set_scope(padded, 0, "shared")
     vector = 1
-    if config.folded:  # rows of as many elements as a thread computes, a vector apart
+    if config.coalesced:  # rows of as many elements as a thread computes, a vector apart
         vector = find_vector(config.each, sch.get(padded).writes[0].source.dtype, most=VECTOR)
         padding = vector if config.each > vector else 0
         fold_tile(sch, padded, row=config.each, padding=padding)
@@ -316,44 +309,23 @@ window = WINDOW.root(
     why="The window of a block in shared memory with a zero-padded halo, so no tap checks bounds",
     expects={"decomposed": ("barriers == 1", "scalar_stores == 1")},
 )
-runs = window.plus(
-    "runs",
+registers = window.plus(
+    "registers",
     each=8,
-    why="Several adjacent outputs for each thread; sets up registers",
-    golden={"each": 4},
+    taps=32,
+    in_registers=True,
+    why="Several adjacent outputs for each thread, which loads their window once, for all taps",
+    golden={"each": 2},
     expects={"decomposed": ("barriers == 1",)},
 )
-deeper = runs.plus(
-    "deeper", taps=32, why="All taps in one step of the reduction, which is unrolled"
-)
-spread = deeper.plus(
-    "spread",
-    blocks=128,
-    why="Smaller blocks, so that a short signal fills the GPU",
-    golden={"blocks": 2},
-)
-registers = spread.plus(
-    "registers", in_registers=True, why="A thread loads the window of its outputs once"
-)
-folded = registers.plus(
-    "folded",
-    folded=True,
-    why="The window lies in rows, one for each thread, which reads vectors from its own banks; "
-    "sets up the stores",
-)
-longer = folded.plus(
-    "longer",
-    each=16,
-    why="More outputs for each load of the window; sets up the stores",
-    golden={"each": 8},
-)
-narrow = longer.plus(
-    "narrow", threads=32, why="Blocks of a warp; sets up the stores through shared memory"
-)
-coalesced = narrow.plus(
+coalesced = registers.plus(
     "coalesced",
+    threads=32,
+    each=16,
     coalesced=True,
-    why="The sums go through shared memory, so that adjacent threads store adjacent outputs",
+    why="The sums go through shared memory, so that adjacent threads store adjacent outputs, and a "
+    "thread reads more of them in vectors, from banks of its own",
+    golden={"each": 8},
     expects={"decomposed": ("barriers == 3", "spills == 0 on sm_90a")},
 )
 LADDERS = (

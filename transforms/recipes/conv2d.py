@@ -138,7 +138,7 @@ of_wgmma = BY_WGMMA.root(
     arch=wgmma.WGMMA.arch,
 )
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a model of time expects to be fastest.
+    """The knobs that a model of time expects to be fastest.
 
     The product is that of pixels by output channels by taps and input channels. Knobs: device, the
     name of a GPU that the model knows, or as for an H200.

@@ -63,8 +63,11 @@ class RangesConfig:
 
     lanes: int = knob(16, "threads that share a key", choices=(8, 16, 32))
     keys: int = knob(8, "keys whose scores a thread holds at once", choices=(4, 8, 16))
-    wide: bool = knob(False, "whether a thread reads 16 bytes of a key at once, or one element")
-    ahead: bool = knob(False, "whether values are fetched before scores are computed")
+    wide: bool = knob(
+        False,
+        "whether a thread reads 16 bytes of a key at once, and values before it computes scores, "
+        "or one element",
+    )
     groups: int = knob(
         1, "groups of threads in a block, each with keys of its own", choices=(4, 8, 16)
     )
@@ -146,7 +149,7 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
         sch.set_scope(block, 0, "local")
     cache_row_at(sch, scores, group or home, operand=0)
     cache_row_at(sch, scores, steps, operand=1)
-    cache_row_at(sch, weighted, steps, operand=3, ahead=config.ahead)
+    cache_row_at(sch, weighted, steps, operand=3, ahead=config.wide)
     yield "in_registers"
     for block in (scores, weighted):  # what lies in registers has constant places
         outermost = [it for it in get_own_loops(sch, block) if sch.get(it).kind == ForKind.SERIAL]
@@ -247,12 +250,7 @@ wide = fused.plus(
     why="A thread reads 16 bytes of a key and of a value at once",
     expects={"unrolled": ("kernels == 1", "barriers == 0", "LDG.128 >= 1 on sm_90a")},
 )
-ahead = wide.plus(
-    "ahead",
-    ahead=True,
-    why="The loads of values are on their way while scores are computed",
-)
-grouped = ahead.plus(
+grouped = wide.plus(
     "grouped",
     groups=8,
     golden={"groups": 2},

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir.schedule import LoopRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at, fetch_cooperatively
@@ -94,7 +94,7 @@ def depthwise_conv2d_threads_2d(
 ) -> Iterator[str]:
     """One pixel for each thread; the tiles of a row of tiles follow each other in one block.
 
-    Sizes: rows and columns of a tile of pixels, which are the threads of a block.
+    Knobs: rows and columns of a tile of pixels, which are the threads of a block.
     """
     block = sch.get_sblock("Y")
     inline_producers(sch, block)
@@ -121,7 +121,7 @@ def depthwise_conv2d_outer_fusion(
 ) -> Iterator[str]:
     """One tile of pixels for each block: the tiles of both directions fused on blockIdx.y.
 
-    Sizes: rows and columns of a tile of pixels, which are the threads of a block.
+    Knobs: rows and columns of a tile of pixels, which are the threads of a block.
     """
     block = sch.get_sblock("Y")
     inline_producers(sch, block)
@@ -161,11 +161,6 @@ class DepthwiseConfig:
     )
     in_registers: bool = knob(False, "whether a thread keeps its window and filter in registers")
     planes: int = knob(1, "planes of a block, at most", choices=(1, 2, 4, 8))
-    blocks: int = knob(
-        1,
-        "blocks that the grid should have: where it has fewer, so have planes and tiles",
-        choices=(1, 128),
-    )
     by_rows: bool = knob(False, "whether zeros and image are written apart, row by row")
     tail: Tail = knob("refuse", "what happens where a tile does not divide a plane")
 
@@ -204,39 +199,13 @@ def split_pixels(
     return tiles, threads, pixels
 
 
-def fit_planes(
-    sch: Schedule, block: SBlockRV, config: DepthwiseConfig | StripConfig, *, images: int = 1
-) -> tuple[int, int, tuple[int, int]]:
-    """Images of a GPU block and channels of each, and the rows and columns of pixels of a thread.
-
-    They divide the problem, and as long as the grid has too few blocks, channels are fewer, then
-    images, then rows.
-    """
-    wholes = [get_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]]
-    (rows, columns), (each_row, each_column) = config.threads, config.thread_tile
-    most = [largest_divisor(wholes[0], most=images), largest_divisor(wholes[1], most=config.planes)]
-
-    def count() -> int:
-        tiles = -(-wholes[2] // (rows * each_row)) * -(-wholes[3] // (columns * each_column))
-        return wholes[0] // most[0] * (wholes[1] // most[1]) * tiles
-
-    for at in (1, 0):
-        while most[at] > 1 and count() < config.blocks:
-            most[at] = largest_divisor(wholes[at], most=most[at] - 1)
-    while each_row > 1 and count() < config.blocks:
-        each_row //= 2
-    return most[0], most[1], (each_row, each_column)
-
-
 def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
     """Tiles of the padded image in shared memory."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    # Fewer planes and rows of pixels, as long as the grid has too few blocks.
-    _, planes, thread_tile = fit_planes(sch, block, config)
-    config = replace(config, planes=planes, thread_tile=thread_tile)
-    steps = sch.get_loops(block)[-2]
     image, channel, height, width, *reductions = sch.get_loops(block)
-    channels, plane = split_loop(sch, channel, inner=config.planes)
+    steps = reductions[0]
+    planes = largest_divisor(get_extent(sch, channel) or 1, most=config.planes)
+    channels, plane = split_loop(sch, channel, inner=planes)
     tiles, inside, pixels = split_pixels(sch, (height, width), config)
     reorder_loops(sch, [image, channels, *tiles, plane, *inside, *reductions, *pixels])
     bind_loop(sch, fuse_loops(sch, [image, channels]), axis="blockIdx.x")
@@ -272,7 +241,7 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
         whole = cache_read_at(sch, padded, tiles[1], operand=0)
         dtype, row = sch.get(whole).writes[0].source.dtype, find_row_length(sch, whole) or 1
         vector = find_vector(row, dtype, most=16 // dtype.itemsize)
-        among = config.planes, threads
+        among = planes, threads
         fetch_cooperatively(sch, whole, threads=among, vector=vector, tail="guard")
         for each, most in ((zeros, VECTOR), (padded, 1)):
             *_, own_plane, rows, _ = get_own_loops(sch, each)
@@ -283,7 +252,7 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
             bind_loop(sch, own_plane, axis="threadIdx.y")
             suggest_unrolling(sch, rows)
     else:
-        fetch_cooperatively(sch, padded, threads=(config.planes, threads), tail="guard")
+        fetch_cooperatively(sch, padded, threads=(planes, threads), tail="guard")
     yield "padded_in_shared_memory"
     decompose_reduction_at(sch, block, steps)
     yield "decomposed"
@@ -292,9 +261,24 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
 def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     """Strips of pixels, whose window comes straight into registers, in vectors."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    # Fewer planes and rows of pixels, as long as the grid has too few blocks.
-    at_once, planes, thread_tile = fit_planes(sch, block, config, images=config.images)
-    config = replace(config, images=at_once, planes=planes, thread_tile=thread_tile)
+    # Images of a GPU block and channels of each divide the problem, and as long as the grid has too
+    # few blocks, channels are fewer, then images, then a thread's rows of pixels.
+    wholes = [get_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]]
+    (rows, columns), (each_row, each_column) = config.threads, config.thread_tile
+    wanted = (config.images, config.planes)
+    most = [largest_divisor(whole, most=at) for whole, at in zip(wholes, wanted, strict=False)]
+
+    def count_blocks() -> int:
+        tiles = -(-wholes[2] // (rows * each_row)) * -(-wholes[3] // (columns * each_column))
+        return wholes[0] // most[0] * (wholes[1] // most[1]) * tiles
+
+    for at in (1, 0):
+        while most[at] > 1 and count_blocks() < config.blocks:
+            most[at] = largest_divisor(wholes[at], most=most[at] - 1)
+    while each_row > 1 and count_blocks() < config.blocks:
+        each_row //= 2
+    images, planes = most
+    config = replace(config, images=images, planes=planes, thread_tile=(each_row, each_column))
     # Rows of the padded image in vectors, which are vectors of the image. Rows of the image and
     # pixels of a thread are a whole number of them, so that all are aligned.
     *_, row, taps, _ = (get_extent(sch, loop) or 1 for loop in sch.get_loops(block))
@@ -304,11 +288,11 @@ def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
         align_vectors(sch, padded, vector=vector, offset=-(taps // 2) % vector)
     yield "aligned"
     image, channel, height, width, *reductions = sch.get_loops(block)
-    images, one_image = split_loop(sch, image, inner=config.images)
+    image_groups, one_image = split_loop(sch, image, inner=config.images)
     channels, one_channel = split_loop(sch, channel, inner=config.planes)
     tiles, threads, pixels = split_pixels(sch, (height, width), config)
     inside = [one_channel, one_image, *threads]
-    grid = [images, channels, *tiles]
+    grid = [image_groups, channels, *tiles]
     reorder_loops(sch, [*grid, *inside, pixels[0], *reductions, pixels[1]])
     for loop, axis in zip([fuse_loops(sch, grid[:2]), *tiles], "xyz", strict=True):
         bind_loop(sch, loop, axis=f"blockIdx.{axis}")
@@ -360,29 +344,22 @@ shared = TILES.root(
     why="A tile of the padded image in shared memory, so no product checks the image's bounds",
     expects={"decomposed": ("threads == 256", "barriers == 1")},
 )
-narrow = shared.plus(
-    "narrow",
-    threads=(4, 8),
-    why="Blocks of a warp; sets up tiles for each thread",
-    expects={"decomposed": ("threads == 32", "barriers == 1")},
-)
-tiled = narrow.plus(
+tiled = shared.plus(
     "tiled",
+    threads=(4, 8),
     thread_tile=(4, 4),
-    why="A tile of pixels for each thread; sets up registers",
-    expects={"decomposed": ("barriers == 1", "spills == 0 on sm_90a")},
+    why="A tile of pixels for each thread of a warp",
+    expects={"decomposed": ("threads == 32", "barriers == 1", "spills == 0 on sm_90a")},
 )
 registers = tiled.plus(
     "registers", in_registers=True, why="A thread loads its window and its filter once"
 )
-several = registers.plus("several", planes=2, why="Blocks of two channels have twice the threads")
-spread = several.plus(
-    "spread", blocks=128, why="A small batch gets smaller blocks, so that it fills the GPU"
-)
-by_rows = spread.plus(
+by_rows = registers.plus(
     "planes",
+    planes=2,
     by_rows=True,
-    why="Zeros, then the image are written row by row, in vectors, without bounds checks",
+    why="Zeros, then the images of two channels are written row by row, in vectors, without bounds "
+    "checks",
     expects={"decomposed": ("barriers == 2", "spills == 0 on sm_90a")},
 )
 strips = STRIPS.root(

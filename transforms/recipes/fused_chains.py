@@ -106,6 +106,8 @@ SHAPE = {"m": 4096, "n": 4096, "k": 4096}
 SMALL = {"m": 8, "n": 12, "k": 16}
 SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}
 TILES = ("thread_tile", "tile_k")
+SWIZZLE = 8
+"""Rows of tiles, at most, that blocks go through column by column."""
 VECTOR_BYTES = 16
 """Of a vector, and of the padding behind each row of X's tile, with which transposed stores fall
 into different banks of shared memory.
@@ -167,13 +169,7 @@ class FusedConfig:
     vectors: bool = knob(
         False,
         "whether rows of X's tile lie side by side and a thread's tile in strips of 4, so that "
-        "a thread reads both operands in vectors, into registers",
-    )
-    warp: Pair | None = knob(
-        None, "rows and columns of a warp's 32 lanes, by default a row", choices=((2, 16), (4, 8))
-    )
-    swizzle: int = knob(
-        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
+        "a thread reads both operands in vectors, into registers, and a warp a tile of 4 by 8",
     )
     stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 registers", choices=(1, 2))
     tail: Tail = knob("refuse", "what happens where a tile does not divide")
@@ -221,6 +217,7 @@ def fuse_sums(
     # Rows of tiles that a swizzle divides and, guarded, no idle threads or strips: TVM would
     # simplify what a thread sums and not what it stores, so that these look different.
     rows, columns = (get_extent(sch, it) or 1 for it in get_spatial_loops(sch, result)[-2:])
+    lies_square = config.vectors
     if config.tail == "guard":
         given = zip((rows, columns), config.threads, config.thread_tile, config.strips, strict=True)
         fitted = []
@@ -229,19 +226,18 @@ def fuse_sums(
             strips = min(strips, -(-extent // (count * strip)))
             fitted.append((min(count, -(-extent // strip)), strips * strip))
         threads, thread_tile = zip(*fitted, strict=True)
-        warp = config.warp if threads == config.threads else None
-        config = replace(config, threads=threads, thread_tile=thread_tile, warp=warp)
+        lies_square = lies_square and threads == config.threads
+        config = replace(config, threads=threads, thread_tile=thread_tile)
     tiles = -(-rows // (config.threads[0] * config.thread_tile[0]))
-    config = replace(config, swizzle=largest_divisor(tiles, most=config.swizzle))
     tile = tile_in_warps(
         sch,
         result,
         threads=config.threads,
         per_thread=config.thread_tile,
         strips=config.strips,
-        warp=config.warp,
-        interleave=1 if config.warp is None else 2,
-        swizzle=config.swizzle,
+        warp=(4, 8) if lies_square else None,
+        interleave=2 if lies_square else 1,
+        swizzle=largest_divisor(tiles, most=SWIZZLE),
         tail=config.tail,
     )
     yield "tiled"
@@ -337,14 +333,12 @@ def _climb(fused: Rung, *, tile_bytes: int) -> None:
         why="Tiles in shared memory, of which that of X is fetched once for both sums",
         expects={"decomposed": ("barriers_per_step == 2", f"shared_bytes == {tile_bytes}")},
     )
-    vectors = shared.plus(
-        "vectors",
+    warps = shared.plus(
+        "warps",
         vectors=True,
-        why="Operands are read in vectors, into registers, and results stored so",
+        why="Operands are read in vectors, into registers, and results stored so, of a warp's tile "
+        "that is almost square, so that it reads less shared memory",
         expects={"decomposed": ("kernels == 1", "barriers_per_step == 2", "scalar_loads == 0")},
-    )
-    warps = vectors.plus(
-        "warps", warp=(4, 8), why="A warp's tile is almost square, so it reads less shared memory"
     )
     warps.plus(
         "prefetched",
@@ -360,7 +354,6 @@ SWIGLU = _make_family("mlp_swiglu", "G U D", TilesConfig, schedule_swiglu)
 FUSED_SWIGLU = _make_family("mlp_swiglu", "G U D", FusedConfig, schedule_fused_swiglu)
 swiglu_fused = FUSED_SWIGLU.root(
     "fused",
-    swizzle=8,
     why="One kernel: both products under one loop, in registers, and silu where they are stored",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
 )
@@ -378,7 +371,6 @@ FUSED_NORM_PRODUCT = _make_family(
 norm_fused = FUSED_NORM_PRODUCT.root(
     "fused",
     thread_tile=(8, 8),
-    swizzle=8,
     golden={"thread_tile": (8, 4)},
     why="One kernel: the norm is a factor of the sum, which waits for no squares then, and both "
     "are summed under one loop",

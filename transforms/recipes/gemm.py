@@ -253,14 +253,6 @@ prefetched = swizzled.plus(
     why="The next tiles are loaded into registers during the products; one barrier a step",
     expects={"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
 )
-copied = prefetched.plus(
-    "async",
-    stages=4,
-    why="The next tiles are copied to shared memory asynchronously, several in flight; slower "
-    "than through registers here",
-    golden={"stages": 3},
-    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", "vector_loads == 0")},
-)
 inner_rows = prefetched.plus(
     "inner_rows",
     inner="rows",

@@ -118,7 +118,7 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
 
     best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (
-        "The config that a search found best near this shape, or else by a model of time.\n\n"
+        "The knobs that a search found best near this shape, or else by a model of time.\n\n"
         "Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and for "
         "tensor\ncores, where rows are no multiples of 16 bytes, operands are copied between zeros "
         "before. Matmuls of\nfew rows, and on tensor cores of few unaligned columns or elements, "
@@ -157,7 +157,7 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
     """
     kind = "wgmma" if "wgmma" in recipe_name else "mma"
     is_plain = recipe_name == f"matmul_{kind}_best"
-    instead = f"matmul_{kind}_block_swizzle" if is_plain else "constant sizes"
+    instead = f"matmul_{kind}_async" if is_plain else "constant sizes"
     if recipe_name == "matmul_best":
         read_gpu(device)
         instead = "matmul_prefetched with sizes"
@@ -434,7 +434,7 @@ def fits(sch: Schedule, config: GemmConfig) -> bool:
 _LARGE = {"m": 4096, "n": 4096, "k": 4096}
 LADDERS = (
     order(
-        "tensor cores by mma.sync, one knob a rung",
+        "tensor cores by mma.sync, one change a rung",
         *mma.MMA.rungs,
         matmul_mma_best,
         name="matmul_mma",

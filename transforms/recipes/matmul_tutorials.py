@@ -57,7 +57,7 @@ def matmul_naive(sch: Schedule) -> Iterator[str]:
 def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """Rows of C in tiles, one thread for each row of a tile; columns on blockIdx.y (v1).
 
-    Sizes: threads of a block, which is also the tile of rows.
+    Knobs: threads of a block, which is also the tile of rows.
     """
     i, j, _ = sch.get_loops(sch.get_sblock("C"))
     row_tile, row = split_loop(sch, i, inner=threads, tail=tail)
@@ -82,7 +82,7 @@ def matmul_threads_2d(
     Neighbouring threads work on neighbouring rows, whose elements lie far apart in memory: the
     step-by-step recipes have it the other way round, and are faster for it.
 
-    Sizes: rows and columns of a tile, which are the threads of a block.
+    Knobs: rows and columns of a tile, which are the threads of a block.
     """
     block = sch.get_sblock("C")
     tile_block(sch, block, threads=(rows, columns), axes=("x", "y"), tail=tail)
@@ -107,7 +107,7 @@ def matmul_shared(
     The tutorial gives every thread one element of a tile or none, by guards; a tile of A has
     rows * tile_k elements for rows * columns threads, so here too the fetch is guarded.
 
-    Sizes: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
+    Knobs: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
     the tiles of A and B.
     """
     block = sch.get_sblock("C")
@@ -144,7 +144,7 @@ def matmul_registers(
 ) -> Iterator[str]:
     """Tiles in shared memory, and the sum of each thread in a register, written once (v4).
 
-    Sizes: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
+    Knobs: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
     the tiles of A and B.
     """
     block = sch.get_sblock("C")
@@ -187,7 +187,7 @@ def matmul_tiled(
 ) -> Iterator[str]:
     """A 32×32 tile of C for each block, four rows of one column for each thread (step 2).
 
-    Sizes: rows and columns of threads in a block; per_thread, the rows of C of one thread.
+    Knobs: rows and columns of threads in a block; per_thread, the rows of C of one thread.
     """
     block = sch.get_sblock("C")
     tile_block(sch, block, threads=(rows, columns), per_thread=(per_thread, 1), tail=tail)
@@ -216,7 +216,7 @@ def matmul_tiled_shared(
 ) -> Iterator[str]:
     """The tiled recipe with 32×32 tiles of A and B in shared memory, fetched together (step 3).
 
-    Sizes: rows and columns of threads in a block; per_thread, the rows of C of one thread;
+    Knobs: rows and columns of threads in a block; per_thread, the rows of C of one thread;
     tile_k, the depth of the tiles of A and B.
     """
     block = sch.get_sblock("C")
@@ -289,7 +289,7 @@ def matmul_local_blocking(
 ) -> Iterator[str]:
     """A tile of C in the registers of each thread; A and B from global memory.
 
-    Sizes: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
+    Knobs: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
     tile_k, the unrolled steps of the reduction.
     """
     block = sch.get_sblock("C")
@@ -336,7 +336,7 @@ def matmul_shared_blocking(
 
     All threads of a block lie on threadIdx.x and fetch the tiles together, with vectors.
 
-    Sizes: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
+    Knobs: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
     tile_k, the depth of the tiles of A and B; vector, the elements of one load.
     """
     block = sch.get_sblock("C")
@@ -372,7 +372,7 @@ matmul_bias_relu_shared_blocking = replace(
 The steps are those of matmul_shared_blocking; the epilogue D is what accumulate_in_registers finds
 after C.
 
-Sizes: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
+Knobs: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
 tile_k, the depth of the tiles of A and B; vector, the elements of one load.""",
     kernel="matmul_bias_relu",
     blocks=("C D",),

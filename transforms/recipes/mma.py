@@ -21,8 +21,6 @@ from tirstep.precision_annotations import OPERANDS
 
 from ..caching import accumulate_in_registers, cache_read_at
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
-from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
-from ..hopper.tma_tiles import PITCH
 from ..hopper.warpgroup_tiles import WarpgroupTile
 from ..loops import suggest_unrolling
 from ..pass_options import set_pipeline
@@ -44,8 +42,6 @@ from .recipe import Example
 from .rungs import Family, Pair, knob
 from .tiled_product import VECTOR_BYTES, Engine, WholeTail
 
-Copies = Literal["threads", "tma"]
-"""Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
 Store = Literal["registers", "shared"]
 """From where a result is written: registers, or shared memory, in whole rows."""
 TYPES = ("float16", "bfloat16", "int8", "float8_e4m3fn", "float8_e5m2", "tf32")
@@ -57,9 +53,7 @@ class MmaConfig:
 
     With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k; a padded
     problem and its crop are written through shared memory. The pipeline has fewer stages where the
-    reduction has fewer steps. With a tail of "pad" the TMA brings the zeros, and where rows are no
-    multiples of 16 bytes, operands are copied between zeros before, as with "copy"; it leaves
-    fragments_first aside.
+    reduction has fewer steps.
     """
 
     tile: Pair = knob(
@@ -75,12 +69,6 @@ class MmaConfig:
     tile_k: int = knob(32, "the depth of the tiles of A and B", choices=(32, 64))
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
     stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(2, 3, 4, 5))
-    copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
-    roles: bool = knob(
-        False,
-        "whether a warp of its own issues TMA copies, while the others compute",
-        choices=(False, True),
-    )
     prefetch_fragments: bool = knob(
         False, "whether fragments are loaded one step ahead, too", choices=(False, True)
     )
@@ -149,10 +137,6 @@ class TensorCoreEngine(Engine):
         has_more = epilogue is not None and len(self.sch.get(epilogue).reads) > 1
         return "shared" if has_more or self.config.tail != "refuse" else store
 
-    def has_odd_pitch(self, size: int) -> bool:
-        """Whether the TMA cannot address A or B as it lies, of elements of so many bytes."""
-        return any(length * size % PITCH for length in self.lengths[:2])
-
     def split_steps(self) -> LoopRV:
         """The loop that is there since the block was tiled."""
         return self.tiled.outer
@@ -161,12 +145,11 @@ class TensorCoreEngine(Engine):
         """Tiles in flight, of which there are no more than steps."""
         return min(self.config.stages, get_extent(self.sch, self.tiled.outer) or 1)
 
-    def find_vector(self, operand: int, *, is_even: bool) -> int:
+    def find_vector(self, operand: int) -> int:
         """The elements of a vector that copies an operand's tile, of 16 bytes where it can.
 
-        `is_even` has threads share a tile evenly. TVM's vectors have four elements of float8 at
-        most, and of int8 where there is a guard; asynchronous copies of float8 have no type. Under
-        a padding whole vectors lie in or outside.
+        TVM's vectors have four elements of float8 at most, and of int8 where there is a guard;
+        asynchronous copies of float8 have no type. Under a padding whole vectors lie in or outside.
         """
         config, dtype = self.config, self.sch.get(self.tiled.block).reads[operand].source.dtype
         is_async = config.stages > 1 and get_extent(self.sch, self.tiled.outer) != 1
@@ -175,9 +158,6 @@ class TensorCoreEngine(Engine):
         vector = 4 if size == 1 and is_guarded else VECTOR_BYTES // size
         if config.tail == "pad":
             vector = math.gcd(vector, self.lengths[operand])
-        if is_even:
-            share = config.tile[operand] * config.tile_k // math.prod(self.rows_of_threads)
-            vector = math.gcd(vector, share) or vector
         return vector
 
     def store_through_shared(self, loop: LoopRV, size: int) -> SharedStore:
@@ -210,8 +190,6 @@ class MmaEngine(TensorCoreEngine):
         self.require_room(dtype.itemsize)
         tile_k, store = max(config.tile_k, get_depth(dtype.bits)), config.store
         self.config = replace(config, tile_k=tile_k, store=self.choose_store(total, store))
-        if (config.copies, config.tail) == ("tma", "pad") and self.has_odd_pitch(dtype.itemsize):
-            self.config = replace(self.config, tail="copy")
         self.depth, self.rows_of_threads = get_depth(dtype.bits), (config.warps, WARP)
         yield from ()
 
@@ -239,18 +217,14 @@ class MmaEngine(TensorCoreEngine):
     def stage(self, steps: LoopRV, operand: int) -> SBlockRV:
         config, dtype = self.config, self.sch.get(self.tiled.block).reads[operand].source.dtype
         layout = config.layout if dtype.itemsize == 2 or config.layout == "rows" else "padded"
-        uses_tma = config.copies == "tma" and self.count_stages() > 1
-        if uses_tma and layout == "padded":  # which copies rows as they are
-            layout = "rows"
         return stage_fragments_at(
             self.sch,
             self.tiled.block,
             steps,
             operand=operand,
             warps=config.warps,
-            vector=self.find_vector(operand, is_even=uses_tma),
+            vector=self.find_vector(operand),
             layout=layout,
-            panels=uses_tma,
             tail="guard",
         )
 
@@ -269,13 +243,7 @@ class MmaEngine(TensorCoreEngine):
             prefetch_fragments(sch, inner)
             yield "fragments_ahead"
         stages = self.count_stages()
-        if config.copies == "tma" and stages > 1:
-            prefetch_by_tma(sch, steps, copies, stages=stages)
-            yield "next_tiles_by_tma"
-            if config.roles:
-                specialize_warps(sch, steps)
-                yield "warps_specialized"
-        elif stages > 1:
+        if stages > 1:
             first = config.fragments_first and ahead and stages > 2
             prefetch_asynchronously(sch, steps, copies, stages=stages, fragments_first=first)
             set_pipeline(sch)
@@ -332,14 +300,13 @@ first = ahead.plus(
     fragments_first=True,
     why="The products need not wait for shared memory at the begin of each tile",
 )
-block_swizzle = first.plus(
-    "mma_block_swizzle",
+rows = first.plus(
+    "mma_rows",
     swizzle=8,
-    why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
+    store="shared",
+    why="Whole rows of the result are written, from shared memory, and blocks that run at the same "
+    "time share rows of A and columns of B in the L2 cache",
     golden={"swizzle": 2},
-)
-rows = block_swizzle.plus(
-    "mma_rows", store="shared", why="Whole rows of the result are written, from shared memory"
 )
 split = rows.plus(
     "mma_split_k",
@@ -348,20 +315,4 @@ split = rows.plus(
     "where tiles are many, as here",
     golden={"split_k": 3},
     expects={"parts_added": ("kernels == 2", *ON_TENSOR_CORES)},
-)
-ON_HOPPER = ("HMMA > 0 on sm_90a", "UTMALDG > 0 on sm_90a", "spills == 0 on sm_90a")
-tma = ahead.plus(
-    "mma_tma",
-    copies="tma",
-    why="One thread copies whole tiles, and no others spend registers and instructions on it; "
-    "slower than cp.async for large products",
-    expects={"next_tiles_by_tma": ON_HOPPER},
-    changes={"arch": "sm_90"},
-)
-roles = tma.plus(
-    "mma_tma_roles",
-    roles=True,
-    why="Warp specialization: a producer warp copies, and consumers wait for tiles alone; "
-    "slower for large products",
-    expects={"warps_specialized": ON_HOPPER},
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import functools
+import html
 import inspect
 import itertools
 import operator
@@ -165,6 +166,10 @@ class Step:
     location: str
     path: str = ""
 
+    def _repr_html_(self) -> str:
+        title = f"<b>{self.index:02}_{self.name}</b> <i>{html.escape(self.location)}</i>"
+        return f"{title}<pre>{html.escape(self.module.script())}</pre>"
+
 
 @dataclass(frozen=True)
 class Example:
@@ -206,7 +211,7 @@ class Recipe:
     dtypes : of the operands that it takes; empty where it takes all of its kernel's
     arch : the oldest architecture with its instructions, as "sm_80", which no CPU has; "" where
         every GPU has them
-    base, delta, why : of a rung (see `ladder`), the recipe that it builds on, the one knob that it
+    base, delta, why : of a rung (see `ladder`), the recipe that it builds on, the knobs that it
         sets there, and the reason in a line; None, nothing and "" of other recipes
     spelling : of a user's own, what names it on the command line, ``FILE.py:NAME``; "" of ours
     """
@@ -356,12 +361,13 @@ class Recipe:
             if not isinstance(name, str) or not name.isidentifier() or name in names:
                 shown, new = repr(name), "tiled"
                 shown = shown if len(shown) <= LONGEST else f"a value of type {type(name).__name__}"
-                problem = f"{location} yields {shown}, which is no name of a step"
+                problem = f"{location} yields {shown}, which cannot name a step"
                 if isinstance(name, str) and name in names:
                     problem = f"{location} yields '{name}', and an earlier step has that name"
                     tried = (f"{name}_{count}" for count in itertools.count(2))
                     new = next(it for it in tried if it not in names)
-                advice = f"yield a new name for each step, as '{new}'"
+                form = "letters, digits and _, no digit first"
+                advice = f"yield a new name for each step ({form}), as '{new}'"
                 raise TransformError(self.name, problem, advice)
             names.add(name)
             module, last = sch.mod, name
@@ -380,7 +386,7 @@ class Recipe:
         for name in config:
             if name not in self.config:
                 hint = suggest(name, self.config, f"it has {', '.join(self.config)}")
-                raise TransformError(self.name, f"there is no size '{name}'", hint)
+                raise TransformError(self.name, f"there is no knob '{name}'", hint)
         for name, known in self.words.items():
             if name in config and config[name] not in known:
                 hint = " or ".join(f'"{word}"' for word in known)
@@ -468,7 +474,7 @@ def recipe(
         raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
 
     def make(body: Body) -> Recipe:
-        # The sizes of a recipe: what its function takes behind the schedule.
+        # The knobs of a recipe: what its function takes behind the schedule.
         taken = list(inspect.signature(body).parameters.values())
         rest = [it for it in taken if it.kind in (it.VAR_POSITIONAL, it.VAR_KEYWORD)]
         if rest or not taken or taken[0].kind is inspect.Parameter.KEYWORD_ONLY:
@@ -484,14 +490,14 @@ def recipe(
             if parameter.default is parameter.empty:
                 raise TransformError(
                     "recipe",
-                    f"the size '{parameter.name}' of '{name}' has no default",
+                    f"the knob '{parameter.name}' of '{name}' has no default",
                     f"give it one, {parameter.name}=8, say",
                 )
         sizes = [it.name for it in parameters]
         for size, values in (choices or {}).items():
             if size not in sizes:
                 hint = suggest(size, sizes, f"it has {', '.join(sizes) or 'none'}")
-                raise TransformError("recipe", f"'{name}' has no size '{size}' to choose", hint)
+                raise TransformError("recipe", f"'{name}' has no knob '{size}' to choose", hint)
             if not isinstance(values, (tuple, list, range)):
                 problem = f"the choices of '{size}' are {show(values)}, which is no tuple"
                 raise TransformError("recipe", problem, f"write {size!r}: (32, 64), say")
@@ -499,7 +505,7 @@ def recipe(
             for size in example.config:
                 if size not in sizes:
                     hint = suggest(size, sizes, f"it has {', '.join(sizes)}")
-                    problem = f"the config of {which} has '{size}', and '{name}' no such size"
+                    problem = f"the config of {which} has '{size}', and '{name}' no such knob"
                     raise TransformError("recipe", problem, hint if sizes else "leave it out")
         return Recipe(
             name=name,

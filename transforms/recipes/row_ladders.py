@@ -132,13 +132,6 @@ def has_whole_parts(length: int, parts: int, vector: int, at_once: int) -> bool:
     return length % (parts * vector) == 0 and length // parts >= at_once
 
 
-SHARE_BYTES = 64
-"""Of a row, for each of its threads: less keeps too few loads in flight, more fills registers.
-Measured on an H200 for rows of 1024 to 8192 elements of four and two bytes."""
-BLOCK_THREADS = 64
-"""So many threads a block has at least: it takes more than one warp to fill a multiprocessor."""
-
-
 THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -154,33 +147,22 @@ class RowPerThreadConfig:
 class RowConfig:
     """Knobs of a schedule whose threads share a row."""
 
-    threads: int | None = knob(
-        256,
-        "threads of a row; None for as many as leave 64 bytes of it for each",
-        choices=(None, *THREADS),
-    )
+    threads: int = knob(256, "threads of a row", choices=THREADS)
     in_registers: bool = knob(False, "whether a row is read once, into registers")
     vector: int = knob(
         1,
         "elements of a vector, at most: rows of another length, and wide types, get shorter ones",
         choices=(2, 4, 8),
     )
-    rows: int | None = knob(
-        1,
-        "rows of a block; None for as many as make 64 threads",
-        choices=(None, 1, 2, 4, 8, 16, 32),
-    )
+    rows: int = knob(1, "rows of a block", choices=(1, 2, 4, 8, 16, 32))
     each: int = knob(
         0,
         "vectors that a thread reads at once of a row that is not kept in registers; 0 reads "
         "element by element",
-        choices=(0, 2, 4, 8),
         least=0,
     )
     parts: int = knob(
-        1,
-        "blocks that share a row, whose sums a second kernel adds up; of kernels of one sum",
-        choices=(1, 2, 4, 8, 16, 32, 64, 128),
+        1, "blocks that share a row, whose sums a second kernel adds up; of kernels of one sum"
     )
     tail: Tail = knob("refuse", "what happens where these do not divide the row")
 
@@ -354,36 +336,15 @@ def _read_in_rounds(sch: Schedule, blocks: Sequence[SBlockRV], config: Any) -> I
     yield "rounds"
 
 
-def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> Any:
-    """The config with threads, vectors and rows of a block for rows of this length and type."""
-    height, extent = (get_extent(sch, loop) for loop in sch.get_loops(blocks[0])[:2])
-    dtype = sch.get(blocks[0]).reads[0].source.dtype
-    vector = find_vector(extent, dtype, most=config.vector)
-    threads = config.threads or MAX_THREADS // 4
-    if config.threads is None and extent is not None:
-        # A power of two between a warp and the largest block. Where the row has to be divided, it
-        # may be down to a quarter of what would be best.
-        threads = 1 << max(extent * dtype.itemsize // SHARE_BYTES - 1, 0).bit_length()
-        threads = min(max(threads, WARP), MAX_THREADS)
-        vectors, tried = extent // vector, (threads // 4, threads // 2, threads)
-        dividing = [each for each in tried if vectors % each == 0]
-        if config.tail != "guard" and not dividing:
-            raise TransformError(
-                "schedule_rows",
-                f"a row of {extent} elements in vectors of {vector} does not divide among "
-                f"{' or '.join(map(str, tried))} threads, which suit its length",
-                f'pass tail="guard", or choose threads that divide {vectors}',
-            )
-        threads = threads if config.tail == "guard" else dividing[-1]
+def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> RowConfig:
+    """The config with no more threads and elements of a vector than rows have use for."""
+    extent = get_extent(sch, sch.get_loops(blocks[0])[1])
+    vector = find_vector(extent, sch.get(blocks[0]).reads[0].source.dtype, most=config.vector)
+    threads = config.threads
     if config.tail == "guard" and extent is not None:
         # A power of two, which TVM reduces by shuffles, and no more than there are vectors.
         threads = min(threads, 1 << (extent // vector - 1).bit_length())
-    rows = config.rows
-    if rows is None:
-        rows = max(1, BLOCK_THREADS // threads)
-        if config.tail == "refuse":
-            rows = math.gcd(rows, height or 1)
-    return replace(config, threads=threads, vector=vector, rows=rows)
+    return replace(config, threads=threads, vector=vector)
 
 
 def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:
@@ -444,30 +405,17 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
         why="One row for each block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
-    cached = threads.plus(
-        "cached",
+    vectors = threads.plus(
+        "vectors",
         in_registers=True,
-        why="The row is read once, all of its loads in flight before the first use; sets up "
-        "vectors",
-        expects={"unrolled": ("barriers >= 2",)},
-    )
-    vectors = cached.plus(
-        "vectors",
         vector=8,
-        why="Loads and stores are vectors",
+        searched=("rows",),
+        why="The row is read once, in vectors, all of its loads in flight before the first use",
         golden={"vector": 4},
-        expects={"unrolled": ("scalar_loads == 0",)},
-    )
-    fitted = vectors.plus(
-        "fitted", threads=None, why="Short rows have fewer threads, long ones more"
-    )
-    rows = fitted.plus(
-        "rows",
-        rows=None,
-        why="Several short rows for each block; a row of 32 threads needs no barrier",
+        expects={"unrolled": ("barriers >= 2", "scalar_loads == 0")},
     )
     if online is not None:
-        rows.plus(
+        vectors.plus(
             "online",
             online=True,
             why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
@@ -547,7 +495,7 @@ def rank_configs(
         wanted = max(wanted, WARP)
     threads = min(max(wanted, THREADS[0]), MAX_THREADS)
     is_uneven = vector > 1 and length // vector % threads > 0
-    if is_uneven and dtype.itemsize == _HALF_BYTES and BLOCK_THREADS <= threads < MAX_THREADS:
+    if is_uneven and dtype.itemsize == _HALF_BYTES and 2 * WARP <= threads < MAX_THREADS:
         threads *= 2
     if length < LONG:
         most = max(height // (2 * gpu.multiprocessors), WARP // threads, 1)

@@ -122,23 +122,22 @@ class Rung(Recipe):
         changes: Mapping[str, object] = MappingProxyType({}),
         **delta: object,
     ) -> Rung:
-        """The rung ``<kernel>_<name>``: this one with one knob, or option, at another value.
+        """The rung ``<kernel>_<name>``: this one with one knob, or option, at another value; or
+        with several, of which no other one is worth a rung.
 
         `why` is one line for whoever reads the ladder. The golden is that of the base but for the
-        same knob, with its value in `golden` where the delta's is too large for it. `searched`
+        same knobs, with values in `golden` where the delta's are too large for it. `searched`
         knobs have choices, too, as those that a rung sets have; `expects` comes in place of the
         base's; `changes` are other values of fields of the recipe, such as ``symbolic``.
         """
         family = self.family
         option = {name: value for name, value in delta.items() if name in family.options}
         knobs = {} if option else delta
-        is_same = not set(knobs) <= set(self.config) or (
-            knobs and knobs.items() <= self.config.items()
-        )
-        if self.name and (len(delta) != 1 or is_same or not set(golden) <= set(knobs)):
+        is_other = all(it in self.config and self.config[it] != knobs[it] for it in knobs)
+        if self.name and not (delta and is_other and set(golden) <= set(knobs)):
             sets = {**delta, "golden": dict(golden)} if golden else dict(delta)
             raise TransformError(
-                "plus", f"the rung '{name}' sets {sets}", "set one knob to another value"
+                "plus", f"the rung '{name}' sets {sets}", "set knobs to other values"
             )
         config = {**self.config, **knobs}
         small = {**self.config, **self.golden.config, **knobs, **golden}

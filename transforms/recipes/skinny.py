@@ -39,6 +39,8 @@ FEW_BLOCKS, LONG = 8, 4096
 """Blocks of columns, up to which more threads of a block share a k from so many on: fewer parts are
 added up then.
 """
+MOST_ROWS = 8
+"""Of A that a thread has sums for, at most; more are on blocks of their own."""
 MOST_PRODUCTS = 2048
 """Of a thread for the rows of B that it has in flight, without a loop."""
 SHAPE = {"m": 4, "n": 8192, "k": 8192}
@@ -51,9 +53,6 @@ class SkinnyConfig:
     With a tail of "refuse" threads * vector divides n, and steps * depth * split_k divides k.
     """
 
-    rows: int = knob(
-        8, "rows of A that a thread has sums for, at most; more are on blocks of their own"
-    )
     threads: int = knob(64, "threads of a block, on columns", choices=(32, 64))
     vector: int = knob(1, "neighbouring columns of a thread, at most", choices=(2, 4, 8))
     steps: int = knob(1, "rows of B that a thread has in flight", choices=(2, 4, 8, 16))
@@ -73,7 +72,7 @@ class SkinnyConfig:
 def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
     total = sch.get_sblock("C")
-    for name in ("rows", "vector", "depth"):
+    for name in ("vector", "depth"):
         if getattr(config, name) < 1:
             raise TransformError(
                 "matmul_skinny", f"{name}={getattr(config, name)} is no count", "use 1 or more"
@@ -178,8 +177,7 @@ def _bind_grid(
     Returns the loop of blocks, and those of rows and columns inside.
     """
     *slices, rows, wide, _ = sch.get_loops(block)
-    height = get_extent(sch, rows) or 1
-    most = largest_divisor(height, most=config.rows)
+    most = largest_divisor(get_extent(sch, rows) or 1, most=MOST_ROWS)
     groups, rows = split_loop(sch, rows, inner=most)
     blocks, columns = split_loop(sch, wide, inner=config.threads * vector)
     reorder_loops(sch, [blocks, rows])
@@ -210,24 +208,15 @@ columns = SKINNY.root(
     why="A thread sums a column of B, once for all rows of A",
     expects={"unrolled": ("kernels == 1", "shared_bytes == 0", "vector_loads == 0")},
 )
-vectors = columns.plus(
-    "skinny_vectors",
-    vector=8,
-    why="One load moves 16 bytes of a row of B; sets up the next, with fewer threads until then",
-    expects={"unrolled": ("vector_loads == 1", "scalar_stores == 0")},
-)
-batches = vectors.plus(
-    "skinny_batches",
-    steps=8,
-    why="Eight rows of B are in flight, and A is read in vectors, too",
-    golden={"steps": 4},
-    expects={"unrolled": ("scalar_loads == 0",)},
-)
-shared = batches.plus(
+shared = columns.plus(
     "skinny_shared",
+    vector=8,
+    steps=8,
     depth=8,
-    why="Rows of threads of a block share k, and add their sums in shared memory",
-    golden={"depth": 2},
+    why="One load moves 16 bytes of a row of B, of which eight are in flight; rows of threads of a "
+    "block, which are fewer so, share k, and add their sums in shared memory",
+    golden={"steps": 4, "depth": 2},
+    expects={"unrolled": ("scalar_loads == 0", "scalar_stores == 0")},
 )
 shared.plus(
     "skinny_split_k",

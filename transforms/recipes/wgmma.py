@@ -40,11 +40,13 @@ from ..schedule import TransformError
 from ..tensor_cores.fragments import get_depth
 from ..tir import constant
 from .element_ladders import TransposeConfig, schedule_transpose
-from .mma import TYPES, Copies, Store, TensorCoreEngine
+from .mma import TYPES, Store, TensorCoreEngine
 from .recipe import Example
 from .rungs import Family, Pair, knob
 from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths, is_along_k
 
+Copies = Literal["threads", "tma"]
+"""Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
 WgmmaStore = Literal["registers", "shared", "tma"]
 """From where a result is written: registers, shared memory, or that by the TMA."""
 _SLAB_BYTES = 128
@@ -200,7 +202,7 @@ class WgmmaEngine(TensorCoreEngine):
         # CUDA does not compile TVM's vectors of float8 under a guard: zeros come before, then.
         needs_copies = str(dtype).startswith("float8")
         if config.copies == "tma":
-            needs_copies = self.has_odd_pitch(dtype.itemsize)
+            needs_copies = any(it * dtype.itemsize % PITCH for it in self.lengths[:2])
         if config.tail == "pad" and needs_copies:
             config = replace(config, tail="copy")
         self.config = replace(config, tile_k=max(config.tile_k, get_depth(dtype.bits)))
@@ -251,14 +253,17 @@ class WgmmaEngine(TensorCoreEngine):
             self.store = self.store_through_shared(warpgroups, size).store
 
     def stage(self, steps: LoopRV, operand: int) -> SBlockRV:
-        config = self.config
+        config, vector = self.config, self.find_vector(operand)
+        if config.copies == "tma":  # which takes the place of threads that share a tile evenly
+            share = config.tile[operand] * config.tile_k // (config.groups * THREADS)
+            vector = math.gcd(vector, share) or vector
         return stage_swizzled_at(
             self.sch,
             self.tiled.block,
             steps,
             operand=operand,
             warpgroups=config.groups,
-            vector=self.find_vector(operand, is_even=config.copies == "tma"),
+            vector=vector,
             swizzle=config.row_bytes,
             tail="guard",
         )

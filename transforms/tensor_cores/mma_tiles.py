@@ -20,7 +20,7 @@ from ..binding import bind_loop
 from ..caching import fetch_by_threads, place_copy_at
 from ..coverage import require_computed
 from ..gpu_limits import MAX_THREADS, WARP
-from ..layout import lay_in_panels, pad_shared_rows
+from ..layout import pad_shared_rows
 from ..loops import Tail, require_factors, require_serial
 from ..placement import require_around, require_outside_reductions
 from ..queries import (
@@ -50,9 +50,6 @@ TileLayout = Literal["rows", "padded", "swizzled"]
 """How the rows of a tile lie in shared memory."""
 _WANTED = "tirstep_swizzle"
 """Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
-_PANELS = "tirstep_panels"
-"""Ours, of a tile whose rows are to be cut then into panels of so many elements."""
-_PANEL_BYTES = 128
 _CHUNK_BYTES = 16
 """What ldmatrix reads of a row of a matrix, and what an asynchronous copy takes at most."""
 
@@ -192,7 +189,6 @@ def stage_fragments_at(
     warps: int,
     vector: int,
     layout: TileLayout = "rows",
-    panels: bool = False,
     in_quads: bool = False,
     comes_first: bool = False,
     tail: Tail = "refuse",
@@ -202,11 +198,10 @@ def stage_fragments_at(
     `layout` says how its rows lie: as they are ("rows"), 16 bytes further apart ("padded"), or with
     their chunks of 16 bytes exchanged by the row ("swizzled"), either of which lets the eight rows
     that ldmatrix reads at once lie in different banks. Rows are swizzled by `tensorize_fragments`,
-    on both sides at once. With `panels`, swizzled rows of more than 128 bytes are cut into panels
-    of that length, one behind the other, as `prefetch_by_tma` copies them. With `in_quads` lanes
-    are 8 on threadIdx.y by 4 on threadIdx.x, and warps on threadIdx.z. With `comes_first` the copy
-    stands in front of all else in the loop, as a pipeline wants it. A producer that can be inlined
-    is: zeros of a padding become part of the fetch.
+    on both sides at once. With `in_quads` lanes are 8 on threadIdx.y by 4 on threadIdx.x, and warps
+    on threadIdx.z. With `comes_first` the copy stands in front of all else in the loop, as a
+    pipeline wants it. A producer that can be inlined is: zeros of a padding become part of the
+    fetch.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
         threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]); C += A_shared[...]``
@@ -245,15 +240,6 @@ def stage_fragments_at(
                 f"use {_CHUNK_BYTES // size} or a divisor of it",
             )
         sch.annotate(copy, _WANTED, 1)
-        width = _PANEL_BYTES // size
-        if panels and length > width:
-            if length % width:
-                raise TransformError(
-                    f"the tile of block '{name}' has rows of {length} elements, which panels of "
-                    f"{width} do not divide",
-                    f"use a multiple of {width}, or fewer",
-                )
-            sch.annotate(copy, _PANELS, width)
     lanes = (WARP // QUAD, QUAD) if in_quads else (WARP,)
     fetch_by_threads(sch, copy, (warps, *lanes), vector=vector, tail=tail)
     return copy
@@ -351,7 +337,6 @@ def tensorize_copy(
             "place it with its whole tile, of fragments",
         )
     # Give the registers of a copy the layout (rows // 16, columns // 16, lane, element).
-    # What it reads gets the panels that were wanted.
     flips = role == "B" and is_transposed
 
     def place(*at: Any) -> tuple[Any, ...]:
@@ -361,11 +346,6 @@ def tensorize_copy(
         return (*front, row // shape[0], column // shape[1], lane, element)
 
     sch.transform_layout(handle, ("read" if role == "C" else "write", 0), place)
-    for copy in sch.get_producers(handle):
-        width = sch.get(copy).annotations.get(_PANELS)
-        if width is not None:
-            sch.unannotate(copy, _PANELS)
-            lay_in_panels(sch, copy, width=int(width))
     alignment = sch.get(handle).annotations.get("buffer_dim_align", [])
     fragment = sch.blockize(tile_copy(sch, handle, shape))
     # Swizzle what a load reads where that was wanted, in the load and in the copy.

@@ -6,6 +6,7 @@ A launch runs in batches of thread blocks, all threads of which are evaluated at
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -75,9 +76,16 @@ class FindingLog:
 
 
 def get_location(node: Any) -> str:
-    """A node's ``file:line`` in the kernel; empty where TVM dropped it."""
+    """A node's ``file:line`` in the kernel; empty where TVM dropped it.
+
+    The file is as from the current folder, or its name alone where it is elsewhere.
+    """
     location = find_location(node)
-    return "" if location is None else f"{location[0]}:{location[1]}"
+    if location is None:
+        return ""
+    file, here = location[0], f"{os.getcwd()}{os.sep}"
+    shown = file.removeprefix(here) if file.startswith(here) else os.path.basename(file)
+    return f"{shown}:{location[1]}"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -174,7 +174,7 @@ ANY = _read(
 )
 LARGE = _read("4096x4096x4096 8192x8192x8192 4096x1024x4096")
 """Where the naive kernel takes seconds, and would say nothing new."""
-WINDOWS = tuple(f"conv1d_{it}" for it in ["unrolled", "window", "registers", "folded", "coalesced"])
+WINDOWS = tuple(f"conv1d_{it}" for it in ["unrolled", "window", "registers", "coalesced"])
 """What does not walk over the whole signal for each output, as the naive kernel does."""
 CONV1D, DEPTHWISE = _read("16384x32 16777216x32"), _read("3x4x16x32x7 4096x4x16x32x7")
 """The shape of the convolution's tutorial, and one that fills a GPU."""
@@ -268,8 +268,8 @@ class CaseChoice:
     ----------
     names : suites, kernels with all that the suites have of them, or ladders of other
         names at their own shape; all suites if there are none
-    shapes : instead of those of the suites; a shape of another number of sizes than a kernel has
-        is refused
+    shapes : instead of those of the suites, for the kernels of as many sizes; one that fits no
+        kernel is refused
     dtype, recipes : only these; recipes come instead of those that a suite names
     quick : only the first shape and type of each entry
     """
@@ -282,11 +282,15 @@ class CaseChoice:
 
 
 def plan_cases(
-    choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]] = SUITES
+    choice: CaseChoice,
+    suites: Mapping[str, Sequence[SuiteEntry]] = SUITES,
+    left_out: list[str] | None = None,
 ) -> list[PlannedCase]:
     """The cases that are chosen.
 
     A suite has each problem once, with the recipes and peers of all its entries for that problem.
+    A kernel that a chosen shape does not fit is left out where it fits another; `left_out` gets a
+    sentence of it.
 
     Raises `BenchError` for a name that is neither suite nor kernel and for unknown recipes,
     `KernelError` for a shape that a kernel cannot have.
@@ -315,11 +319,23 @@ def plan_cases(
         found = found or [it for it in every if it[1].kernel == name]
         # A kernel that no suite has comes at the shapes of its ladders' examples.
         examples = [it.default_example.shape for it in RECIPES.values() if it.kernel == name]
-        shapes = dict.fromkeys(tuple(shape.values()) for shape in examples)
-        entries += found or [(name, SuiteEntry(name, (*shapes,)))]
+        own = dict.fromkeys(tuple(shape.values()) for shape in examples)
+        entries += found or [(name, SuiteEntry(name, (*own,)))]
+
+    def fits(kernel: str, shape: Sequence[int]) -> bool:
+        return len(get_kernel(kernel).size_names) in (1, len(shape))
+
+    fitting = [it for it in choice.shapes if any(fits(entry.kernel, it) for _, entry in entries)]
     cases: dict[object, PlannedCase] = {}
     for suite, entry in entries:
-        for planned in _expand(suite, entry, choice):
+        shapes = [it for it in choice.shapes if it not in fitting or fits(entry.kernel, it)]
+        if choice.shapes and not shapes:
+            names = ", ".join(get_kernel(entry.kernel).size_names)
+            told = f"{entry.kernel} has the sizes {names}, which no --shape gives"
+            if left_out is not None and told not in left_out:
+                left_out.append(told)
+            continue
+        for planned in _expand(suite, entry, replace(choice, shapes=shapes)):
             place = suite, planned.problem
             if before := cases.get(place):
                 recipes = {it.name: it for it in (*before.recipes, *planned.recipes)}

@@ -171,7 +171,7 @@ def from_document(document: Any, source: str) -> BenchRun:
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
             f"{source} is no document of tirstep bench in form {VERSION}; "
-            "write it again on a GPU with: tirstep bench --json FILE"
+            "write it again on a GPU with: tirstep bench --output FILE"
         ) from None
 
 

@@ -82,7 +82,7 @@ class SearchPlan:
         choices = {**self.recipe.choices, **self.among}
         if not choices:
             raise BenchError(
-                f"{self.recipe.name} declares no choices, so there is nothing to search"
+                f"{self.recipe.name} declares no choices of knobs, so there is nothing to search"
             )
         return {name: values for name, values in choices.items() if name not in self.fixed}
 
@@ -392,6 +392,6 @@ def read_best(file: Path) -> dict[str, Any]:
         flaw = "it is no JSON"
     if flaw:
         raise BenchError(
-            f"{file} is no table of best configs ({flaw}); give --into another file, or delete it"
+            f"{file} is no table of best knobs ({flaw}); give --into another file, or delete it"
         )
     return dict(table)

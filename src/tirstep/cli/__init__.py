@@ -23,21 +23,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default on the arguments of this process; return the exit code."""
     from tirstep.printing import OutputError, print_error, standard_streams
 
-    from .app import call
+    from .formats import asks_for_document
     from .guarding import begin_guarded, is_guarded, run_guarded
-    from .wrong_use import find_sentence
 
     try:
         if argv is None and is_guarded(sys.argv[1:]):
             return run_guarded(sys.argv[1:])
         begin_guarded()
+        from .app import call  # a tenth of a second, which a process that guards does without
+
         given = sys.argv[1:] if argv is None else list(argv)
-        # One JSON document may be all that is to stand on standard output; bench's is in a file.
+        # One JSON document may be all that is to stand on standard output.
         own = [*itertools.takewhile("--".__ne__, given)]  # behind it is another command
-        is_document = "--json" in own and not {"--help", "-h"} & set(own)
-        apart = (
-            document_alone() if is_document and given[0] != "bench" else contextlib.nullcontext()
-        )
+        is_document = asks_for_document(own) and not {"--help", "-h"} & set(own)
+        apart = document_alone() if is_document else contextlib.nullcontext()
         with standard_streams(), apart:
             return call(given)
     except KeyboardInterrupt:
@@ -48,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error(str(error))
         return 2
     except (Exception, SystemExit) as error:  # a user's schedule may end the process, too
+        from .wrong_use import find_sentence
+
         sentence = find_sentence(error)
         if sentence is None:
             raise

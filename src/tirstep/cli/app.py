@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from .settings import read_settings
 from .wrong_use import UseError
 
 COMMANDS = (
@@ -64,9 +65,13 @@ def call(argv: list[str]) -> int:
     """Parse the arguments and run a command; its exit code. Errors are the caller's."""
     if argv and argv[0] in RENAMED:
         raise UseError(f"tirstep {argv[0]} is now tirstep {RENAMED[argv[0]]}")
+    command = _get_command()
     try:
-        code = _get_command().main(
-            args=argv or ["--help"], prog_name="tirstep", standalone_mode=False
+        code = command.main(
+            args=argv or ["--help"],
+            prog_name="tirstep",
+            standalone_mode=False,
+            default_map=read_settings(command.commands),
         )
     except typer.Abort:  # Ctrl-C, in some versions of typer
         raise KeyboardInterrupt from None

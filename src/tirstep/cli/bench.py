@@ -37,7 +37,7 @@ def command(
         show_default=False,
         autocompletion=complete("ladder"),
     ),
-    file: Path | None = option("--json", "FILE", "Write the run to a file, after each case."),
+    file: Path | None = option("--output -o", "FILE", "Write the run to a file, after each case."),
     save: Path | None = option(
         "--save", "DIR", "Write it into a folder instead, named after the GPU."
     ),
@@ -52,8 +52,9 @@ def command(
     function: str | None,
     seed: int,
     compare: tuple[Path, Path] | None = option(
-        "--compare", "OLD NEW", "Measure nothing; compare two files of --json."
+        "--compare", "OLD NEW", "Measure nothing; compare two files of --output."
     ),
+    json: bool,
 ) -> int:
     """Time recipes against PyTorch, Triton and dlight on a GPU.
 
@@ -64,15 +65,16 @@ def command(
     functions of tensors by the name of the kernel.
     """
     if file is not None and save is not None:
-        raise UseError("--json and --save both say where the run is written; give one")
+        raise UseError("--output and --save both say where the run is written; give one")
     if compare is not None:
-        return show_comparison(*compare)
+        return show_comparison(*compare, as_json=json)
     from tirstep.bench.cases import LADDER_SUITES, SUITES, CaseChoice
     from tirstep.bench.metrics import find_reasons, make_case_table, make_summary
-    from tirstep.bench.results import require_run_or_nothing, write_run
+    from tirstep.bench.results import require_run_or_nothing, to_document, write_run
     from tirstep.bench.session import Settings, run_bench
     from tirstep.files import locked
 
+    from .json_output import print_document
     from .screen import Screen, show_text_table
 
     own = [name for name in names or () if is_program(name)]
@@ -85,7 +87,7 @@ def command(
             raise UseError(f"--shape {text} is no shape; give it as 1024x512x2048")
     shapes = [tuple(map(int, re.split("[x×,]", text))) for text in shape or []]
     choice = CaseChoice(names or [], shapes, dtype, recipe or [], quick)
-    cases, machine, screen = plan_all(choice, function), make_machine("bench"), Screen()
+    cases, machine, screen = plan_all(choice, function), make_machine("bench"), Screen(quiet=json)
 
     def slug(name: str) -> str:
         return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
@@ -121,12 +123,12 @@ def command(
             screen.line()
             screen.line((case.title, "bold"), (f"  {case.suite}", "dim"))
             if case.skipped:
-                screen.line(("skipped: ", "yellow"), case.skipped, wrap=True)
+                screen.line(("skipped: ", "yellow"), case.skipped)
             else:
                 with_before = case.suite in LADDER_SUITES
                 show_text_table(screen, make_case_table(case, limits, with_before=with_before))
                 for reason in find_reasons(case):
-                    screen.line((reason, "yellow"), wrap=True)
+                    screen.line((reason, "yellow"))
             if file is not None:
                 write_run(run, file)
     for suite in SUITES:
@@ -141,9 +143,11 @@ def command(
         if outcome.kind == "recipe" and outcome.status in ("wrong", "failed")
     ]
     for where, note in failures:
-        screen.line((where, "bold red"), note, wrap=True)
+        screen.line((where, "bold red"), note)
     if file is not None:
         screen.line((f"wrote {file}", "green"))
+    if json:
+        print_document("bench", ok=not failures, run=to_document(run))
     return 1 if failures else 0
 
 
@@ -153,15 +157,17 @@ def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
 
     own = [name for name in choice.names if is_program(name)]
     names = [name for name in choice.names if name not in own]
-    planned = [] if own and not names else plan_cases(replace(choice, names=names))
+    planned: list[PlannedCase] = []
+    left_out: list[str] = []
+    if names or not own:
+        planned += plan_cases(replace(choice, names=names), left_out=left_out)
     if own:
         from tirstep.programs.benching import plan_program
 
-        left_out: list[str] = []
         for text in own:
             planned += plan_program(text, choice.shapes, choice.dtype, function, left_out)
-        for sentence in left_out:
-            print_error(f"left out: {sentence}")
+    for sentence in left_out:
+        print_error(f"left out: {sentence}")
     return planned
 
 
@@ -184,16 +190,18 @@ def make_machine(command: str) -> TorchMachine:
     return TorchMachine()
 
 
-def show_comparison(old: Path, new: Path) -> int:
+def show_comparison(old: Path, new: Path, *, as_json: bool = False) -> int:
     """Compare two files, candidate by candidate."""
     from tirstep.bench.metrics import Table, format_ratio
     from tirstep.bench.peers import show_name
     from tirstep.bench.results import compare_runs, list_differences, read_run
 
+    from .json_output import print_document
     from .screen import Screen, show_text_table
 
-    before, after, screen = read_run(old), read_run(new), Screen()
-    for sentence in list_differences(before, after):
+    before, after, screen = read_run(old), read_run(new), Screen(quiet=as_json)
+    differences = list_differences(before, after)
+    for sentence in differences:
         screen.line((sentence, "yellow"))
     changes = compare_runs(before, after)
     rows = []
@@ -205,4 +213,7 @@ def show_comparison(old: Path, new: Path) -> int:
     show_text_table(screen, Table(header, rows, 4))
     counts = {word: sum(it.verdict == word for it in changes) for word in VERDICTS}
     screen.line(", ".join(f"{count} {word}" for word, count in counts.items()))
+    if as_json:
+        told = [it._asdict() for it in changes]
+        print_document("bench", old=old, new=new, differences=differences, changes=told)
     return 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from tirstep.printing import print_error
 
-from .formatting import complete, count
+from .formatting import complete, count, spell_shape
 from .request import (
     GOLDEN_DIR,
     PROGRAMS,
@@ -37,7 +38,7 @@ SECONDS = 2.0
 """Of the process, for the other runs of one recipe by default; the last may exceed them."""
 
 
-@with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
+@with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference", "format")
 def command(
     *,
     request: Request,
@@ -61,6 +62,15 @@ def command(
         "again. Not under CI.",
     ),
     strict: bool,
+    allowed: list[str] | None = option(
+        "--may-be-not-judged",
+        "PATTERN",
+        "Programs by whose not being judged the exit code does not change: 'legacy_*'.",
+    ),
+    may_be_empty: bool = flag(
+        "--may-be-empty", "Leave out files in which there is nothing to check."
+    ),
+    watch: bool = flag("--watch", "Check files again when they change, until Ctrl-C."),
     json: bool,
 ) -> int:
     """Hold each step against its golden and against NumPy.
@@ -83,20 +93,42 @@ def command(
             )
         return write_goldens_of(names, request, as_json=json)
     if everything and not request.is_of_examples:
-        raise UseError("--all checks every recipe at its example; name recipes for another config")
+        raise UseError("--all checks every recipe at its example; name recipes for other knobs")
+
+    if watch:
+        from .watching import run_on_changes
+
+        run_on_changes(names)
 
     from tirstep.lowering_checks import run_default_example, run_golden
     from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps
     from tirstep.lowering_checks.judgement import Status
+    from tirstep.programs.naming import NoProgramError
     from tirstep.transforms.recipes import RECIPES
 
     from .json_output import print_document, read_keys, run_keys
     from .judging import Judge, find_exit_code, rung_documents, show_findings, show_judge
     from .screen import Screen
 
-    picked = [it for name in dict.fromkeys(names) for it in pick_each(name, request)]
+    picked = []
+    for name in dict.fromkeys(names):
+        try:
+            picked += pick_each(name, request)
+        except NoProgramError:
+            if not may_be_empty:
+                raise
     judge, screen = Judge(request), Screen(quiet=json)  # a program may register a device
     findings = list(judge.folder_findings)
+    about = {
+        "device": read_keys(judge.device, "name description"),
+        "golden_dir": judge.golden_dir,
+        "seed": request.seed,
+    }
+    if names and not picked:
+        print_error("there is nothing to check in these files")
+        if json:
+            print_document("check", **about, ok=True, findings=(), recipes=())
+        return 0
     with screen.working():
         rungs = judge.plan(picked or [*RECIPES.values()], screen.doing, example="golden")
         # A recipe named by its user should run: what it refuses is wrong use. Of a file that has
@@ -124,7 +156,8 @@ def command(
     found = len(findings) + sum(len(rung.findings) for rung in rungs)
     modules = sum(len(rung.verdicts) for rung in rungs)
     broken = sum(rung.error is not None for rung in rungs)
-    code = 2 if broken else find_exit_code(rungs, findings, strict)
+    counted = [it for it in rungs if not _may_be_not_judged(it, allowed or ())]
+    code = 2 if broken else find_exit_code(counted, findings, strict)
     statuses = [rung.status for rung in rungs]
     unjudged, clean = (statuses.count(it) for it in (Status.NOT_JUDGED, Status.CLEAN))
     word = ("all good", "green")
@@ -166,16 +199,14 @@ def command(
                 }
                 for verdict in rung.others
             ]
-        print_document(
-            "check",
-            device=read_keys(judge.device, "name description"),
-            golden_dir=judge.golden_dir,
-            seed=request.seed,
-            ok=not code,
-            findings=findings,
-            recipes=documents,
-        )
+        print_document("check", **about, ok=not code, findings=findings, recipes=documents)
     return code
+
+
+def _may_be_not_judged(rung: JudgedRecipe, patterns: Sequence[str]) -> bool:
+    names = (rung.recipe.name, rung.recipe.spelling)
+    is_allowed = any(fnmatchcase(name, it) for name in names for it in patterns)
+    return is_allowed and rung.status.value == "not judged"
 
 
 def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | None) -> None:
@@ -197,7 +228,7 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
     for verdict in judge.judge(rung, screen.doing, timed=False, others=others):
         if len(rung.verdicts) == 1 and not rung.others:
             screen.line()
-            screen.title(rung.recipe.name, run.problem.shape_text)
+            screen.title(rung.recipe.name, spell_shape(run.problem))
         if verdict.about is None:
             screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
         else:
@@ -206,7 +237,7 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
             screen.line(f"  {about:<{padding}}", *status_words(verdict))
         if verdict.reason and verdict.reason != told:
             told = verdict.reason
-            screen.line((f"    {verdict.status}  ", "dim"), (told, "dim"), wrap=True)
+            screen.line((f"    {verdict.status}  ", "dim"), (told, "dim"))
         for question in verdict.left_open:
             screen.line(("    rules leave open  ", "dim"), (question, "dim"))
         show_findings(screen, verdict.findings)

@@ -1,4 +1,4 @@
-"""``tirstep choose``: the configs that a model of time expects to be fastest, and why."""
+"""``tirstep choose``: the knobs that a model of time expects to be fastest, and why."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def command(
     ),
     request: Request,
     device: str = option(
-        "--device",
-        "GPU",
+        "--gpu",
+        "NAME",
         'A GPU by its name, or by its properties: "multiprocessors=84 megahertz=1695 '
         'shared_kib=99 gigabytes=936 sm=86".',
         default="NVIDIA H200",
     ),
-    best: int = option("--best", "N", "So many configs.", default=5, least=1, show_default=True),
+    best: int = option("--best", "N", "How many of them.", default=5, least=1, show_default=True),
     json: bool,
 ) -> int:
-    """Say which configs should be fastest at a shape, and why.
+    """Say which knobs should be fastest at a shape, and why.
 
     They are those among which the recipes that end in "best" choose, where no search was made at
     the shape. It takes milliseconds, and no GPU: a model of time counts waves of tiles, and what
     memory, the launch and the slices of a reduction take. What it is made of was measured on an
     H200; for another GPU it is a guess out of its properties. Of rows, long ones of one sum have
-    times, by rounds of reading; others have a config by rules that were measured.
+    times, by rounds of reading; others have knobs by rules that were measured.
     """
     from tvm.s_tir import Schedule
 
@@ -57,7 +57,7 @@ def command(
     try:
         gpu = read_gpu(device)
     except TransformError as error:
-        raise UseError(f"--device {device}: {error}") from error
+        raise UseError(f"--gpu {device}: {error}") from error
     family = RECIPES[name].kernel_name if name in RECIPES else name
     kinds = ("_wgmma", "_mma", "") if "matmul" in family else ("",) if family in ROWS else ()
     known = [RECIPES[it] for kind in kinds if (it := f"{family}{kind}_best") in RECIPES]

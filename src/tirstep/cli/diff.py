@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Place = tuple[Run, Step]
 
 
-@with_options("device", "seed", *RECIPE_OPTIONS)
+@with_options("device", "seed", *RECIPE_OPTIONS, "format")
 def command(
     *,
     recipe: str,
@@ -145,7 +145,8 @@ def _print_diffs(
     screen = Screen()
     # Several have a heading each, which patch skips.
     has_headings = screen.is_terminal or len(diffs) > 1
-    show_diffs(screen, diffs, [step for _, (_, step) in pairs], has_headings=has_headings)
+    steps, shape = [step for _, (_, step) in pairs], run.problem.shape_text
+    show_diffs(screen, diffs, steps, shape, has_headings=has_headings)
     return 0
 
 
@@ -222,7 +223,8 @@ def compare(
                     **run_keys(run),
                     "step": step.name,
                     "name": name,
-                    **read_keys(each, "numbers=status part reason checked_on=device findings"),
+                    **read_keys(each, "numbers=status part reason checked_on=device"),
+                    "findings": [it.at(it.location or step.location) for it in each.findings],
                 }
                 for (run, step), name, each in parts
             ],
@@ -245,7 +247,7 @@ def compare(
     structure = f"+{found.diff.added} -{found.diff.removed} lines"
     if found.is_same_structure:
         structure = "the same, whatever the names"
-    screen.line(("structure  ", "green"), structure, wrap=True)
+    screen.line(("structure  ", "green"), structure)
     devices = " and ".join(dict.fromkeys(each.device for each in judged if each.device))
     apart = [
         f"{it.name} in {it.changed} of {it.size} elements, by at most {it.largest:.3g}"
@@ -259,9 +261,9 @@ def compare(
         numbers = ", ".join(f"{name} {it.status}" for name, it in zip(names, judged, strict=True))
         numbers += f", on {devices}" if devices else ""
     style = {0: "green", 1: "bold red", 3: "yellow"}[code]
-    screen.line(("numbers  ", style), numbers, wrap=True)
+    screen.line(("numbers  ", style), numbers)
     for reason in dict.fromkeys(it.reason for it in judged if it.reason):
-        screen.line(("why      ", "dim"), reason, wrap=True)
+        screen.line(("why      ", "dim"), reason)
     findings = [finding for own in judged for finding in own.findings]
     show_findings(screen, findings, apart=True)
     screen.line()
@@ -271,5 +273,5 @@ def compare(
         show_facts_table(screen, told)
     for name, rows in facts.items():
         if isinstance(rows, str):
-            screen.line(("no facts  ", "dim"), f"{name}: {rows}", wrap=True)
+            screen.line(("no facts  ", "dim"), f"{name}: {rows}")
     return code

@@ -113,6 +113,7 @@ def command(
     form: str = option("--as", "|".join(FILES), "What to write.", default=...),
     request: Request,
     force: bool = flag("--force", "Replace DIR, if an export made it."),
+    json: bool,
 ) -> int:
     """Write a recipe as a schedule for projects without tirstep.
 
@@ -120,6 +121,7 @@ def command(
     it, and is run once before it is written. Or as one kernel of TIRx, kernel.py, whose numbers are
     checked before.
     """
+    from .json_output import print_document, run_keys
     from .screen import Screen
 
     if form not in FILES:
@@ -134,7 +136,7 @@ def command(
         raise UseError(f"{folder} has files that no such export made; they stay: give another DIR")
     if there and not force:
         raise UseError(f"{folder} is an export already; replace it with --force")
-    run, screen = run_requested(picked, request), Screen()
+    run, screen = run_requested(picked, request), Screen(quiet=json)
     with screen.working():
         screen.doing(f"replaying {run.recipe.name}")
         files = make_files(run, form)
@@ -143,8 +145,12 @@ def command(
             for name, text in files.items():
                 write_file(made / name, text)
     how = "its numbers right on the simulator" if form == "tirx" else "replayed with TVM alone"
-    about = f"  {run.recipe.name} as {form}, {how}"
+    shape = run.problem.shape_text
+    about = f"  {run.recipe.name}{shape and f' at {shape}'} as {form}, {how}"
     screen.line((str(folder), "bold"), about)
+    if json:
+        keys = {"folder": folder, "as": form, "files": [*files]}
+        print_document("export", **run_keys(run), **keys)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .formatting import spell_shape
 from .request import RECIPE_OPTIONS, Request, flag, option, pick_step, run_each, with_options
 from .wrong_use import UseError
 
@@ -30,7 +31,8 @@ def command(
     ),
     all_archs: bool = flag("--all-archs", "Compile for every architecture from sm_75 on."),
     counts: bool = flag(
-        "--counts", "Count what the first GPU block does, on the simulator: seconds for each step."
+        "--counts",
+        "Count what the first thread block does, on the simulator: seconds for each step.",
     ),
     json: bool,
 ) -> int:
@@ -39,7 +41,7 @@ def command(
     The launch, memory accesses, barriers; with --arch or --all-archs also registers, spills,
     occupancy and instructions, for which it needs a compiler for CUDA (pip install 'tirstep[cuda]',
     or nvcc), but no GPU; with --counts traffic and bank conflicts. What stands in a loop, and a
-    call of a helper, counts once. Without --shape, that of the recipe's own example.
+    call of a helper, counts once.
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
@@ -99,7 +101,7 @@ def command(
             return 0
         # A table of the steps that launch a kernel, one of each that was compiled, and what is
         # missing below.
-        screen.title(run.recipe.name, run.problem.shape_text)
+        screen.title(run.recipe.name, spell_shape(run.problem))
         columns: dict[str, list[Fact]] = {}
         remarks: list[tuple[str, str]] = []
         first = next((step_label(it) for it, facts, *_ in found if facts.refusal is None), None)
@@ -125,16 +127,16 @@ def command(
                 show_facts_table(screen, ran)
             for own in compiled:
                 if own.refusal is not None:
-                    screen.line(("refused  ", "bold red"), own.refusal, wrap=True)
+                    screen.line(("refused  ", "bold red"), own.refusal)
             if any(kernel.instructions is None for each in compiled for kernel in each.kernels):
-                screen.line(("no instructions  ", "dim"), MISSING_NVDISASM, wrap=True)
+                screen.line(("no instructions  ", "dim"), MISSING_NVDISASM)
         if remarks:
             screen.line()
         for word, sentence in remarks:
-            screen.line((f"{word}  ", "dim"), sentence, wrap=True)
+            screen.line((f"{word}  ", "dim"), sentence)
         return 0
 
-    return run_each(recipe, request, show, as_json=json, example="default")
+    return run_each(recipe, request, show, as_json=json)
 
 
 def choose_architectures(names: Sequence[str], *, all_archs: bool = False) -> tuple[str, ...]:

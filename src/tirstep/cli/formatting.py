@@ -52,6 +52,12 @@ def get_dtype(problem: AnyProblem) -> str:
     return str(known or next((tensor.dtype for tensor in outputs), ""))
 
 
+def spell_shape(problem: AnyProblem) -> str:
+    """The sizes as ``--shape`` takes them: those in the text of a module that leaves none open."""
+    literal = getattr(problem.kernel, "literal_sizes", {})
+    return problem.shape_text or "x".join(map(str, literal.values()))
+
+
 def join_alternatives(words: Sequence[str]) -> str:
     """``a``, ``a or b``, ``a, b or c``."""
     return " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
@@ -61,13 +67,17 @@ MANY = 40
 """Names of kernels and recipes that are not listed in a sentence."""
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """What to do about an unknown name: the names that look like it, or else all, if few."""
+def suggest(
+    name: str, known: Iterable[str], listing: str = "tirstep list says which there are"
+) -> str:
+    """What to do about an unknown name: the names that look like it, or else all, if few, or what
+    lists them.
+    """
     names = list(known)
     if alike := difflib.get_close_matches(name, names, n=3, cutoff=0.5):
         return f"did you mean {join_alternatives(alike)}?"
     if len(names) > MANY:
-        return "tirstep list says which there are"
+        return listing
     return f"there are: {', '.join(names)}" if names else "there are none"
 
 

@@ -36,7 +36,7 @@ def is_guarded(argv: Sequence[str]) -> bool:
     """Whether a command line is to run in a process of its own, and this is not that one yet."""
     if not argv or SOCKET in os.environ:
         return False
-    if argv[0] == "diff" and "--numbers" not in argv:
+    if (argv[0] == "diff" and "--numbers" not in argv) or "--watch" in argv:
         return False
     # Behind an option there is its value, the file of a report, say.
     pairs = itertools.pairwise(argv)
@@ -52,11 +52,16 @@ def run_guarded(argv: Sequence[str]) -> int:
     tried, code = "", None
     with ours:
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tirstep", *argv],
-                env={**os.environ, SOCKET: str(theirs.fileno())},
-                pass_fds=[theirs.fileno()],
-            )
+            # Until it can say so in its own way, Ctrl-C waits there.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "tirstep", *argv],
+                    env={**os.environ, SOCKET: str(theirs.fileno())},
+                    pass_fds=[theirs.fileno()],
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         lines = ours.makefile(encoding="utf-8", errors="replace")
         while code is None:
             with contextlib.suppress(KeyboardInterrupt):
@@ -65,22 +70,28 @@ def run_guarded(argv: Sequence[str]) -> int:
                 code = process.wait()
     if code >= 0:
         return code
-    number, is_judge = signal.Signals(-code), argv[0] in JUDGES
+    print_error(explain_end(-code, tried, is_judge=argv[0] in JUDGES))
+    return 1
+
+
+def explain_end(signal_number: int, tried: str, *, is_judge: bool) -> str:
+    """What to say of a process that a signal ended while something was tried: in a sentence, and
+    what to do.
+    """
+    number = signal.Signals(signal_number)
     where = f" at {tried}" if tried and not is_judge else ""
-    told = (
-        f"TVM crashes ({number.name}){where}: one of its passes does not survive what the change "
-        "makes; fix that, or leave the module out (of a corpus with --from, the trial after it)"
-    )
+    if number not in CRASHES:
+        return f"the process was ended by {number.name}{where}; nothing was judged from there on"
     if is_judge:
-        told = (
+        return (
             f"the program ends the process ({number.name}), as one does that stores far beyond a "
             "buffer on the device cpu, where steps run that are not bound to threads; look at its "
             "indices, or bind its loops and use --device simulator, which names the store"
         )
-    if number not in CRASHES:
-        told = f"the process was ended by {number.name}{where}; nothing was judged from there on"
-    print_error(told)
-    return 1
+    return (
+        f"TVM crashes ({number.name}){where}: one of its passes does not survive what the change "
+        "makes; fix that, or leave the module out (of a corpus with --from, the trial after it)"
+    )
 
 
 def begin_guarded() -> None:
@@ -89,6 +100,7 @@ def begin_guarded() -> None:
     number = os.environ.pop(SOCKET, None)
     if number is not None:
         _guard = guard = socket.socket(fileno=int(number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
         def end() -> None:
             with contextlib.suppress(OSError):

@@ -304,7 +304,7 @@ def show_findings(screen: Screen, findings: Sequence[Finding], *, apart: bool = 
     if apart and findings:
         screen.line()
     for finding in findings:
-        screen.line((f"{finding.place}: ", "bold red"), finding.message, wrap=True)
+        screen.line((f"{finding.place}: ", "bold red"), finding.message)
         if finding.detail:
             screen.diff(finding.detail.splitlines())
 
@@ -376,7 +376,7 @@ def show_ladder_table(
         notes.append(
             "traffic: global memory that the last step touches, as a multiple of the least to move"
         )
-        notes.append("the rest: of the first GPU block of its launches, a request for each warp")
+        notes.append("the rest: of the first thread block of its launches, a request for each warp")
     devices = {_name_device(place) for rung in rungs for place in rung.checked_on}
     for other in sorted(devices - {device.name, NO_DEVICE}):
         skipped = f"steps that {device.name} cannot run yet"
@@ -384,7 +384,7 @@ def show_ladder_table(
     if notes:
         screen.line()
     for note in notes:
-        screen.line((note, "dim"), wrap=True)
+        screen.line((note, "dim"))
 
 
 def _name_device(place: str) -> str:
@@ -415,12 +415,13 @@ def _styled(word: str) -> Text:
 
 
 def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
-    """RECIPE of `json_output`, for each rung."""
+    """``recipe`` of schema.json, for each rung."""
     baseline = find_baseline(rungs)
     return [
         {
             **run_keys(rung.run),
             "recipe": rung.recipe.name,
+            "program": rung.recipe.spelling or None,
             "summary": first_sentence(rung.recipe.doc),
             **read_keys(rung.recipe, "base delta"),
             "status": rung.status,

@@ -39,8 +39,7 @@ def command(
 
     Goldens and numbers of every step, the lines that each recipe changes, and on a GPU its time.
 
-    Without --shape, a GPU takes the shape of each recipe's own example, and the
-    CPU that of its goldens. A size given with --set goes to every recipe that has it.
+    A knob given with --set goes to every recipe that has it.
     """
     from tirstep.lowering_checks import count_accesses
     from tirstep.modules import KernelError
@@ -113,6 +112,6 @@ def command(
     for rung in skipped:
         is_or_was = "cannot be run" if rung.is_broken else "skipped"
         words = ((f"{rung.recipe.name} {is_or_was}: ", "yellow"), str(rung.refusal))
-        screen.line(*words, wrap=True)
+        screen.line(*words)
     show_findings(screen, [it for rung in rungs for it in rung.findings], apart=True)
     return code

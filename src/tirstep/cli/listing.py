@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tirstep.programs.naming import is_program, read_spelling
 
 from .formatting import complete, explain_unknown, first_sentence, spell, spell_config
-from .request import argument, with_options
+from .request import argument, flag, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
+
     from tirstep.modules import Kernel
     from tirstep.transforms.recipes import Recipe
 
@@ -28,6 +31,7 @@ def command(
         show_default=False,
         autocompletion=complete("ladder", "recipe"),
     ),
+    schema: bool = flag("--schema", "Print the JSON schema of what --json prints, alone."),
     json: bool,
 ) -> int:
     """List kernels, ladders and recipes, with knobs and steps.
@@ -36,6 +40,11 @@ def command(
     can be given to. A file of Python is run for that, as an import runs it; TVMScript as .script()
     prints it, JSON and databases are only read. Without a file nothing is run.
     """
+    if schema:
+        if name is not None or json:
+            raise UseError("--schema is of all commands; give it alone")
+        print(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"), end="")
+        return 0
     if name is not None and is_program(name):
         return list_programs(name, as_json=json)
     from rich.table import Table
@@ -102,7 +111,7 @@ def command(
             screen.line()
             rows = {
                 "adds": f"{spell_config(recipe.delta)} to {recipe.base}" if recipe.base else "",
-                "config": spell_config(recipe.config) or "none",
+                "knobs": spell_config(recipe.config) or "none",
                 "steps": " → ".join(steps),
                 "tutorial": tutorial,
                 "golden": golden,
@@ -135,7 +144,7 @@ def command(
 
 def _show_kernel(screen: Screen, kernel: Kernel) -> None:
     sizes, about = ", ".join(kernel.size_names), f"  {first_sentence(kernel.__doc__)}"
-    screen.line((kernel.name, "bold"), f"({sizes})", (about, "dim"), wrap=True)
+    screen.line((kernel.name, "bold"), f"({sizes})", (about, "dim"))
     screen.line(("  dtype    ", "dim"), ", ".join(kernel.dtypes))
     told = []
     for name, default in kernel.options.items():
@@ -178,10 +187,26 @@ def list_programs(text: str, *, as_json: bool) -> int:
     screen = Screen()
     for found in programs:
         about = f"  {first_sentence(found.doc)}" if found.doc else ""
-        screen.line(f"{found.kind:<9}", (found.name, "bold"), f"  {found.location}", (about, "dim"))
-        for name in found.functions if len(found.functions) > 1 else ():
-            screen.line(f"{'':<11}{name}")
+        functions = [found.value] if found.kind == "function" else []
+        functions = [found.value[name] for name in found.functions] or functions
+        sizes = [spell_sizes(each) for each in functions]
+        if found.kind == "kernel":
+            sizes = [f"({', '.join(found.value.size_names)})"]
+        own, where = sizes[0] if len(sizes) == 1 else "", f"  {found.location}"
+        screen.line(f"{found.kind:<9}", (found.name, "bold"), own, where, (about, "dim"))
+        for name, each in zip(found.functions, sizes, strict=False) if len(sizes) > 1 else ():
+            screen.line(f"{'':<11}{name}{each}")
     screen.line()
     for kind in dict.fromkeys(found.kind for found in programs):
-        screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY.get(kind, COMMANDS), wrap=True)
+        screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY.get(kind, COMMANDS))
     return 0
+
+
+def spell_sizes(function: PrimFunc) -> str:
+    """The sizes of a function in the order of ``--shape``: ``(n, k, m)``, or ``(64, 32)`` where it
+    leaves none open.
+    """
+    from tirstep.lowering_checks.reference.functions import get_open_sizes, list_literal_sizes
+
+    sizes = [*get_open_sizes(function)] or [*map(str, list_literal_sizes(function).values())]
+    return f"({', '.join(sizes)})" if sizes else ""

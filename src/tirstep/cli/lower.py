@@ -122,7 +122,8 @@ def command(
                 lines = Text.assemble(*change_words(found.get(each.number)))
                 spent_ms = f"{each.seconds * 1e3:.2f}"
                 rows.append((f"{each.number:>{width}}", shown, lines, spent_ms))
-            screen.line((run.label(at), "bold"), (f"  for {lowering.target}", "dim"))
+            shape = f"  {run.problem.shape_text}".rstrip()
+            screen.line((run.label(at), "bold"), (f"{shape}  for {lowering.target}", "dim"))
             screen.line()
             screen.table(make_table(("", "pass"), ("lines", "ms"), rows))
             screen.line()
@@ -130,7 +131,7 @@ def command(
             counts = f"{len(lowering.passes)} passes, {len(lowering.changed)} changed the module"
             screen.line(f"{counts}, {all_ms:.1f} ms")
         if lowering.failed is not None:
-            screen.line(("refused  ", "bold red"), str(lowering.failed), wrap=True)
+            screen.line(("refused  ", "bold red"), str(lowering.failed))
         return 1 if lowering.failed is not None else 0
 
     return run_each(recipe, request, show, as_json=json)

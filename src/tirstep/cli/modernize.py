@@ -7,15 +7,18 @@ import tokenize
 from pathlib import Path
 
 from .formatting import count
-from .request import argument, flag
+from .request import argument, flag, with_options
 from .wrong_use import UseError
 
 
+@with_options()
 def command(
+    *,
     files: list[Path] = argument(
         "FILE...", "Files of Python, or scripts as .script() printed them."
     ),
     write: bool = flag("--write", "Rewrite the files; otherwise the diff is printed."),
+    json: bool,
 ) -> int:
     """Spell programs for TVM 0.8 and later as the installed TVM does.
 
@@ -25,6 +28,7 @@ def command(
     from tirstep.files import write_file
     from tirstep.programs.modernizing import modernize_text
 
+    from .json_output import print_document
     from .screen import Screen
 
     results = []
@@ -38,13 +42,14 @@ def command(
             raise UseError(
                 f"{file}: Python does not read it, and nothing is written: {error}"
             ) from None
-    screen = Screen()
+    screen, documents = Screen(quiet=json), []
     for file, encoding, old, new in results:
-        lines = old.splitlines(), new.text.splitlines()
+        lines, places = (old.splitlines(), new.text.splitlines()), []
+        diff = [*difflib.unified_diff(*lines, str(file), str(file), "", "", 1, "")]
         if write and new.text != old:
             write_file(file, new.text.encode(encoding))
         elif new.text != old:
-            screen.diff(list(difflib.unified_diff(*lines, str(file), str(file), "", "", 1, "")))
+            screen.diff(diff)
         moves = difflib.SequenceMatcher(None, *lines, autojunk=False).get_opcodes() if write else []
         for mark in new.marks:
             # An import may be two lines now.
@@ -52,10 +57,14 @@ def command(
                 (j + mark.line - i for _, i, end, j, _ in moves if mark.line <= end), mark.line
             )
             screen.line(f"{file}:{line}: {mark.message}")
+            places.append({"line": line, "message": mark.message})
+        documents.append({"file": file, "changed": new.text != old, "diff": diff, "left": places})
     changed = sum(new.text != old for _, _, old, new in results)
     left = sum(len(new.marks) for *_, new in results)
     what = "rewritten" if write else "to rewrite, by --write"
     screen.line(
         f"{count(len(files), 'file')}: {changed} {what}; {count(left, 'place')} left to you"
     )
+    if json:
+        print_document("modernize", written=write, ok=not left, files=documents)
     return int(left > 0)

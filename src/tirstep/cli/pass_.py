@@ -15,6 +15,7 @@ from .formatting import count
 from .guarding import note_tried
 from .json_output import Document, print_document, read_keys
 from .request import (
+    LADDER,
     Request,
     argument,
     flag,
@@ -46,7 +47,7 @@ MOST_SHOWN = 5
 """Broken promises, and wrong trials, that are printed."""
 
 
-@with_options("seed")
+@with_options("seed", "format")
 def command(
     *,
     request: Request,
@@ -73,11 +74,15 @@ def command(
     state: Path | None = option("--state", "FILE", "Keep the trials here, and go on from it."),
     audit: bool = flag("--audit", "Hold each pass of TVM's against the interpreter instead."),
     device: list[str] | None = option(
-        "--device", "NAME", "Besides the simulator: cpu or cuda. [default: cpu, and cuda if any]"
+        "--device",
+        "NAME",
+        "Where modules run besides the simulator: cpu or cuda; may be repeated. [default: cpu, "
+        "and cuda if any]",
     ),
     arch: list[str] | None = option(
         "--arch", "ARCH", "Compile for it, too: registers, spills, instructions."
     ),
+    ladder: bool = LADDER,
     diff: bool = flag("--diff", "Print what the pass changed."),
     script: Path | None = option(
         "--script -o", "FILE", "Where to write a counterexample. [default: wrong_PASS.py]"
@@ -149,7 +154,7 @@ def command(
         changed: list[Any]
         keys: dict[str, object]
         if corpus is None:
-            subjects, is_all = list_subjects(modules, seed, experiment.edit)
+            subjects, is_all = list_subjects(modules, seed, experiment.edit, ladder)
             tries: list[Trial] = []
             with screen.working():
                 for number, it in enumerate(subjects, 1):
@@ -209,7 +214,7 @@ def command(
             if changed:
                 why = f"of {count(len(changed), 'module')} that it changes none could be judged"
             text = f"nothing was tested: {why}; try it on others, or on more (--corpus N)"
-            screen.line((text, "yellow"), wrap=True)
+            screen.line((text, "yellow"))
         elif corpus is not None:
             screen.line((f"tested on {tested} of {count(len(tried), 'module')}", "dim"))
         keys["tested"] = tested
@@ -243,7 +248,7 @@ def attempt_noted(attempt: Attempt, subject: Subject) -> Mapping[str, Any]:
 
 
 def list_subjects(
-    names: Sequence[str], seed: int, edit: Edit | None = None
+    names: Sequence[str], seed: int, edit: Edit | None = None, prefer_ladders: bool = False
 ) -> tuple[list[Subject], bool]:
     """The modules of recipes, ladders and the user's own programs, and whether these are all.
 
@@ -260,7 +265,7 @@ def list_subjects(
         found.extend(list_steps(run_requested(recipe, request), seed))
         return 0
 
-    recipes, is_all = pick_recipes(names, request), True
+    recipes, is_all = pick_recipes(names, request, prefer_ladders=prefer_ladders), True
     for recipe in recipes:
         if len(recipes) == 1:
             add(recipe)
@@ -280,7 +285,7 @@ def show_promises(screen: Screen, held: PromiseReport, experiment: Experiment) -
     listed = ", ".join(f"'{each}'" for each in experiment.promises)
     if experiment.promises and not held.changed:
         told = "the pass changes none of these modules, or none of which the answer stays right"
-        screen.line(("unchecked  ", "yellow"), f"{listed}: {told}", wrap=True)
+        screen.line(("unchecked  ", "yellow"), f"{listed}: {told}")
     if held.changed and not held.broken:
         where = count(held.changed, "module")
         screen.line(("kept  ", "dim"), f"{listed} on {where} that it changes")
@@ -337,9 +342,11 @@ def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
         answer = Text(each.status, STYLES.get(each.status, "yellow"))
         differs = "; ".join(list_differences(each)) or reason
         rows.append((each.subject.label, change, answer, devices, differs))
-    screen.line((title, "bold"))
+    shapes = {it.subject.problem.shape_text for it in trials if it.subject.problem is not None}
+    where = " and ".join(sorted(shapes)) if len(shapes) < MOST_SHOWN else "the goldens' sizes"
+    screen.line((title, "bold"), (where and f"  at {where}", "dim"))
     headings = ("module", "change", "answer", "run on", "what differs")
-    screen.table(make_table(headings, (), rows))
+    screen.table(make_table(headings, (), rows), wraps=True)
     screen.line((f"{count(len(trials), 'module')}: ", "dim"), _spell_counts(trials))
 
 
@@ -410,16 +417,17 @@ def show_counterexample(screen: Screen, found: Counterexample | None, label: str
     screen.line()
     if found is None:
         told = f"{label} shows it, and no smaller program by itself, so no script is written"
-        screen.line((told, "yellow"), wrap=True)
+        screen.line((told, "yellow"))
         return
     lines = count(found.shrunk.lines, "line")
     screen.line(("small   ", "dim"), f"{lines}, after {found.shrunk.tried} reductions tried")
     screen.program(found.shrunk.text)
     trial = found.shrunk.trial
-    screen.line((f"{trial.status}   ", "dim"), trial.reason, wrap=True)
+    reason = trial.reason.replace("<str>:", "line ")
+    screen.line((f"{trial.status}   ", "dim"), reason)
     screen.line(("script  ", "dim"), str(found.path))
     verb = "shows it" if found.is_shown else "does not show it on this machine"
-    screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}", wrap=True)
+    screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}")
 
 
 def print_json(

@@ -23,6 +23,7 @@ import typer
 from tirstep.printing import print_error
 from tirstep.programs.naming import is_program
 
+from .formats import TEXT, choose_format
 from .formatting import complete, count, explain_unknown, join_alternatives, spell, suggest
 from .guarding import quiet_crashes
 from .wrong_use import UseError, find_sentence
@@ -81,7 +82,7 @@ class Request:
 
     Attributes
     ----------
-    shape : as in ``--shape``; None for the shape of the recipe's example
+    shape : as in ``--shape``; None for the shape of one of the recipe's examples
     options : the kernel's, its dtype among them
     config : the recipe's own
     golden_dir : None for tests/golden below the current folder, if it is there
@@ -140,12 +141,12 @@ _SHARED: Mapping[str, Any] = {
     "shape": option(
         "--shape",
         "SIZES",
-        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
-        "recipe's example]",
+        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small ones of the "
+        "recipe's goldens, or where a GPU times, those of its example]",
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
-    "config": option("--set", "NAME=VALUE", "A size of the recipe: tile_k=8."),
+    "config": option("--set", "NAME=VALUE", "A knob of the recipe: tile_k=8."),
     "golden_dir": option(
         "--golden-dir", "DIR", "The folder of the goldens. [default: tests/golden, if any]"
     ),
@@ -177,6 +178,12 @@ _SHARED: Mapping[str, Any] = {
         "--context", "N", "Lines around a change.", default=3, least=0, show_default=True
     ),
     "json": flag("--json", "Print one JSON document instead."),
+    "format": option(
+        "--format",
+        "FORMAT",
+        "text, json, or for CI: github (annotations), junit or sarif.",
+        default=TEXT,
+    ),
 }
 """What typer knows of the parameters that commands share, by name."""
 
@@ -191,7 +198,9 @@ def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., in
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def run(**given: Any) -> int:
-            made = {name: given.pop(name) for name in names}
+            if "json" in given:
+                given["json"] = choose_format(given.pop("format", TEXT), is_json=given["json"])
+            made = {name: given.pop(name) for name in names if name in given}
             return command(**({"request": make_request(**made)} if names else {}), **given)
 
         hints = get_type_hints(command)
@@ -290,7 +299,7 @@ def choose_config(
     for name in request.config:
         if name not in all_known:
             hint = suggest(name, all_known)
-            raise UseError(f"no recipe that is asked for has a size '{name}'; {hint}")
+            raise UseError(f"no recipe that is asked for has a knob '{name}'; {hint}")
     chosen = {name: value for name, value in request.config.items() if name in recipe.config}
     for name, value in chosen.items():
         wanted = "" if name in recipe.words else recipe.explain_wrong(name, value)
@@ -381,8 +390,15 @@ def try_one(do: Callable[[], int]) -> tuple[int, str | None]:
         return 2, sentence
 
 
-def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
-    """The recipes of some names, each once; the name of a kernel stands for its ladder."""
+LADDER = flag("--ladder", "Take a name that a recipe and a ladder have for the ladder.")
+
+
+def pick_recipes(
+    names: Sequence[str], request: Request, *, prefer_ladders: bool = False
+) -> list[Recipe]:
+    """The recipes of some names, each once; the name of a kernel stands for its ladder, and one
+    that a recipe and a ladder have for the recipe, or for the ladder where those are preferred.
+    """
     from tirstep.transforms.recipes import LADDERS, RECIPES
 
     picked: dict[str, Recipe] = {}
@@ -390,7 +406,8 @@ def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
         if not is_program(name) and name not in RECIPES and name not in LADDERS:
             sentence = explain_unknown(name, "name")
             raise UseError(sentence or f"the kernel '{name}' has no recipes")
-        for recipe in LADDERS[name] if name in LADDERS else pick_each(name, request):
+        is_ladder = name in LADDERS and (prefer_ladders or name not in RECIPES)
+        for recipe in LADDERS[name] if is_ladder else pick_each(name, request):
             other = picked.setdefault(recipe.name, recipe)
             if other.spelling != recipe.spelling:
                 raise UseError(

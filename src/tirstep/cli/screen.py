@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
@@ -64,21 +66,27 @@ def change_words(diff: Diff | None) -> list[Part]:
 
 
 def step_heading(run: Run, step: Step) -> list[Part]:
-    """The line above a step: its recipe, number and name, and the recipe's source line."""
+    """The line above a step: its recipe, number and name, shape, and the recipe's source line."""
     from tirstep.lowering_checks.steps import step_label
 
+    about = "  ".join(filter(None, (run.problem.shape_text, step.location)))
     return [
         (f"# {run.recipe.name} ", "bold"),
         (step_label(step), "bold cyan"),
-        (f"  {step.location}", "dim"),
+        (f"  {about}", "dim"),
     ]
 
 
 def show_diffs(
-    screen: Screen, diffs: Sequence[Diff], steps: Sequence[Step], *, has_headings: bool = True
+    screen: Screen,
+    diffs: Sequence[Diff],
+    steps: Sequence[Step],
+    shape: str,
+    *,
+    has_headings: bool = True,
 ) -> None:
     """Diffs one below the other, each of what led to a step: above it its steps, the lines it adds
-    and removes, and the recipe's source line.
+    and removes, the shape, and the recipe's source line.
     """
     for place, (diff, step) in enumerate(zip(diffs, steps, strict=True)):
         if place:
@@ -86,7 +94,8 @@ def show_diffs(
         if has_headings:
             words: list[Part] = [("no difference", "dim")]
             if diff.lines:
-                words = [*change_words(diff), (f"  {step.location}", "dim")]
+                about = "  ".join(filter(None, (shape, step.location)))
+                words = [*change_words(diff), (f"  {about}", "dim")]
             screen.line((f"# {diff.before} → {diff.after}  ", "bold"), *words)
         screen.diff(diff.lines)
 
@@ -131,9 +140,16 @@ class Screen:
         """The columns that a table needs."""
         return self._wide.measure(table).maximum
 
-    def line(self, *parts: Part, wrap: bool = False) -> None:
-        """Print one line; a sentence may wrap at the terminal's width, a program may not."""
-        self._print(Text.assemble(*parts), soft_wrap=not wrap)
+    def line(self, *parts: Part) -> None:
+        """Print one line, folded at the terminal's width, under its text where a word in another
+        style begins it.
+        """
+        text, start = Text.assemble(*parts), "" if not parts else parts[0]
+        label = "" if isinstance(start, str) else start[0]
+        room = len(label) if label.endswith(" ") else len(text.plain) - len(text.plain.lstrip())
+        folded = text.wrap(self._out, self.width - room) if text.cell_len > self.width else [text]
+        for place, part in enumerate(folded):
+            self._print(Text.assemble(" " * (room * bool(place)), part), soft_wrap=True)
 
     def title(self, name: str, shape: str) -> None:
         """Print the line above what is told of a program at a shape."""
@@ -157,19 +173,35 @@ class Screen:
             self._print(Text(line, next(styles, "")), soft_wrap=True)
 
     def table(self, table: Table, *, wraps: bool = False) -> None:
-        """Print a table at the width that it needs, for numbers cut short would be wrong; one of
-        prose wraps within its cells at the terminal's width.
+        """Print a table at the width that it needs, for numbers cut short would be wrong: in a
+        narrower terminal as several, each with the first column; one of prose wraps within its
+        cells there.
         """
         console = self._out if wraps else self._wide
         if self.is_terminal and not self._quiet:
             self._stop_status()
-            console.print(table)
+            for place, part in enumerate([table] if wraps else self._split(table)):
+                is_wide = self.measure(part) > self.width  # two columns, which wrap within cells
+                shown = self._out if is_wide else console
+                shown.print(*[""] * bool(place), part, sep="\n")
             return
         with console.capture() as captured:
             console.print(table)
         # Cells are filled up with spaces, which only a terminal has a use for.
         for line in captured.get().splitlines():
             self._print(Text(line.rstrip()), soft_wrap=True)
+
+    def _split(self, table: Table) -> list[Table]:
+        """Tables of columns that the terminal has room for, each with the first of them."""
+        parts: list[Table] = []
+        for column in table.columns[1:]:
+            for before in (parts[-1].columns if parts else [], table.columns[:1]):
+                made = copy.copy(table)
+                made.columns = [replace(it, _index=at) for at, it in enumerate([*before, column])]
+                if before and (self.measure(made) <= self.width or len(before) == 1):
+                    break
+            parts = [*(parts[:-1] if len(before) > 1 else parts), made]
+        return parts or [table]
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:

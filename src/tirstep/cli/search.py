@@ -1,4 +1,4 @@
-"""``tirstep search``: a recipe's fastest config, shape by shape."""
+"""``tirstep search``: a recipe's fastest knobs, shape by shape."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .bench import make_machine
 from .formatting import count, get_dtype, join_alternatives, spell
+from .json_output import Document, read_keys
 from .request import (
     Request,
     choose_config,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SHAPES = option(
     "--shape",
     "SIZES",
-    "The kernel's shape, 1024x512x2048; may be repeated. [default: those of the recipe's tutorial]",
+    "The kernel's sizes, 1024x512x2048; may be repeated. [default: those of the recipe's example]",
 )
 TIMEOUT = option(
     "--timeout",
@@ -40,7 +41,7 @@ TIMEOUT = option(
     least=1,
     kind=float,
 )
-INTO = option("--into", "FILE", "A table of the best configs to put winners into.")
+INTO = option("--into", "FILE", "A table of the best knobs to put winners into.")
 
 
 @with_options()
@@ -73,12 +74,13 @@ def command(
         "DIR",
         "Keep every candidate in a folder as it comes; the same command goes on from there.",
     ),
+    json: bool,
 ) -> int:
-    """Find a recipe's fastest config on a GPU.
+    """Find a recipe's fastest knobs on a GPU.
 
-    The candidates are the values that the recipe declares as choices; one given with --set is the
-    same in all of them, and --set tile_k=8,16 has these two in place of its choices. Every
-    candidate is checked exactly before it may win. Products of matrices have a model of time: the
+    The candidates have the values that the recipe declares for its knobs; one given with --set is
+    the same in all of them, and --set tile_k=8,16 has these two in place of those. Every candidate
+    is checked exactly before it may win. Products of matrices have a model of time: the
     candidates of which it expects most come first. The best of them take turns with PyTorch at the
     end; those of a program of yours with the function in its file's TORCH, or with dlight. A table
     keeps the faster one where it has an entry for the shape already.
@@ -94,11 +96,13 @@ def command(
     from tirstep.transforms.recipes.matmul_best import make_forecast
     from tirstep.transforms.recipes.time_model import GPUS, H200
 
+    from .json_output import print_document
     from .screen import Screen
 
     if into is not None:
         require_table(into)
-    screen, code, settings = Screen(), 0, Settings(seed=seed)
+    screen, code, settings = Screen(quiet=json), 0, Settings(seed=seed)
+    documents = []
     with contextlib.nullcontext() if cluster is None else connected(cluster):
         machine = make_machine("search") if cluster is None else None
         if machine is not None:
@@ -110,7 +114,7 @@ def command(
 
                     began, warn = (
                         time.monotonic(),
-                        lambda it: screen.line((it, "yellow"), wrap=True),
+                        lambda it: screen.line((it, "yellow")),
                     )
                     workers: Any = RayWorkers(plan, settings, screen.doing, warn)
                     after = f"  there after {time.monotonic() - began:.1f} s"
@@ -135,13 +139,26 @@ def command(
             took = ", ".join(f"{it:.1f} s for the {what}" for what, it in found.seconds.items())
             tried = f"{count(found.tried, 'candidate')}{of_all}"
             show_result(screen, plan, found, tried, after=f"{'took':<9}{took}")
+            documents.append(describe_result(plan, found))
             if found.best is None:
                 code = 1
             elif into is not None and record_best(into, plan, found, device, versions):
                 screen.line((f"wrote {into}", "green"))
             elif into is not None:
-                screen.line((f"{into} has a faster config for this, which stays", "yellow"))
+                screen.line((f"{into} has faster knobs for this, which stay", "yellow"))
+    if json:
+        print_document("search", device=device, seed=seed, ok=not code, searches=documents)
     return code
+
+
+def describe_result(plan: SearchPlan, found: SearchResult) -> Document:
+    """What was searched, in a document."""
+    return {
+        "recipe": plan.recipe.name,
+        **read_keys(plan.problem, "shape options"),
+        **read_keys(found, "config best_us=best expected_us as_it_is_us=default tried skipped"),
+        "peer": {"name": plan.peer.name, **read_keys(found, "time_us=peer ratio error=peer_error")},
+    }
 
 
 def make_plans(
@@ -184,7 +201,7 @@ def make_plans(
             several[knob] = tuple(dict.fromkeys(values))
     fixed = choose_config(replace(request, config=given), picked, picked.config)
     for knob, values in several.items():
-        for value in values:  # each must be one that the size can have
+        for value in values:  # each must be one that the knob can have
             choose_config(replace(request, config={knob: value}), picked, picked.config)
     peer = find_peer(picked)
     plans = [SearchPlan(picked, it, fixed, several, limit, timeout, peer) for it in problems]
@@ -227,7 +244,7 @@ def show_result(
             if tails and is_open and any('tail="' in text for text in found.samples.values()):
                 advice = f"none of these sizes divides {shape}: pass {join_alternatives(tails)}"
                 sentence = f"{advice}; {sentence}"
-            screen.line(sentence, wrap=True)
+            screen.line(sentence)
         return
     us, ratio = found.expected_us, found.ratio
     expected = None if us is None else f"{us:,.1f} us by the model of time"
@@ -235,9 +252,9 @@ def show_result(
     chosen = {name: value for name, value in found.config.items() if value is not None}
     config = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())
     times = {"best": found.best, "expected": expected, "as it is": found.default, peer: found.peer}
-    for word, told in {**times, "ratio": faster, "config": config}.items():
+    for word, told in {**times, "ratio": faster, "knobs": config}.items():
         if word == "ratio" and found.peer_error:
-            screen.line((f"{peer}: {found.peer_error}", "yellow"), wrap=True)
+            screen.line((f"{peer}: {found.peer_error}", "yellow"))
         if isinstance(told, str):
             screen.line((f"{word:<9}", "dim"), told)
         elif told is not None:  # a time with its quartiles

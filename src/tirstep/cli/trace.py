@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+from json import dumps
 from pathlib import Path
 
 from tirstep.printing import print_error
 
 from .formatting import count
-from .request import argument, flag
+from .request import argument, flag, with_options
 from .wrong_use import UseError
 
 SITE = '''\
@@ -39,12 +39,15 @@ except ImportError:
 whether that is python, pytest or a script, and its child processes are recorded as well."""
 
 
+@with_options()
 def command(
+    *,
     folder: Path = argument("FOLDER", "Where to; a new folder, or that of an earlier trace."),
     app: list[str] = argument(
         "COMMAND", "What is run: python app.py, pytest, a script; behind -- with its options."
     ),
     values: bool = flag("--values", "Keep the values of floats, too, not only their range."),
+    json: bool,
 ) -> int:
     """Record what an app compiles with TVM, and calls.
 
@@ -56,13 +59,15 @@ def command(
     from tirstep.files import write_file
     from tirstep.tracing import VARIABLE, prepare_folder, read_rows
 
+    from .json_output import print_document
+
     if shutil.which(app[0]) is None:
         raise UseError(f"there is no program {app[0]}; give it after --, as in -- python app.py")
     prepare_folder(folder)
     with tempfile.TemporaryDirectory(prefix="tirstep-") as site:
         write_file(Path(site, "sitecustomize.py"), SITE, durable=False)
         paths = [site, *filter(None, [os.environ.get("PYTHONPATH")])]
-        asked = json.dumps({"folder": os.path.abspath(folder), "values": values})
+        asked = dumps({"folder": os.path.abspath(folder), "values": values})
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), VARIABLE: asked}
         process = subprocess.Popen(app, env=environment)
         # Ctrl-C goes to both, and is the command's to answer; who ends this one ends that.
@@ -80,6 +85,10 @@ def command(
     functions = {states[-1][1] for row in builds for states in row["functions"].values()}
     told = f"{count(len(builds), 'build')}, {count(len(functions), 'function')}"
     called = len({row["call"] for row in rows if "call" in row} & functions)
+    code = code if code >= 0 else 128 - code
+    if json:
+        counts = {"builds": len(builds), "functions": len(functions), "called": called}
+        print_document("trace", folder=folder, exit_code=code, **counts)
     told = f"{told}, {called} with arguments; next: tirstep report {folder} -o report.html"
     if not builds:
         told = (
@@ -87,4 +96,4 @@ def command(
             "with -I, -E or -S are not recorded"
         )
     print_error(f"{folder}: {told}")
-    return code if code >= 0 else 128 - code
+    return code

@@ -1,4 +1,4 @@
-"""``tirstep tune``: a recipe's fastest config, into a database of MetaSchedule's."""
+"""``tirstep tune``: a recipe's fastest knobs, into a database of MetaSchedule's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tirstep.processes import count_cores
 
 from .formatting import count
 from .request import make_request, option, separate_lists, with_options
-from .search import SHAPES, TIMEOUT, make_plans, show_result
+from .search import SHAPES, TIMEOUT, describe_result, make_plans, show_result
 from .wrong_use import UseError
 
 CPU = "llvm"
@@ -31,7 +31,7 @@ def command(
     trials: int = option(
         "--trials",
         "N",
-        "Configs to build and time in all, those of an interrupted run included.",
+        "Candidates to build and time in all, those of an interrupted run included.",
         default=64,
         least=1,
     ),
@@ -41,14 +41,15 @@ def command(
         "--jobs", "N", "Processes that compile. [default: one a core]", least=1
     ),
     timeout: float = TIMEOUT,
+    json: bool,
 ) -> int:
-    """Tune a recipe's choices into a database of MetaSchedule's.
+    """Tune a recipe's knobs into a database of MetaSchedule's.
 
-    The design space is the recipe with its choices as decisions; --set tile_k=8,16 has these two in
-    place of its own. Each candidate is checked exactly before it is timed. The fastest goes into a
-    database that TVM applies without tirstep, which is tried first. Every trial is kept in DIR:
-    the same command after an interruption goes on where it was, and with more --trials it goes on
-    from the end. On a GPU of this machine tirstep search measures closer, against PyTorch.
+    The design space is the recipe with its knobs as decisions; --set tile_k=8,16 has these two
+    values in place of its own. Each candidate is checked exactly before it is timed. The fastest
+    goes into a database that TVM applies without tirstep, which is tried first. Every trial is kept
+    in DIR: the same command after an interruption goes on where it was, and with more --trials it
+    goes on from the end. On a GPU of this machine tirstep search measures closer, against PyTorch.
     """
     import tvm
     from tvm.support import cc
@@ -62,6 +63,7 @@ def command(
     from tirstep.tuning.database import add_record, require_database
     from tirstep.tuning.tuner import Tuner, make_plan
 
+    from .json_output import print_document
     from .screen import Screen
 
     single, among = separate_lists(config or [])
@@ -80,11 +82,11 @@ def command(
         device = str(tvm.cuda(0).device_name)
     if cc.get_cc() is None:
         raise UseError("there is no C++ compiler here, which links candidates; install g++")
-    processes, code = jobs or count_cores(), 0
+    processes, code, documents = jobs or count_cores(), 0, []
     sizes = {"trials": trials, "seed": seed, "batch": max(4, 2 * processes)}
     for plan in [make_plan(search, goal, device=device, **sizes) for search in searches]:
         require_database(output, plan.workload, plan.target)
-        screen, file = Screen(), Trials.locate(output, plan.describe())
+        screen, file = Screen(quiet=json), Trials.locate(output, plan.describe())
         try:
             with locked(file, seconds=0), screen.working(), contextlib.ExitStack() as ended:
                 known = Trials(output, plan.describe())
@@ -107,8 +109,9 @@ def command(
         tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
         stale = f"{count(found.stale, 'trial')} of an earlier run made another program"
         told = [(f"{stale}, and did not count", "yellow")] if found.stale else []
-        same = f"  {found.repeated:>5} the same program as another config" if found.repeated else ""
+        same = f"  {found.repeated:>5} the same program as another one" if found.repeated else ""
         show_result(screen, plan, found, tried, before=told, after=same)
+        documents.append(describe_result(plan, found))
         if found.winner is None:
             code = 1
             continue
@@ -124,4 +127,7 @@ def command(
             is_new = add_record(output, plan.workload, trace, found.times, plan.target)
         word = "wrote" if is_new else "it is already in"
         screen.line((f"{word} {output}", "green"), "  replayed with TVM alone")
+    if json:
+        about = {"database": output, "target": str(goal), "seed": seed}
+        print_document("tune", **about, ok=not code, searches=documents)
     return code

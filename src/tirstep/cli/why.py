@@ -49,6 +49,7 @@ def command(
         least=1,
         kind=float,
     ),
+    json: bool,
 ) -> int:
     """Name the step, or pass of TVM, that makes a recipe wrong.
 
@@ -60,16 +61,19 @@ def command(
         request = replace(request, symbolic=tuple(left_open.split(",")))
     if script is not None:
         picked = pick_recipe(recipe, request, by="--script")
-        return explain(picked, request, script, timeout)
+        return explain(picked, request, script, timeout, as_json=json)
     return do_tasks(
         [
-            (it.name, partial(explain, it, request, None, timeout))
+            (it.name, partial(explain, it, request, None, timeout, as_json=json))
             for it in pick_each(recipe, request)
-        ]
+        ],
+        as_json=json,
     )
 
 
-def explain(recipe: Recipe, request: Request, script: Path | None, timeout: float) -> int:
+def explain(
+    recipe: Recipe, request: Request, script: Path | None, timeout: float, *, as_json: bool = False
+) -> int:
     """Name the first bad step or pass and write a script of it; 1 if there is one, 3 if nothing
     could be judged.
     """
@@ -86,6 +90,7 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     from tirstep.lowering_checks.steps import step_label
     from tirstep.lowering_checks.verdict import list_smaller_runs
 
+    from .json_output import print_document, read_keys, run_keys
     from .screen import Screen
 
     if request.symbolic == ("all",):
@@ -95,14 +100,16 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     run = run_requested(recipe, request)
     refusal = run.problem.find_refusal()
     if refusal is not None and SimulatorDevice().find_obstacle(run.steps[-1].module):
-        Screen().line((f"{run.recipe.name}: ", "bold"), ("not judged", "yellow"))
+        Screen(quiet=as_json).line((f"{run.recipe.name}: ", "bold"), ("not judged", "yellow"))
         print_error(refusal)
+        if as_json:
+            print_document("why", **run_keys(run), status=Status.NOT_JUDGED, reason=refusal)
         return 3
     path = script or Path(f"why_{run.recipe.name}.py")
     if not path.parent.is_dir():
         raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
     require_ours(path)
-    screen = Screen()
+    screen = Screen(quiet=as_json)
     with screen.working():
         screen.doing(f"running the steps of {run.recipe.name}")
         smaller = [it.run for it in list_smaller_runs(run)]
@@ -115,8 +122,19 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     place = place.replace("  ,", ",")  # a module has no sizes
     bad = found.first_bad
 
+    def tell(code: int, status: Status, **keys: object) -> int:
+        """The document where it is asked for; the exit code."""
+        if as_json:
+            told = read_keys(found, "judged not_run")
+            first = (
+                None if bad is None else read_keys(bad, "what=label kind number name finding diff")
+            )
+            about = {**run_keys(run), "seed": request.seed, "status": status, "first_bad": first}
+            print_document("why", ok=not code, **about, **told, **keys)
+        return code
+
     def say(word: str, text: str, style: str = "dim") -> None:
-        screen.line((f"{word:8}", style), text, wrap=True)
+        screen.line((f"{word:8}", style), text)
 
     def say_judged() -> None:
         """Which device ran what, and in how many steps."""
@@ -160,12 +178,12 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
             say("not run", f"in {count(steps_of, 'step')}, {text}", "yellow")
         for text in unknown:
             say("unknown", text, "yellow")
-        if unsound:
-            return 1
-        return 0 if found.judged and not unknown else 3
+        status = Status.RIGHT if found.judged and not unknown else Status.NOT_JUDGED
+        code = 1 if unsound else 0 if status is Status.RIGHT else 3
+        return tell(code, Status.WRONG if unsound else status, unsound=unsound, unknown=unknown)
 
     what = bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
-    screen.line((f"{place}: ", "bold"), (what, "bold red"), wrap=True)
+    screen.line((f"{place}: ", "bold"), (what, "bold red"))
     if bad.step is not None:
         what = "is right as it stands, and wrong after this pass of TVM"
         if bad.kind == "refused":
@@ -188,8 +206,7 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         say("not run", text, "yellow")
     screen.line()
     if bad.source:
-        for line in bad.source.splitlines():
-            screen.line(line)
+        screen.program(bad.source, "cuda")
     elif bad.diff.lines:
         screen.diff(bad.diff.lines)
     elif bad.step is not None and bad.step.index == 0 and bad.kind in ("step", "refused"):
@@ -204,4 +221,4 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     screen.line(("script  ", "dim"), str(path))
     verb = "shows it" if shown.is_shown else "does not show it on this machine"
     say("run", f"the script {verb}: {shown.text}")
-    return 1
+    return tell(1, Status.WRONG, script=path, shown=shown.is_shown, script_says=shown.text)

@@ -308,16 +308,25 @@ def attempt_change(experiment: Experiment, subject: Subject) -> dict[str, Any]:
 
 
 def show_counterexample(
-    program: str, place: str, anchor: str, spec: str, *, seed: int = 0, devices: Sequence[str] = ()
+    program: str,
+    place: str,
+    anchor: str,
+    spec: str,
+    *,
+    seed: int = 0,
+    devices: Sequence[str] = (),
+    before: int = 0,
 ) -> int:
-    """Try a change on a program and print what it does; 1 if that is wrong. A script calls it."""
+    """Try a change on a program and print what it does; 1 if that is wrong. A script calls it,
+    with the number of its lines `before` the program's own.
+    """
     with load_experiment(place, anchor, spec) as experiment:
-        subject = make_subject("the program", parse_program(program), seed)
+        subject = make_subject("the program", parse_program("\n" * before + program.lstrip()), seed)
         trial = try_change(experiment, subject, devices=devices)
     if trial.diff is not None:
         print(trial.diff)
     if trial.is_bad:
-        print(f"WRONG: {trial.reason}")
+        print(f"WRONG: {trial.reason}".replace("<str>", Path(sys.argv[0]).name))
         return 1
     print(f"{experiment.title}: {trial.status}. {trial.reason}".strip())
     return 0

@@ -393,7 +393,8 @@ def find_counterexample(
                 spec=named[1],
                 options=f"seed={seed}" + f", devices={needed}" * bool(needed),
             )
-            write_file(path, script)
+            before = script.partition("\nPROGRAM = ")[0].count("\n") + 2
+            write_file(path, script.replace(f"seed={seed}", f"before={before}, seed={seed}"))
             shown = run_reproducer(path, seconds=RUN_SECONDS)
             return Counterexample(subject.label, shrunk, path, shown.is_shown, shown.text)
     return None

@@ -27,6 +27,7 @@ TAKEN_BY: Mapping[str, str] = {
     "kernel": f"{COMMANDS}; with --shape where it has no recipe",
     "recipe": f"{COMMANDS}, search",
     "pass": "pass, with --after NAME or the like where it is not decorated with pass_experiment",
+    "helper": "no command: each of its parameters beside the schedule needs a default",
 }
 """What some kinds of programs can be given to; the others to `COMMANDS`."""
 KINDS: Mapping[str, type] = {
@@ -48,7 +49,8 @@ class Found:
 
     Attributes
     ----------
-    kind : a key of `KINDS`, or ``"schedule"``
+    kind : a key of `KINDS`, ``"schedule"``, or ``"helper"``: a function of a schedule that needs
+        other arguments, too, which its `doc` names
     location : ``FILE:LINE``, or the place alone
     functions : of a module or function: the names of its PrimFuncs
     """
@@ -72,11 +74,13 @@ def find_programs(loaded: Loaded) -> list[Found]:
         if name.startswith("__") or id(value) in seen:
             continue
         kind = next((kind for kind, cls in KINDS.items() if isinstance(value, cls)), None)
+        missing: list[str] | None = None
         if kind is None and isinstance(value, type):
             kind = "pass" if issubclass(value, Pass) else None
         elif kind is None and inspect.isfunction(value):
-            is_schedule = not hasattr(value, DECLARED) and takes_schedule(value)
-            kind = "schedule" if is_schedule else "pass" if hasattr(value, DECLARED) else None
+            missing = None if hasattr(value, DECLARED) else list_missing(value)
+            kind = "pass" if hasattr(value, DECLARED) else "schedule" if missing == [] else None
+            kind = "helper" if missing else kind
         if kind is None:
             continue
         # The Python function of a program, if there is one.
@@ -93,6 +97,8 @@ def find_programs(loaded: Loaded) -> list[Found]:
             code = function.__code__
             location = f"{show_path(code.co_filename)}:{code.co_firstlineno}"
         doc = (inspect.getdoc(function) if is_function else None) or ""
+        if missing:
+            doc = f"no command can call it: {' and '.join(missing)} must have a default"
         if kind in ("recipe", "ladder"):
             doc = value.doc if kind == "recipe" else value.title
         if kind == "capture":
@@ -102,17 +108,21 @@ def find_programs(loaded: Loaded) -> list[Found]:
     return programs
 
 
-def takes_schedule(function: Any) -> bool:
-    """Whether the first parameter is a schedule, by type or name, and no other one is needed."""
-    parameters = list(inspect.signature(function).parameters.values())
-    rest = [it for it in parameters[1:] if it.kind not in (it.VAR_POSITIONAL, it.VAR_KEYWORD)]
-    if not parameters or any(it.default is it.empty for it in rest):
-        return False
-    first = parameters[0]
-    if first.annotation is first.empty:
-        return first.name in ("sch", "schedule")
+def list_missing(function: Any) -> list[str] | None:
+    """Of a function whose first parameter is a schedule, by type or name, the others that have no
+    default; None of any other function.
+    """
+    parameters = [*inspect.signature(function).parameters.values()]
+    if not parameters:
+        return None
+    first, *others = parameters
     hint = first.annotation
-    return hint is Schedule or (isinstance(hint, str) and hint.rpartition(".")[2] == "Schedule")
+    is_named = hint is first.empty and first.name in ("sch", "schedule")
+    is_typed = isinstance(hint, str) and hint.rpartition(".")[2] == "Schedule"
+    if not (is_named or is_typed or hint is Schedule):
+        return None
+    rest = [it for it in others if it.kind not in (it.VAR_POSITIONAL, it.VAR_KEYWORD)]
+    return [it.name for it in rest if it.default is it.empty]
 
 
 def list_functions(module: tvm.IRModule) -> tuple[str, ...]:

@@ -86,6 +86,10 @@ class ProgramError(Exception):
     """A text names no program, or one that cannot be used: one sentence with advice."""
 
 
+class NoProgramError(ProgramError):
+    """A file is one, and there is nothing to check in it."""
+
+
 def watch_file(file: Path) -> None:
     """From now on, an error that comes out of this file is its writer's, see `explain_error`."""
     _FILES.add(str(file))

@@ -28,7 +28,7 @@ from tirstep.transforms.tir import constant
 from .databases import Record
 from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
-from .naming import ProgramError, Spelling, read_spelling
+from .naming import NoProgramError, ProgramError, Spelling, read_spelling
 from .refusals import explain_spelling
 from .traces import Capture
 
@@ -156,7 +156,7 @@ def pick_programs(
     picker = Picker(load_place(spelling.place), spelling, function)
     recipes = picker.pick()
     if not recipes:
-        raise ProgramError(
+        raise NoProgramError(
             f"{spelling.place} has nothing to check: a kernel, a recipe, an IRModule, a PrimFunc, "
             "or a function whose first parameter is a Schedule"
         )
@@ -219,6 +219,8 @@ class Picker:
         if len(names) == 1:
             return self._make(found, function, is_named=True)
         schedule = self.get_program(names[1])
+        if schedule.kind == "helper":
+            return self._make(schedule, function, is_named=True)
         if schedule.kind != "schedule":
             raise ProgramError(
                 f"{schedule.location}: '{names[1]}' is a {schedule.kind}, and no function of a "
@@ -285,7 +287,9 @@ class Picker:
                     f"{found.location}: '{found.name}' is a pass, and this takes programs; give a "
                     "kernel, a recipe, a module or a function of a schedule"
                 )
-            case "pass":
+            case "helper" if is_named:
+                raise ProgramError(f"{found.location}: '{found.name}': {found.doc}")
+            case "pass" | "helper":
                 return []
             case "recipe":
                 return [self._adopt(found.value, found.location)]

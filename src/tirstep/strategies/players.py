@@ -486,7 +486,6 @@ _ROWS = {
     "fold_tile": _move(2, row=(1, 2, 4, 8), padding=lambda player: player.below("row")),
     "fuse_loops": _move(3, "neighbours"),
     "fuse_reductions": _move(2, accumulate=("in place", "apart")),
-    "lay_in_panels": _move(1, width=(1, 4, 8, 16, 64)),
     "lay_in_quads": _move(
         2,
         rows=Player.rows,

@@ -149,6 +149,6 @@ def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
         reason = run_alone(_CHECK, str(folder), scratch)
     if reason:
         raise BenchError(
-            f"the fastest config does not replay with TVM alone: {reason}; the database is as it "
+            f"the fastest does not replay with TVM alone: {reason}; the database is as it "
             "was, and the trials are kept"
         )

@@ -116,7 +116,7 @@ def make_plan(
     if not among:
         raise TransformError(
             "tune",
-            f"{recipe.name} has no choice left, so there is nothing to tune",
+            f"{recipe.name} has no knob left to choose, so there is nothing to tune",
             "give a knob several values, or the recipe choices={...}",
         )
     fixed = {**{name: it for name, it in example.items() if name not in among}, **search.fixed}
@@ -404,5 +404,5 @@ class Tuner:
 def _refuse(recipe: Recipe, reason: str) -> NoReturn:
     raise BenchError(
         f"{recipe.name} cannot be kept in a database that TVM applies alone: {reason}; search its "
-        "configs with tirstep search"
+        "knobs with tirstep search"
     )

@@ -34,7 +34,6 @@ OPTIONS: dict[str, Sequence[Options]] = {
     ),
     "fold_tile": ({"row": 4, "padding": 1},),
     "fuse_reductions": ({}, {"accumulate": "apart"}),
-    "lay_in_panels": ({"width": 4},),
     "lay_in_quads": ({"rows": 0, "columns": 1},),
     "make_persistent": ({"blocks": 2},),
     "pad_shared_rows": ({"elements": 4},),

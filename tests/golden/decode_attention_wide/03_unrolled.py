@@ -39,6 +39,17 @@ class Module:
                             for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 4, 1):
                                 for ax3_0_1 in T.thread_binding(4, thread="threadIdx.x"):
                                     for ax3_1 in T.vectorized(4):
+                                        with T.sblock("V_local"):
+                                            v0 = T.axis.spatial(3, b + ax0)
+                                            v1 = T.axis.spatial(2, h + ax1)
+                                            v2 = T.axis.spatial(32, j_0 * 4 + ax2)
+                                            v3 = T.axis.spatial(16, ax3_0_0 * 16 + ax3_0_1 * 4 + ax3_1)
+                                            T.reads(V[v0, v1, v2, v3])
+                                            T.writes(V_local[v0, v1, v2, 0, v3 // 4, v3 % 4])
+                                            V_local[v0, v1, v2, 0, v3 // 4, v3 % 4] = V[v0, v1, v2, v3]
+                            for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 4, 1):
+                                for ax3_0_1 in T.thread_binding(4, thread="threadIdx.x"):
+                                    for ax3_1 in T.vectorized(4):
                                         with T.sblock("K_local"):
                                             v0 = T.axis.spatial(3, b + ax0)
                                             v1 = T.axis.spatial(2, h + ax1)
@@ -93,17 +104,6 @@ class Module:
                                     with T.init():
                                         total_local[vb, vh, vi] = T.if_then_else(vj_0 == 0, T.float32(0.0), total_local[vb, vh, vi] * T.exp((largest_previous_local[vb, vh, vi] - largest_local[vb, vh, vi]) * T.float32(0.25)))
                                     total_local[vb, vh, vi] = total_local[vb, vh, vi] + power_running_local[vb, vh, vi, vj_0 * 4 + vj_1]
-                            for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 4, 1):
-                                for ax3_0_1 in T.thread_binding(4, thread="threadIdx.x"):
-                                    for ax3_1 in T.vectorized(4):
-                                        with T.sblock("V_local"):
-                                            v0 = T.axis.spatial(3, b + ax0)
-                                            v1 = T.axis.spatial(2, h + ax1)
-                                            v2 = T.axis.spatial(32, j_0 * 4 + ax2)
-                                            v3 = T.axis.spatial(16, ax3_0_0 * 16 + ax3_0_1 * 4 + ax3_1)
-                                            T.reads(V[v0, v1, v2, v3])
-                                            T.writes(V_local[v0, v1, v2, 0, v3 // 4, v3 % 4])
-                                            V_local[v0, v1, v2, 0, v3 // 4, v3 % 4] = V[v0, v1, v2, v3]
                             for d_0_0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                 for d_0_1 in T.thread_binding(4, thread="threadIdx.x"):
                                     for d_1, j_1 in T.grid(4, 4):

@@ -11,64 +11,63 @@ class Module:
             T.reads()
             T.writes()
             T.sblock_attr({"pass_config.tirx.disable_storage_rewrite": True, "tir_pipeline": "tirstep"})
-            W_local = T.sblock_alloc_buffer((6, 1, 16, 4), scope="local")
+            W_local = T.sblock_alloc_buffer((6, 2, 8, 4), scope="local")
             total_local = T.sblock_alloc_buffer((6,), scope="local")
             top_local = T.sblock_alloc_buffer((6,), scope="local")
-            B_local = T.sblock_alloc_buffer((6, 1, 16, 4), scope="local")
-            A_local = T.sblock_alloc_buffer((6, 1, 16, 4), scope="local")
-            for i_0 in T.thread_binding(3, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                    for ax0, ax1_0_0 in T.grid(1, 1):
-                        for ax1_0_1 in T.thread_binding(16, thread="threadIdx.x"):
+            B_local = T.sblock_alloc_buffer((6, 2, 8, 4), scope="local")
+            A_local = T.sblock_alloc_buffer((6, 2, 8, 4), scope="local")
+            for i in T.thread_binding(6, thread="blockIdx.x"):
+                for ax0, ax1_0_0 in T.grid(1, 2):
+                    for ax1_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                        for ax1_1 in T.vectorized(4):
+                            with T.sblock("A_local"):
+                                v0 = T.axis.spatial(6, i + ax0)
+                                v1 = T.axis.spatial(64, ax1_0_0 * 32 + ax1_0_1 * 4 + ax1_1)
+                                T.reads(A[v0, v1])
+                                T.writes(A_local[v0, v1 // 32, v1 % 32 // 4, v1 % 4])
+                                A_local[v0, v1 // 32, v1 % 32 // 4, v1 % 4] = A[v0, v1]
+                for ax0 in range(1):
+                    for ax1_0_0 in T.unroll(2):
+                        for ax1_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                            for ax1_1 in range(4):
+                                with T.sblock("wide"):
+                                    vi = T.axis.spatial(6, i + ax0)
+                                    vk = T.axis.spatial(64, ax1_0_0 * 32 + ax1_0_1 * 4 + ax1_1)
+                                    T.reads(A_local[vi, vk // 32, vk % 32 // 4, vk % 4])
+                                    T.writes(W_local[vi, vk // 32, vk % 32 // 4, vk % 4])
+                                    W_local[vi, vk // 32, vk % 32 // 4, vk % 4] = A_local[vi, vk // 32, vk % 32 // 4, vk % 4]
+                for ax0 in range(1):
+                    for ax1_0_0 in T.unroll(2):
+                        for ax1_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                            for ax1_1 in range(4):
+                                with T.sblock("statistics"):
+                                    vi = T.axis.spatial(6, i + ax0)
+                                    vk = T.axis.reduce(64, ax1_0_0 * 32 + ax1_0_1 * 4 + ax1_1)
+                                    T.reads(W_local[vi, vk // 32, vk % 32 // 4, vk % 4])
+                                    T.writes(total_local[vi], top_local[vi])
+                                    with T.init():
+                                        total_local[vi] = T.float32(0.0)
+                                        top_local[vi] = T.float32(-340282346638528859811704183484516925440.0)
+                                    new_total: T.let[T.float32] = total_local[vi] * T.exp(top_local[vi] - T.max(top_local[vi], W_local[vi, vk // 32, vk % 32 // 4, vk % 4])) + T.exp(T.float32(0.0)) * T.exp(W_local[vi, vk // 32, vk % 32 // 4, vk % 4] - T.max(top_local[vi], W_local[vi, vk // 32, vk % 32 // 4, vk % 4]))
+                                    new_top: T.let[T.float32] = T.max(top_local[vi], W_local[vi, vk // 32, vk % 32 // 4, vk % 4])
+                                    total_local[vi] = new_total
+                                    top_local[vi] = new_top
+                for k_0_0 in T.unroll(2):
+                    for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                        for k_1 in range(4):
+                            with T.sblock("B"):
+                                vi = T.axis.spatial(6, i)
+                                vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
+                                T.reads(W_local[vi, vk // 32, vk % 32 // 4, vk % 4], top_local[vi], total_local[vi])
+                                T.writes(B_local[vi, vk // 32, vk % 32 // 4, vk % 4])
+                                B_local[vi, vk // 32, vk % 32 // 4, vk % 4] = T.exp(W_local[vi, vk // 32, vk % 32 // 4, vk % 4] - top_local[vi]) / total_local[vi]
+                for ax0 in range(1):
+                    for ax1_0_0 in T.unroll(2):
+                        for ax1_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                             for ax1_1 in T.vectorized(4):
-                                with T.sblock("A_local"):
-                                    v0 = T.axis.spatial(6, i_0 * 2 + i_1 + ax0)
-                                    v1 = T.axis.spatial(64, ax1_0_0 * 64 + ax1_0_1 * 4 + ax1_1)
-                                    T.reads(A[v0, v1])
-                                    T.writes(A_local[v0, 0, v1 // 4, v1 % 4])
-                                    A_local[v0, 0, v1 // 4, v1 % 4] = A[v0, v1]
-                    for ax0 in range(1):
-                        for ax1_0_0 in T.unroll(1):
-                            for ax1_0_1 in T.thread_binding(16, thread="threadIdx.x"):
-                                for ax1_1 in range(4):
-                                    with T.sblock("wide"):
-                                        vi = T.axis.spatial(6, i_0 * 2 + i_1 + ax0)
-                                        vk = T.axis.spatial(64, ax1_0_0 * 64 + ax1_0_1 * 4 + ax1_1)
-                                        T.reads(A_local[vi, 0, vk // 4, vk % 4])
-                                        T.writes(W_local[vi, 0, vk // 4, vk % 4])
-                                        W_local[vi, 0, vk // 4, vk % 4] = A_local[vi, 0, vk // 4, vk % 4]
-                    for ax0 in range(1):
-                        for ax1_0_0 in T.unroll(1):
-                            for ax1_0_1 in T.thread_binding(16, thread="threadIdx.x"):
-                                for ax1_1 in range(4):
-                                    with T.sblock("statistics"):
-                                        vi = T.axis.spatial(6, i_0 * 2 + i_1 + ax0)
-                                        vk = T.axis.reduce(64, ax1_0_0 * 64 + ax1_0_1 * 4 + ax1_1)
-                                        T.reads(W_local[vi, 0, vk // 4, vk % 4])
-                                        T.writes(total_local[vi], top_local[vi])
-                                        with T.init():
-                                            total_local[vi] = T.float32(0.0)
-                                            top_local[vi] = T.float32(-340282346638528859811704183484516925440.0)
-                                        new_total: T.let[T.float32] = total_local[vi] * T.exp(top_local[vi] - T.max(top_local[vi], W_local[vi, 0, vk // 4, vk % 4])) + T.exp(T.float32(0.0)) * T.exp(W_local[vi, 0, vk // 4, vk % 4] - T.max(top_local[vi], W_local[vi, 0, vk // 4, vk % 4]))
-                                        new_top: T.let[T.float32] = T.max(top_local[vi], W_local[vi, 0, vk // 4, vk % 4])
-                                        total_local[vi] = new_total
-                                        top_local[vi] = new_top
-                    for k_0_0 in T.unroll(1):
-                        for k_0_1 in T.thread_binding(16, thread="threadIdx.x"):
-                            for k_1 in range(4):
-                                with T.sblock("B"):
-                                    vi = T.axis.spatial(6, i_0 * 2 + i_1)
-                                    vk = T.axis.spatial(64, k_0_0 * 64 + k_0_1 * 4 + k_1)
-                                    T.reads(W_local[vi, 0, vk // 4, vk % 4], top_local[vi], total_local[vi])
-                                    T.writes(B_local[vi, 0, vk // 4, vk % 4])
-                                    B_local[vi, 0, vk // 4, vk % 4] = T.exp(W_local[vi, 0, vk // 4, vk % 4] - top_local[vi]) / total_local[vi]
-                    for ax0 in range(1):
-                        for ax1_0_0 in T.unroll(1):
-                            for ax1_0_1 in T.thread_binding(16, thread="threadIdx.x"):
-                                for ax1_1 in T.vectorized(4):
-                                    with T.sblock("B_local"):
-                                        v0 = T.axis.spatial(6, i_0 * 2 + i_1 + ax0)
-                                        v1 = T.axis.spatial(64, ax1_0_0 * 64 + ax1_0_1 * 4 + ax1_1)
-                                        T.reads(B_local[v0, 0, v1 // 4, v1 % 4])
-                                        T.writes(B[v0, v1])
-                                        B[v0, v1] = B_local[v0, 0, v1 // 4, v1 % 4]
+                                with T.sblock("B_local"):
+                                    v0 = T.axis.spatial(6, i + ax0)
+                                    v1 = T.axis.spatial(64, ax1_0_0 * 32 + ax1_0_1 * 4 + ax1_1)
+                                    T.reads(B_local[v0, v1 // 32, v1 % 32 // 4, v1 % 4])
+                                    T.writes(B[v0, v1])
+                                    B[v0, v1] = B_local[v0, v1 // 32, v1 % 32 // 4, v1 % 4]

@@ -12,6 +12,7 @@ from tirstep.programs.naming import is_program
 
 from ..formatting import complete, count
 from ..request import (
+    LADDER,
     PROGRAMS,
     RECIPE_OPTIONS,
     Request,
@@ -48,20 +49,22 @@ def command(
     checks: bool = flag(
         "--checks/--no-checks", "Check, count and time the steps, too.", default=True
     ),
+    ladder: bool = LADDER,
     watch: bool = WATCH,
     target: str,
+    json: bool,
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
     One HTML file, opened from disk: diffs of TIR and CUDA beside the recipe's Python, which line of
     CUDA comes from which of TIR, facts, traces, verdicts, and times or the simulator's counts. A
     report of ours is replaced, no other file.
-
-    Without --shape, a GPU takes the shape of each recipe's own example, and the
-    CPU that of its goldens.
     """
+    from ..json_output import print_document, read_keys
     from ..screen import Screen
 
+    if watch and json:
+        raise UseError("--watch never ends, and --json is printed at the end; give one")
     if watch:
         from tirstep.programs.naming import STDIN
 
@@ -73,6 +76,7 @@ def command(
             )
         require_replaceable(output)
         flags = ["--checks" if checks else "--no-checks", "--target", target, "-o", str(output)]
+        flags += ["--ladder"] * ladder
         return watch_report([*recipes, *flags, *spell_request(request)], output, Screen().line)
 
     from tirstep.files import write_file
@@ -84,10 +88,12 @@ def command(
     from .jobs import RecipeJob, build_report, do_jobs
     from .watch import leave_files
 
-    among = tuple(it.spelling or it.name for it in pick_recipes(recipes, request))
+    among = tuple(
+        it.spelling or it.name for it in pick_recipes(recipes, request, prefer_ladders=ladder)
+    )
     get_target(target)
     require_replaceable(output)
-    screen = Screen()
+    screen = Screen(quiet=json)
     with screen.working():
         device = get_device(request.device)
         jobs = [RecipeJob(name, among, request, target, checks) for name in among]
@@ -103,23 +109,31 @@ def command(
     write_file(output, page)
     steps = [step for part in parts for step in part.steps]
     passes = sum(len(step.passes) for step in steps)
+    shapes = {part.shape for part in parts if part.steps}
+    where = f" at {shapes.pop()}" if len(shapes) == 1 and all(shapes) else ""
+    made = len(steps) - sum(bool(part.steps) for part in parts)  # the input is none
     screen.line(
         (str(output), "bold"),
-        f"  {count(len(parts), 'recipe')}, {count(len(steps), 'step')}, "
+        f"  {count(len(parts), 'recipe')}, {count(made, 'step')}{where}, "
         f"{passes} passes that changed something, {len(page.encode()) / 1e6:.1f} MB",
     )
     code = get_exit_code(part.status for part in parts if part.status) if checks else 0
     for part in parts:
         if part.refusal is not None:
-            screen.line((f"{part.name} skipped: ", "yellow"), part.refusal, wrap=True)
+            screen.line((f"{part.name} skipped: ", "yellow"), part.refusal)
             code = 2 if part.is_broken else code
         checked = part.steps[-1].checks if part.steps else None
         if checked is not None and checked["reason"]:
             words = ((f"{part.name} {part.status}: ", "yellow"), checked["reason"])
-            screen.line(*words, wrap=True)
+            screen.line(*words)
         of_steps = [it for step in part.steps if step.checks for it in step.checks["findings"]]
         for finding in (*of_steps, *part.findings):
-            screen.line((f"{finding.where}: ", "bold red"), finding.message, wrap=True)
+            screen.line((f"{finding.where}: ", "bold red"), finding.message)
+    if json:
+        of_part = "recipe=name status reason=refusal findings"
+        documents = [{**read_keys(it, of_part), "steps": max(len(it.steps) - 1, 0)} for it in parts]
+        keys = {"passes": passes, "bytes": len(page.encode()), "recipes": documents}
+        print_document("report", file=output, target=target, ok=not code, **keys)
     return code
 
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from tirstep.lowering_checks import Finding
@@ -130,7 +131,7 @@ def as_document(report: Report) -> dict[str, Any]:
         if isinstance(value, Fact):
             value = value._replace(key=value.key or value.name)._asdict()
         elif isinstance(value, Finding):
-            value = read_keys(value, FIELDS["Finding"])
+            value = read_keys(value.at(Path(value.location).name), FIELDS["Finding"])
         elif dataclasses.is_dataclass(value):
             value = {it.name: getattr(value, it.name) for it in dataclasses.fields(value)}
         if isinstance(value, Mapping):

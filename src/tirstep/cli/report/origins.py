@@ -18,6 +18,7 @@ import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import tvm
@@ -213,7 +214,9 @@ def find_python(run: Run) -> list[Keys | None]:
     def tell(path: str, name: str, first: int, rows: Sequence[str], *own: int) -> Keys:
         start, stop = own or (first, first + len(rows) - 1)
         text, about = Text(tuple(row.rstrip("\n") for row in rows)), {"start": start, "stop": stop}
-        return {"path": show_path(path), "function": name, "first": first, **about, "text": text}
+        shown = show_path(path)  # a page that is sent around has no path of the machine
+        shown = Path(path).name if Path(shown).is_absolute() else shown
+        return {"path": shown, "function": name, "first": first, **about, "text": text}
 
     parts: list[Keys | None] = []
     if not isinstance(run.problem.kernel, Kernel):  # the definition that its location names

@@ -184,11 +184,15 @@ function pythonBox(step) {
 function diffTable(compared) {
   const rows = diffRows(compared.before.lines, compared.after.lines, isOn("indentation"));
   const isSame = rows.every((row) => row.kind === "same" && !row.moved);
-  const shown = foldRows(isOn("split") ? rows : unifyRows(rows));
+  const arrange = (some) => (isOn("split") ? some : unifyRows(some));
   const makeRow = (row) => (isOn("split") ? splitRow : unifiedRow)(row, compared);
+  const kernels = { old: firstKernel(compared.before), fresh: firstKernel(compared.after) };
+  const isKernel = (row) => ["old", "fresh"].some((side) => row[side] !== null && row[side] >= kernels[side]);
+  const head = kernels.fresh ? rows.splice(0, rows.findIndex(isKernel)) : [];
+  const shown = foldRows(arrange(rows));
   return h("table", { class: `lines ${isOn("split") ? "split" : "unified"}` },
     isSame && h("caption", {}, compared.other ? `Nothing differs from ${compared.name}.` : "The texts are the same: what the pass changed does not show in them."),
-    h("tbody", {}, shown.map((row) => row.kind !== "fold" ? makeRow(row)
+    h("tbody", {}, headFold(head, () => arrange(head).map(makeRow)), shown.map((row) => row.kind !== "fold" ? makeRow(row)
       : foldRow(plural(row.rows.length, "equal line"), () => row.rows.map(makeRow)))));
 }
 
@@ -200,13 +204,19 @@ function wholeTable({ before, after }) {
 }
 
 // All lines of a text; what TVM writes in front of the first kernel of every source is folded.
-function wholeLines({ lines, language }, makeRow) {
-  const rows = lines.map(makeRow);
-  const first = language === "cuda" ? lines.findIndex((line) => /^(extern "C" __global__|__kernel) /.test(line)) : 0;
-  const head = first >= SHORTEST_FOLD ? rows.splice(0, first) : [];
-  const fold = head.length > 0 && foldRow(`${plural(head.length, "line")} in front of the kernels`, () => head);
-  return h("table", { class: "lines whole" }, h("tbody", {}, fold, rows));
+function wholeLines(text, makeRow) {
+  const rows = text.lines.map(makeRow);
+  const head = rows.splice(0, firstKernel(text));
+  return h("table", { class: "lines whole" }, h("tbody", {}, headFold(head, () => head), rows));
 }
+
+// How many lines stand in front of the first kernel of a source; 0 where these are few.
+function firstKernel({ lines, language }) {
+  const first = language === "cuda" ? lines.findIndex((line) => /^(extern "C" __global__|__kernel) /.test(line)) : 0;
+  return first >= SHORTEST_FOLD ? first : 0;
+}
+
+const headFold = (head, makeRows) => head.length > 0 && foldRow(`${plural(head.length, "line")} in front of the kernels`, makeRows);
 
 function foldRow(words, makeRows) {
   const open = (event) => {

@@ -101,9 +101,9 @@ const METRICS = [
   { title: "Time µs", of: (step) => step.time?.median, note: "median of one call, warm caches" },
   { title: "GFLOP/s", of: (step) => step.time?.gflops, note: "by the kernel's own count of operations" },
   { title: "Global traffic", of: (step) => factOf(step, "traffic_over_least"), unit: "×",
-    note: "32-byte sectors touched by all launches, from those of each launch's first GPU block, over the least to move" },
-  { title: "Bank conflicts", of: (step) => factOf(step, "bank_conflicts"), note: "wavefronts beyond those needed, in the first GPU block of each launch" },
-  { title: "Barriers", of: (step) => factOf(step, "counted_barriers"), note: "that the first GPU block of each launch passes" },
+    note: "32-byte sectors touched by all launches, from those of each launch's first thread block, over the least to move" },
+  { title: "Bank conflicts", of: (step) => factOf(step, "bank_conflicts"), note: "wavefronts beyond those needed, in the first thread block of each launch" },
+  { title: "Barriers", of: (step) => factOf(step, "counted_barriers"), note: "that the first thread block of each launch passes" },
 ];
 
 const factOf = (step, name) => step.facts.rows.find((row) => row.key === name)?.value;
@@ -112,7 +112,7 @@ function overviewPage() {
   return h("div", { class: "overview" },
     h("header", { class: "headline" }, h("h1", {}, report.title),
       h("p", { class: "about" }, ladderSummary(), report.device && h("span", { class: "dim" }, ` Run on: ${report.device}.`))),
-    missingNotice(), ladderTable(), h("p", { class: "hints" }, "Press ", key("j"), " for the first step, ", key("/"), " to search, ", key("?"), " for all keys."),
+    missingNotice(), recipes.length === 1 && steps.length > 1 ? stepTable(recipes[0]) : ladderTable(), h("p", { class: "hints" }, "Press ", key("j"), " for the first step, ", key("/"), " to search, ", key("?"), " for all keys."),
     h("footer", { class: "made" }, `Lowered for ${report.target}. ${Object.entries(report.versions).map((pair) => pair.join(" ")).join(", ")}.`));
 }
 
@@ -121,9 +121,23 @@ const missingNotice = () => here.missing && h("p", { class: "notice", role: "ale
 function ladderSummary() {
   const having = (status) => recipes.filter((recipe) => recipe.status === status).length;
   const [wrong, unjudged] = [having("wrong"), having("not judged")];
-  return [`${plural(recipes.length, "recipe")}, ${plural(steps.length, "step")}. `, unjudged > 0 && `${plural(unjudged, "recipe")} not judged. `,
+  const made = steps.filter((step) => step.index > 0).length;
+  return [`${plural(recipes.length, "recipe")}, ${plural(made, "step")}. `, unjudged > 0 && `${plural(unjudged, "recipe")} not judged. `,
     !report.device ? "Nothing was checked." : wrong ? h("b", { class: "bad" }, `${plural(wrong, "recipe")} wrong.`)
       : !unjudged && "Every check passed."];
+}
+
+// The one recipe of a page: its steps, each with the lines that it adds and removes.
+function stepTable(recipe) {
+  const metrics = METRICS.filter(({ of }) => recipe.steps.some((step) => of(step) !== undefined));
+  const rows = recipe.steps.map((step) => h("tr", {},
+    h("th", { scope: "row" }, h("a", { href: stepLink(step, "tir") }, step.label), h("small", {}, step.index ? step.source : "the kernel as it was written")),
+    h("td", { class: "num" }, changeWords(changeOf(step))), h("td", {}, verdictWord(statusOf(step))),
+    metrics.map(({ of, unit }) => h("td", { class: "num" }, of(step) === undefined ? "–" : `${number(of(step))}${unit ?? ""}`))));
+  const first = recipe.steps[1];
+  return [h("p", { class: "about" }, recipe.about),
+    h("p", { class: "first" }, h("a", { href: stepLink(first, "tir") }, `Begin with step 1, ${first.name} ›`)),
+    overviewTable("The steps", [["Step"], ["Lines", "num"], ["Checks"]], metrics, rows)];
 }
 
 function ladderTable() {
@@ -140,9 +154,13 @@ function ladderTable() {
       h("td", {}, verdictWord(recipe.status)),
       metrics.map(({ of, unit }) => h("td", { class: "num" }, step && of(step) !== undefined ? `${number(of(step))}${unit ?? ""}` : "–")));
   });
-  const heads = [["Recipe"], ["Steps", "num"], ["Lines", "num"], ["Checks"], ...metrics.map(({ title }) => [title, "num"])];
+  return overviewTable("The ladder", [["Recipe"], ["Steps", "num"], ["Lines", "num"], ["Checks"]], metrics, rows);
+}
+
+function overviewTable(label, columns, metrics, rows) {
+  const heads = [...columns, ...metrics.map(({ title }) => [title, "num"])];
   const head = h("tr", {}, heads.map(([title, kind]) => h("th", { scope: "col", class: kind }, title)));
-  return [h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The ladder" },
+  return [h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     h("table", { class: "ladder" }, h("thead", {}, head), h("tbody", {}, rows))),
     h("p", { class: "notes" }, metrics.map(({ title, note }) => [h("b", {}, title), `: ${note}. `]))];
 }

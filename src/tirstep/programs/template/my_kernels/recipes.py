@@ -20,6 +20,6 @@ from tirstep.transforms.recipes import Example, recipe
 def multiply_add_bound(
     sch: Schedule, *, threads: int = 128, tail: Literal["refuse", "guard"] = "refuse"
 ) -> Iterator[str]:
-    """One element for each thread. Config: threads of a block; tail for other lengths."""
+    """One element for each thread. Knobs: threads of a block; tail for other lengths."""
     tile_block(sch, sch.get_sblock("C"), threads=(threads,), tail=tail)
     yield "bound"
