@@ -365,10 +365,9 @@ def _multiply(issue: _Issue) -> None:
     size = columns // len(ranks), _ROW_BYTES
     halves = [issue.read_tile("b_desc", size, items[1], it, is_across=across[1]) for it in ranks]
     lanes, at = _place_sums(rows, columns, has_ws or len(ranks) == 2)
-    is_kept, is_added = np.ones(lanes.shape, bool), issue.get("enable_input_d")
-    if any(masks := [int(it) for it in issue.values.get("disable_output_lane", ())]):
-        is_kept = np.array(masks)[lanes // 32 % len(masks)] >> lanes % 32 & 1 == 0
-    for rank in ranks:
+    is_added, masks = issue.get("enable_input_d"), issue.values.get("disable_output_lane", [0] * 8)
+    for number, rank in enumerate(ranks):  # a bit for each lane of each block
+        is_kept = np.array([*map(int, masks)])[4 * number + lanes // 32] >> lanes % 32 & 1 == 0
         if "a_desc" in issue.values:
             size = rows, _ROW_BYTES
             left = issue.read_tile("a_desc", size, items[0], rank, is_across=across[0])
