@@ -127,5 +127,5 @@ $(STAMP_LOWEST): constraints-lowest.txt pyproject.toml setup.py
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $< setuptools
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $< \
-	  --no-build-isolation -e . filecheck hypothesis pytest pytest-xdist
+	  --no-build-isolation -e . filecheck hypothesis jsonschema pytest pytest-xdist
 	@touch $@
