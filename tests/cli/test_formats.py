@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tirstep.cli.formats import list_cases
 from tirstep.cli.json_output import DOCUMENT
 
 from .conftest import Command, Result
@@ -128,6 +129,14 @@ def test_a_pass_that_breaks_something_is_a_finding(command: Command):
     suite = ElementTree.fromstring(result.out)[0]
     assert result.code == 1
     assert suite.attrib["failures"] == "1"
+
+
+@pytest.mark.parametrize("status", ["unjudged", "left out", "unchanged"])
+def test_what_a_pass_leaves_unjudged_is_not_wrong(status: str):
+    module = {"module": "m", "status": status, "reason": "no device ran it"}
+    document = {"command": "pass", "change": "P", "modules": [module]}
+    (case,) = list_cases(document)
+    assert (case.status, case.findings) == (status, ())
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Case(NamedTuple):
     Attributes
     ----------
     group, name : the recipe and the step, say
-    status : one of the four words of a verdict, or "refused"
+    status : one of the four words of a verdict, or what `tirstep pass` says of a module
     reason : why it was not judged
     findings : objects with check, message, detail and source
     """
@@ -96,7 +96,7 @@ def list_cases(document: Mapping[str, Any]) -> Iterator[Case]:
         yield Case(program["name"], "", program["numbers"], program["reason"], found)
     for module in (*document.get("modules", ()), *document.get("trials", ())):
         name = module.get("module") or f"trial {module['trial']}, {module['label']}"
-        is_bad = module["status"] not in ("right", "unchanged", "clean", "not judged")
+        is_bad = module["status"] in ("wrong", "refused")
         found = ({"check": "pass", "message": module["reason"]},) if is_bad else ()
         status = "wrong" if is_bad else module["status"]
         yield Case(document.get("change", "audit"), name, status, module["reason"] or "", found)
@@ -131,7 +131,7 @@ def _as_github(tool: str, document: Mapping[str, Any]) -> str:
             message, file, line = _locate(finding)
             where = finding.get("where") or f"{case.group} {case.name}".strip()
             annotate("error", f"{tool}: {finding['check']}", f"{where}: {message}", file, line)
-        if case.status not in ("right", "clean", "wrong", "unchanged"):
+        if case.status in ("not judged", "unjudged"):
             name = f"{case.group} {case.name}".strip()
             annotate("warning", f"{tool}: {case.status}", f"{name}: {case.reason}")
     counts = Counter(case.status for case in cases)
