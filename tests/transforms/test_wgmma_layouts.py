@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tirstep.lowering_checks.devices.simulator import warpgroups
+from tirstep.lowering_checks.devices.simulator.warpgroups import place_tile
 from tirstep.transforms import TransformError
 from tirstep.transforms.hopper.wgmma_intrinsics import (
     NARROW_COLUMNS,
@@ -54,8 +54,8 @@ def test_a_swizzled_tile_is_what_an_instruction_reads(swizzle: int, bits: int) -
     for row, column in itertools.product(range(rows), range(columns)):
         k, inside = divmod(column, step)
         start = 16 * get_step(slab, k, bits=bits, swizzle=swizzle, is_along_k=True)
-        byte = start + warpgroups._find_bytes(row, inside * bits // 8, leading, stride, swizzle)
-        byte ^= (byte >> 7 & swizzle // 16 - 1) << 4
+        at = (start, leading, stride)
+        byte = place_tile(at, swizzle, row, inside, bits // 8, is_across=False)
         assert byte == find_byte(row, column, shape, bits, swizzle)
         seen.add(byte)
     assert seen == set(range(0, rows * columns * bits // 8, bits // 8))
