@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tirstep.files import write_file
+from pages import update_page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -72,5 +72,4 @@ FILES = {LLMS: make_llms, SKILL: make_skill}
 
 if __name__ == "__main__":
     for name, make in FILES.items():
-        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
-        write_file(ROOT / name, make())
+        update_page(ROOT / name, make)

@@ -33,10 +33,11 @@ def spell_shape(shape: Mapping[str, int]) -> str:
     return "×".join(map(str, shape.values()))
 
 
-def update_page(name: str, make: Callable[[], str]) -> None:
-    """Write a page of docs and say so, where it is not as it is made."""
-    page, text = DOCS / name, make()
+def update_page(page: Path, make: Callable[[], str]) -> None:
+    """Write a page and say so, where it is not as it is made."""
+    text = make()
     if not page.is_file() or page.read_text(encoding="utf-8") != text:
+        page.parent.mkdir(parents=True, exist_ok=True)
         write_file(page, text)
         print(f"wrote {page.relative_to(DOCS.parent)}", file=sys.stderr)
 
@@ -318,4 +319,4 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 if __name__ == "__main__":
     for name, make in PAGES.items():
-        update_page(name, make)
+        update_page(DOCS / name, make)

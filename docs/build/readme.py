@@ -67,8 +67,10 @@ _WIDTH = 104
 _SHELL = ("bash", "-o", "pipefail", "-c")
 
 
-def find_output_writers(text: str, folder: Path) -> dict[str, Writer]:
-    """What fills the markers of outputs that a Markdown text has; commands run in the folder."""
+def find_output_writers(text: str, folder: Path | None) -> dict[str, Writer]:
+    """What fills the markers of outputs that a Markdown text has; files are in the folder, and
+    commands run there, or in an empty one, where a reader has no clone.
+    """
 
     def write_output(program: str) -> str:
         """What a program prints, as a diff if it begins like one; long lines are folded."""
@@ -82,12 +84,15 @@ def find_output_writers(text: str, folder: Path) -> dict[str, Writer]:
 
     def write_commands(block: str) -> str:
         """Each command, and what it prints."""
-        told = [(it, _run([*_SHELL, it], folder, what=it)) for it in _COMMAND.findall(block)]
+        with tempfile.TemporaryDirectory() as empty:
+            place = folder or Path(empty)
+            told = [(it, _run([*_SHELL, it], place, what=it)) for it in _COMMAND.findall(block)]
         told = [(it, _fold(printed)) for it, printed in told]
         return "```console\n" + "".join(f"$ {it}\n{printed}\n" for it, printed in told) + "```"
 
     def write_file_text(name: str) -> str:
-        return f"```python\n{(folder / f'{name}.py').read_text(encoding='utf-8').rstrip()}\n```"
+        text = Path(folder or ".", f"{name}.py").read_text(encoding="utf-8")
+        return f"```python\n{text.rstrip()}\n```"
 
     return (
         {name: partial(write_output, program) for program, name in _PROGRAM.findall(text)}
@@ -224,11 +229,9 @@ def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
 
     Returns 1 if something would, and where a page is of no ladder that was measured.
     """
-    root, empty = readme.parent, tempfile.TemporaryDirectory()  # where a reader has no clone
+    root = readme.parent
     writers: dict[Path, Callable[[str], dict[str, Writer]]] = {
-        readme: lambda text: (
-            find_output_writers(text, Path(empty.name)) | find_bench_writers(text, results)
-        ),
+        readme: lambda text: find_output_writers(text, None) | find_bench_writers(text, results),
         root / SPEED: lambda text: find_bench_writers(text, results),
         root / SHAPES: lambda text: find_shapes_writers(results),
     }

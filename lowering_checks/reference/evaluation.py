@@ -64,7 +64,7 @@ class Answer:
     overflow: float
     is_outside: bool
     ran: Array
-    outside: tuple[str, tuple[str, int] | None] | None = None
+    outside: tuple[str, str] | None = None
 
     @property
     def is_exact(self) -> bool:

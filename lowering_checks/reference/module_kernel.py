@@ -488,7 +488,7 @@ class ModuleProblem(AnyProblem):
                 access, place = answer.outside
                 raise KernelError(
                     f"{self}: the index of {access} leaves its buffer; guard it with a condition, "
-                    "or make the buffer larger" + (f" [{place[0]}:{place[1]}]" if place else "")
+                    "or make the buffer larger" + (f" [{place}]" if place else "")
                 )
             if answer.is_outside and self._recorded:
                 names = ", ".join(self.recorded_integers)

@@ -37,6 +37,7 @@ from tirstep.transforms.tir import LARGEST_INDEX, THREAD_EXTENT, constant, find_
 
 from ..compile.compiling import make_main
 from ..device import is_scalar
+from ..devices.simulator.run_state import get_location
 from .conditions import (
     COMPARISONS,
     TESTS,
@@ -119,7 +120,7 @@ class TrackedFunction:
     module: tvm.IRModule
     buffers: list[TrackedBuffer | None]
     is_deciding: bool
-    places: list[tuple[str, tuple[str, int] | None]]
+    places: list[tuple[str, str]]
     regions: list[Region]
     status_size: int
 
@@ -174,8 +175,8 @@ class _TrackingPass:
         self.accumulated = find_accumulated(self.body)
         self.bound_loads: dict[Any, list[Any]] = {}
         self.analyzer = Analyzer()
-        self.places: list[tuple[str, tuple[str, int] | None]] = []
-        self.location: tuple[str, int] | None = None
+        self.places: list[tuple[str, str]] = []
+        self.location = ""
         self.unsure = 0  # of what may be computed in vain: a condition, and what it decides over
 
     def run(self) -> TrackedFunction:
@@ -276,7 +277,7 @@ class _TrackingPass:
 
     def statement(self, node: Any) -> None:
         kind = type(node).__name__
-        self.location = find_location(node) or self.location
+        self.location = get_location(node) or self.location
         if kind == "SeqStmt":
             for statement in node.seq:
                 self.statement(statement)

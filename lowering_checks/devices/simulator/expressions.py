@@ -130,7 +130,7 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
     """The lanes of a mask for which a condition is as wanted: a mask, or False for none of them."""
     if isinstance(condition, (bool, int, np.bool_)):
         return mask if bool(condition) == wanted else False
-    holds = condition != 0  # of elect_sync, a number
+    holds = condition if condition.dtype == bool else condition != 0  # elect_sync's is a number
     kept = holds if wanted else ~holds
     kept = kept if mask is None else mask & kept
     count = np.count_nonzero(kept)

@@ -23,7 +23,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default on the arguments of this process; return the exit code."""
     from tirstep.printing import OutputError, print_error, standard_streams
 
-    from .formats import asks_for_document
     from .guarding import begin_guarded, is_guarded, run_guarded
 
     try:
@@ -31,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_guarded(sys.argv[1:])
         begin_guarded()
         from .app import call  # a tenth of a second, which a process that guards does without
+        from .formats import asks_for_document
 
         given = sys.argv[1:] if argv is None else list(argv)
         # One JSON document may be all that is to stand on standard output.

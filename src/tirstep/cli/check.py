@@ -204,9 +204,11 @@ def command(
 
 
 def _may_be_not_judged(rung: JudgedRecipe, patterns: Sequence[str]) -> bool:
+    from tirstep.lowering_checks.judgement import Status
+
     names = (rung.recipe.name, rung.recipe.spelling)
     is_allowed = any(fnmatchcase(name, it) for name in names for it in patterns)
-    return is_allowed and rung.status.value == "not judged"
+    return is_allowed and rung.status is Status.NOT_JUDGED
 
 
 def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | None) -> None:

@@ -11,10 +11,9 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 from .wrong_use import UseError
 
@@ -25,7 +24,23 @@ _PLACE = re.compile(r"\s*\[([^\[\]]+):(\d+)\]$")
 """Where the simulator's findings end: the line of the statement."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no character for."""
-_FORMATS: dict[str, Callable[[str, Mapping[str, Any]], str]] = {}
+
+
+class Found(NamedTuple):
+    """A finding, with the line of the statement, or else of the step; "" and 0 where there is none.
+
+    Attributes
+    ----------
+    where : the recipe and the step, say
+    text : the finding as the command tells it
+    """
+
+    check: str
+    where: str
+    message: str
+    text: str
+    file: str
+    line: int
 
 
 class Case(NamedTuple):
@@ -36,14 +51,17 @@ class Case(NamedTuple):
     group, name : the recipe and the step, say
     status : one of the four words of a verdict, or what `tirstep pass` says of a module
     reason : why it was not judged
-    findings : objects with check, message, detail and source
     """
 
     group: str
     name: str
     status: str
-    reason: str = ""
-    findings: tuple[Mapping[str, Any], ...] = ()
+    reason: str
+    findings: tuple[Found, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.group} {self.name}".strip()
 
 
 def choose_format(name: str, *, is_json: bool) -> bool:
@@ -64,57 +82,63 @@ def asks_for_document(arguments: list[str]) -> bool:
     return "--json" in arguments or any(it != TEXT for it in formats)
 
 
-def render(document: Mapping[str, Any]) -> str:
-    """A command's document, which JSON has read, in the format that was chosen."""
+def render(text: str) -> str:
+    """A command's document, as JSON has it, in the format that was chosen."""
     if chosen.get() == JSON:
-        return json.dumps(document, indent=2)
+        return text
+    document = json.loads(text)
     if document["command"] == "diff" and "programs" not in document:
         raise UseError(f"--format {chosen.get()} is of findings, which diff --numbers has; add it")
     return _FORMATS[chosen.get()](f"tirstep {document['command']}", document)
 
 
 def list_cases(document: Mapping[str, Any]) -> Iterator[Case]:
-    """All that a document of ``check``, ``ladder``, ``diff --numbers`` or ``pass`` judges."""
+    """All that a document of ``check``, ``diff --numbers`` or ``pass`` judges."""
     if document.get("findings"):
-        yield Case("goldens", "", "wrong", findings=tuple(document["findings"]))
+        yield _read_case("goldens", "", "wrong", "", document["findings"])
     for recipe in document.get("recipes", ()):
         steps, name = recipe["steps"], recipe["program"] or recipe["recipe"]
         for step in steps:
-            label = f"{step['number']:02}_{step['name']}"
-            found = tuple(step["findings"])
+            label, found = f"{step['number']:02}_{step['name']}", step["findings"]
             status = "wrong" if found else step["numbers"] or recipe["status"]
-            yield Case(name, label, status, step["reason"], found)
+            yield _read_case(name, label, status, step["reason"], found)
         told = [finding for step in steps for finding in step["findings"]]
-        rest = tuple(it for it in recipe["findings"] if it not in told)
+        rest = [it for it in recipe["findings"] if it not in told]
         if rest or not steps:
-            yield Case(name, "", recipe["status"], recipe["reason"] or "", rest)
+            yield _read_case(name, "", recipe["status"], recipe["reason"], rest)
         for other in recipe.get("other_runs", ()):
             if other["numbers"] != "wrong":  # whose findings are among the rest
-                yield Case(name, other["about"], other["numbers"], other["reason"] or "")
+                yield _read_case(name, other["about"], other["numbers"], other["reason"], ())
     for program in document.get("programs", ()):
-        found = tuple(program["findings"])
-        yield Case(program["name"], "", program["numbers"], program["reason"], found)
+        about = program["numbers"], program["reason"], program["findings"]
+        yield _read_case(program["name"], "", *about)
+    change = document.get("change", "audit")
     for module in (*document.get("modules", ()), *document.get("trials", ())):
         name = module.get("module") or f"trial {module['trial']}, {module['label']}"
-        is_bad = module["status"] in ("wrong", "refused")
-        found = ({"check": "pass", "message": module["reason"]},) if is_bad else ()
-        status = "wrong" if is_bad else module["status"]
-        yield Case(document.get("change", "audit"), name, status, module["reason"] or "", found)
+        status, reason = module["status"], module["reason"]
+        if status in ("wrong", "refused"):
+            yield _read_case(change, name, "wrong", "", [{"check": "pass", "message": reason}])
+        else:
+            yield _read_case(change, name, status, reason, ())
     for broken in document.get("promises", {}).get("broken", ()):
-        message = f"{broken['module']}: {broken['promise']}: {broken['how']}"
-        found = ({"check": "promise", "message": message},)
-        yield Case(document["change"], broken["module"], "wrong", findings=found)
+        sentence = f"{broken['module']}: {broken['promise']}: {broken['how']}"
+        findings = [{"check": "promise", "message": sentence}]
+        yield _read_case(change, broken["module"], "wrong", "", findings)
 
 
-def _locate(finding: Mapping[str, Any]) -> tuple[str, str, int]:
-    """A finding's sentence, and the file and line of the statement, or else of the step; "" and 0
-    where there is none.
-    """
-    message, source = str(finding["message"]), finding.get("source") or ""
-    if place := _PLACE.search(message):
-        return message[: place.start()], place[1], int(place[2])
-    file, _, line = source.rpartition(":")
-    return message, file, int(line) if line.isdigit() else 0
+def _read_case(
+    group: str, name: str, status: str, reason: str | None, findings: Iterable[Mapping[str, Any]]
+) -> Case:
+    """A case with its findings, each an object of the document."""
+    case, found = Case(group, name, status, reason or ""), []
+    for each in findings:
+        message, (file, _, line) = each["message"], (each.get("source") or "").rpartition(":")
+        if place := _PLACE.search(message):
+            message, file, line = message[: place.start()], place[1], place[2]
+        text, where = each.get("detail") or each["message"], each.get("where") or case.label
+        number = int(line) if line.isdigit() else 0
+        found.append(Found(each["check"], where, message, text, file, number))
+    return case._replace(findings=tuple(found))
 
 
 def _as_github(tool: str, document: Mapping[str, Any]) -> str:
@@ -127,13 +151,10 @@ def _as_github(tool: str, document: Mapping[str, Any]) -> str:
         lines.append(f"::{level} {shown}::{_escape(message)}")
 
     for case in cases:
-        for finding in case.findings:
-            message, file, line = _locate(finding)
-            where = finding.get("where") or f"{case.group} {case.name}".strip()
-            annotate("error", f"{tool}: {finding['check']}", f"{where}: {message}", file, line)
+        for it in case.findings:
+            annotate("error", f"{tool}: {it.check}", f"{it.where}: {it.message}", it.file, it.line)
         if case.status in ("not judged", "unjudged"):
-            name = f"{case.group} {case.name}".strip()
-            annotate("warning", f"{tool}: {case.status}", f"{name}: {case.reason}")
+            annotate("warning", f"{tool}: {case.status}", f"{case.label}: {case.reason}")
     counts = Counter(case.status for case in cases)
     told = ", ".join(f"{number} {status}" for status, number in counts.items())
     return "\n".join([*lines, f"{tool}: {told or 'nothing was judged'}"])
@@ -147,19 +168,21 @@ def _escape(text: str, more: str = "") -> str:
 
 def _as_junit(tool: str, document: Mapping[str, Any]) -> str:
     """The schema that Jenkins's xUnit plugin has, which GitLab, Azure and others read."""
+    from xml.etree import ElementTree  # which no other format needs
+
     cases = [*list_cases(document)]
     suite = ElementTree.Element("testsuite", name=tool, tests=str(len(cases)))
     numbers = {"failures": 0, "skipped": 0, "errors": 0}
     for case in cases:
         name = case.name or case.group
         node = ElementTree.SubElement(suite, "testcase", classname=case.group, name=_legal(name))
-        for finding in case.findings[:1]:
-            message, file, line = _locate(finding)
-            failure = ElementTree.SubElement(node, "failure", type=finding["check"])
-            failure.set("message", _legal(message))
-            place = f"{file}:{line}" if line else file
-            told = (it.get("detail") or it["message"] for it in case.findings)
-            failure.text = _legal("\n".join([place, *told] if place else told))
+        for first in case.findings[:1]:
+            failure = ElementTree.SubElement(node, "failure", type=first.check)
+            failure.set("message", _legal(first.message))
+            place = f"{first.file}:{first.line}" if first.line else first.file
+            failure.text = _legal(
+                "\n".join([place] * bool(place) + [it.text for it in case.findings])
+            )
             numbers["failures"] += 1
         if not case.findings and case.status not in ("right", "clean", "unchanged"):
             ElementTree.SubElement(node, "skipped", message=_legal(case.reason or case.status))
@@ -178,21 +201,18 @@ def _legal(text: str) -> str:
 def _as_sarif(tool: str, document: Mapping[str, Any]) -> str:
     """https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html"""
     results: list[dict[str, Any]] = []
-    for case in list_cases(document):
-        for finding in case.findings:
-            message, file, line = _locate(finding)
-            where = finding.get("where") or f"{case.group} {case.name}".strip()
-            place: dict[str, Any] = {"artifactLocation": {"uri": file.replace("\\", "/")}}
-            if line:
-                place["region"] = {"startLine": line}
-            results.append(
-                {
-                    "ruleId": finding["check"],
-                    "level": "error",
-                    "message": {"text": f"{where}: {message}"},
-                    "locations": [{"physicalLocation": place}] if file else [],
-                }
-            )
+    for found in (it for case in list_cases(document) for it in case.findings):
+        place: dict[str, Any] = {"artifactLocation": {"uri": found.file.replace("\\", "/")}}
+        if found.line:
+            place["region"] = {"startLine": found.line}
+        results.append(
+            {
+                "ruleId": found.check,
+                "level": "error",
+                "message": {"text": f"{found.where}: {found.message}"},
+                "locations": [{"physicalLocation": place}] if found.file else [],
+            }
+        )
     rules = [{"id": name} for name in dict.fromkeys(it["ruleId"] for it in results)]
     driver = {"name": tool, "version": document["versions"]["tirstep"], "rules": rules}
     log = {
@@ -203,4 +223,4 @@ def _as_sarif(tool: str, document: Mapping[str, Any]) -> str:
     return json.dumps(log, indent=2)
 
 
-_FORMATS |= {"github": _as_github, "junit": _as_junit, "sarif": _as_sarif}
+_FORMATS = {"github": _as_github, "junit": _as_junit, "sarif": _as_sarif}

@@ -44,7 +44,7 @@ def print_document(command: str, **keys: object) -> None:
         tvm_version = str(tvm.__version__)
     versions = {"tirstep": tirstep.__version__, "tvm": tvm_version, "document": DOCUMENT}
     document = {"command": command, "versions": versions, **keys}
-    text = render(json.loads(json.dumps(document, default=_encode)))
+    text = render(json.dumps(document, indent=2, default=_encode))
     begin_document()
     print(text, flush=True)
 

@@ -69,12 +69,16 @@ def step_heading(run: Run, step: Step) -> list[Part]:
     """The line above a step: its recipe, number and name, shape, and the recipe's source line."""
     from tirstep.lowering_checks.steps import step_label
 
-    about = "  ".join(filter(None, (run.problem.shape_text, step.location)))
     return [
         (f"# {run.recipe.name} ", "bold"),
         (step_label(step), "bold cyan"),
-        (f"  {about}", "dim"),
+        tell_place(run.problem.shape_text, step),
     ]
+
+
+def tell_place(shape: str, step: Step) -> Part:
+    """A shape, which may be none, and the line of the recipe that made a step."""
+    return "  ".join(["", *filter(None, (shape, step.location))]), "dim"
 
 
 def show_diffs(
@@ -94,8 +98,7 @@ def show_diffs(
         if has_headings:
             words: list[Part] = [("no difference", "dim")]
             if diff.lines:
-                about = "  ".join(filter(None, (shape, step.location)))
-                words = [*change_words(diff), (f"  {about}", "dim")]
+                words = [*change_words(diff), tell_place(shape, step)]
             screen.line((f"# {diff.before} → {diff.after}  ", "bold"), *words)
         screen.diff(diff.lines)
 

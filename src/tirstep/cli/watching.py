@@ -11,7 +11,7 @@ from importlib import import_module
 from tirstep.printing import print_error
 
 from .guarding import explain_end
-from .report.watch import SECONDS, list_named_files, read_stamps
+from .report.watch import SECONDS, list_named_files, read_stamps, tell_changes
 from .wrong_use import UseError
 
 WARM = (
@@ -46,10 +46,7 @@ def run_on_changes(names: Sequence[str]) -> None:
             time.sleep(SECONDS / 5)
             continue
         if known is not None:
-            changed = sorted(
-                it.name for it in {**stamps, **known} if stamps.get(it) != known.get(it)
-            )
-            print(f"\n{', '.join(changed)} changed", file=sys.stderr, flush=True)
+            print(f"\n{tell_changes(stamps, known)}", file=sys.stderr, flush=True)
         known, child = stamps, os.fork()
         if child == 0:
             return

@@ -124,8 +124,7 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
                 now = read_stamps(files)
                 if now == stamps:
                     continue
-                changed = sorted(show_path(path) for path in now if now[path] != stamps.get(path))
-                say(f"{', '.join(changed)} changed")
+                say(tell_changes(now, stamps))
                 began = time.time_ns()
                 code, imported = _make(arguments)
                 files |= imported
@@ -165,6 +164,12 @@ def list_named_files(arguments: Iterable[str]) -> set[Path]:
         place = Path(argument.partition(":")[0])
         found.update(place.glob("*.json") if place.is_dir() else [place])
     return {Path(os.path.abspath(it)) for it in found if it.suffix in (".py", ".json")}
+
+
+def tell_changes(now: Stamps, before: Stamps) -> str:
+    """The files that changed, were made or are gone."""
+    found = {path for path in {*now, *before} if now.get(path) != before.get(path)}
+    return f"{', '.join(sorted(map(show_path, found)))} changed"
 
 
 def read_stamps(files: Iterable[Path], began: int | None = None) -> Stamps:
