@@ -21,6 +21,7 @@ from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
 from ..loops import reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
+from ..padding import pad_axis
 from ..pipelining import prefetch_asynchronously
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, is_reduction_loop
@@ -102,6 +103,7 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
+    yield from pad_tiles(sch, blocks[1], queries=config.warps * config.rows, keys=config.keys)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
@@ -118,6 +120,15 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     if stages > 1:
         prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
         yield "next_tiles_asynchronously"
+
+
+def pad_tiles(sch: Schedule, largest: SBlockRV, *, queries: int, keys: int) -> Iterator[str]:
+    """Queries and keys in whole tiles, of the block that finds the maxima of rows."""
+    before = sch.mod
+    for place, multiple in ((2, queries), (3, keys)):
+        pad_axis(sch, sch.get_loops(largest)[place], multiple=multiple)
+    if sch.mod is not before:
+        yield "padded"
 
 
 def compute_powers(sch: Schedule, power: SBlockRV, powers: Powers) -> Iterator[str]:

@@ -41,6 +41,7 @@ from .attention_mma import (
     bind_fused,
     compute_powers,
     fuse_blocks,
+    pad_tiles,
     require_half,
     take_out_repair,
 )
@@ -97,10 +98,11 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
+    warps = WARPS * config.warpgroups
+    yield from pad_tiles(sch, blocks[1], queries=warps * SIDE, keys=config.keys)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
-    warps = WARPS * config.warpgroups
     fused = fuse_blocks(sch, blocks, warps=warps, rows=SIDE, keys=config.keys)
     yield "fused"
     copies = yield from _compute_in_fragments(sch, fused, config)

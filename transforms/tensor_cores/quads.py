@@ -29,7 +29,7 @@ from ..gpu_limits import WARP
 from ..loops import require_serial
 from ..pass_options import require_root, set_pipeline
 from ..queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
-from ..rewriting import edit_block, map_elements, replace_blocks
+from ..rewriting import edit_block, map_elements, replace_block, replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tir import bind_ranges, constant, find_all, get_elements
 from .fragments import (
@@ -172,7 +172,7 @@ def state_reads(sch: Schedule, block: SBlockRV, *, who: str) -> None:
     node = sch.get(block)
     stated = edit_block(node, node.body)
     if node.init is None and len(stated.reads) != len(node.reads):
-        replace_blocks(sch, block, {node: stated}, [], who=who)
+        replace_block(sch, block, stated, who=who)
 
 
 def _require_whole_fragments(sch: Schedule, loop: LoopRV) -> None:
