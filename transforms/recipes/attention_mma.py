@@ -103,7 +103,7 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
-    yield from pad_tiles(sch, blocks[1], queries=config.warps * config.rows, keys=config.keys)
+    yield from pad_tiles(sch, blocks, queries=config.warps * config.rows, keys=config.keys)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
@@ -122,11 +122,19 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
         yield "next_tiles_asynchronously"
 
 
-def pad_tiles(sch: Schedule, largest: SBlockRV, *, queries: int, keys: int) -> Iterator[str]:
-    """Queries and keys in whole tiles, of the block that finds the maxima of rows."""
+def pad_tiles(
+    sch: Schedule, blocks: Sequence[SBlockRV], *, queries: int, keys: int, dim: int = SIDE
+) -> Iterator[str]:
+    """Queries, keys and elements of a head in whole tiles, where they are none."""
+    scores, largest, _, _, weighted, _ = blocks
     before = sch.mod
-    for place, multiple in ((2, queries), (3, keys)):
-        pad_axis(sch, sch.get_loops(largest)[place], multiple=multiple)
+    for block, place, multiple in (
+        (largest, 2, queries),
+        (largest, 3, keys),
+        (scores, 4, dim),
+        (weighted, 3, dim),
+    ):
+        pad_axis(sch, sch.get_loops(block)[place], multiple=multiple)
     if sch.mod is not before:
         yield "padded"
 
@@ -213,11 +221,11 @@ def require_half(sch: Schedule, weighted: SBlockRV) -> None:
             f"values of {values.dtype} are not of 16 bits",
             "choose dtype=float16 or dtype=bfloat16",
         )
-    if (constant(values.shape[-1]) or 0) % SIDE:
+    if (constant(values.shape[-1]) or 0) % VECTOR:
         raise TransformError(
             "attention_mma",
-            f"dim={values.shape[-1]} is no multiple of a fragment's {SIDE}",
-            f"choose a multiple of {SIDE}",
+            f"rows of dim={values.shape[-1]} are no whole vectors of {VECTOR}",
+            f"choose a multiple of {VECTOR}",
         )
 
 

@@ -99,7 +99,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
     warps = WARPS * config.warpgroups
-    yield from pad_tiles(sch, blocks[1], queries=warps * SIDE, keys=config.keys)
+    yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"

@@ -73,11 +73,39 @@ def draw_planes() -> tuple[Plane, ...]:
     return tuple(found)
 
 
+HEADS_SEED, HEADS_COUNT, LONGEST = 18, 24, 8192
+MOST_SCORES = 2**33
+
+
+def draw_heads() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
+    """Sizes and options of attention: lengths from 1 to 8192, evenly by their logarithms, and heads
+    of 64 to 256 elements, in multiples of 8.
+
+    Of three one is causal, with as many keys as queries, and in one several heads share keys. The
+    batch is halved while scores times elements of a head are more than 2^33.
+    """
+    dice = random.Random(HEADS_SEED)
+    for number in range(HEADS_COUNT):
+        queries, keys = (round(math.exp(dice.uniform(0, math.log(LONGEST)))) for _ in range(2))
+        options: dict[str, object] = dict(ROUNDED)
+        batch, shared = dice.choice((1, 2, 4, 8)), dice.choice((1, 5, 8, 12, 16, 24, 32))
+        dim, group = 8 * dice.randint(8, 32), dice.choice((2, 4, 8))
+        if number % 3 == 0:
+            keys, options["causal"] = queries, True
+        heads = shared * group if number % 3 == 1 else shared
+        if number % 3 == 1:
+            options["group"] = group
+        while batch > 1 and batch * heads * queries * keys * dim > MOST_SCORES:
+            batch //= 2
+        yield (batch, heads, queries, keys, dim), options
+
+
 PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
+HEAD_SHAPES = "attention-shapes"
 """The suites of drawn shapes."""
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
-NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
+NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES, HEAD_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 MEANINGS = ("causal",)
 """Options that say what is computed: those of the problem, whatever a recipe is shown at."""
@@ -232,6 +260,10 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             SuiteEntry(kernel, (plane,), ROW_TYPES, (f"{kernel}_best",), ROW_PEERS)
             for number, plane in enumerate(draw_planes())
             for kernel in [IN_TURNS[(number + number // len(IN_TURNS)) % len(IN_TURNS)]]
+        ),
+        HEAD_SHAPES: tuple(
+            SuiteEntry("attention", (sizes,), (options,), ("attention_wgmma_best",), ATTENTION_PEERS)
+            for sizes, options in draw_heads()
         ),
         TUTORIAL: (
             SuiteEntry("matmul", SQUARES, recipes=("all",)),
