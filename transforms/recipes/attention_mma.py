@@ -19,7 +19,7 @@ from ..binding import bind_loop
 from ..caching import cache_read_at
 from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
-from ..loops import reorder_loops, split_loop, suggest_unrolling
+from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..padding import pad_axis
 from ..pipelining import prefetch_asynchronously
@@ -123,7 +123,7 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
 
 
 def pad_tiles(
-    sch: Schedule, blocks: Sequence[SBlockRV], *, queries: int, keys: int, dim: int = SIDE
+    sch: Schedule, blocks: Sequence[SBlockRV], *, queries: int, keys: int, dim: int = 2 * SIDE
 ) -> Iterator[str]:
     """Queries, keys and elements of a head in whole tiles, where they are none."""
     scores, largest, _, _, weighted, _ = blocks
@@ -202,7 +202,8 @@ def _compute_in_fragments(
     elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
     elements += [fused.part, fused.power, fused.largest, fused.tile]
     for block in elements:
-        spread_over_quads(sch, block, columns=block not in of_rows)
+        tail: Tail = "guard" if block is fused.result else "refuse"
+        spread_over_quads(sch, block, columns=block not in of_rows, tail=tail)
     vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
     yield "tensorized"
     for block in elements:

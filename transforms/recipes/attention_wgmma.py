@@ -21,7 +21,7 @@ from ..hopper.warp_turns import alternate_warpgroups, overlap_products
 from ..hopper.warpgroup_tiles import stage_swizzled_at
 from ..hopper.wgmma_intrinsics import ROWS
 from ..hopper.wgmma_rows import WARPS, order_product, tensorize_warp_rows
-from ..loops import suggest_unrolling
+from ..loops import Tail, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent, get_own_loops
@@ -98,7 +98,10 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
-    warps = WARPS * config.warpgroups
+    warps, is_masked = WARPS * config.warpgroups, bool(find_choices(sch.get(power)))
+    ends_in_tile = (
+        not is_masked and (get_extent(sch, sch.get_loops(power)[-1]) or 0) % config.keys > 0
+    )
     yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
@@ -112,7 +115,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
         if config.longest_first:
             launch_longest_first(sch, fused.steps)
             yield "longest_first"
-    if config.splits_at_mask:
+    if config.splits_at_mask or ends_in_tile:
         split_loop_at_mask(sch, fused.steps)
         yield "splits_at_mask"
     stages = min(config.stages, get_extent(sch, fused.steps) or 1)
@@ -164,7 +167,8 @@ def _compute_in_fragments(
     elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
     elements += [fused.part, fused.power, fused.largest, fused.tile]
     for block in elements:
-        spread_over_quads(sch, block, columns=block not in of_rows)
+        tail: Tail = "guard" if block is fused.result else "refuse"
+        spread_over_quads(sch, block, columns=block not in of_rows, tail=tail)
     vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
     yield "tensorized"
     for block in elements:
