@@ -296,6 +296,8 @@ class Pipeline:
     counters : a register that counts steps of earlier tiles; none where each has as many
     block : that allocates the tiles, around the loop's body
     tiles : of the copies, with buffers of one stage
+    groups : the numbers of tiles that arrive and are released together: all of them, but where
+        products overlap those of the first product apart, which is done with them earlier
     rest : what the loop computes
     others : the buffers that the loop's body allocates beside the tiles
     producers, registers : threads of warps with roles that copy, and registers of a thread of
@@ -330,6 +332,11 @@ class Pipeline:
         self.warps = math.prod(count for _, count in threads) // WARP
         self.tiles = [self._read(copy) for copy in copies]
         targets = [tile.target for tile in self.tiles]
+        self.groups = [list(range(len(targets)))]
+        if self.overlaps:
+            used = [it.source for block in find_all(self.rest[0], SBlock) for it in block.reads]
+            first = [at for at in self.groups[0] if is_among(targets[at], used)]
+            self.groups = [first, [at for at in self.groups[0] if at not in first]]
         self.others = [it for it in block.alloc_buffers if not is_among(it, targets)]
         self.staged = [
             decl_buffer((self.stages, *it.shape), it.dtype, str(it.name), scope=SCOPE)
@@ -491,10 +498,10 @@ class Pipeline:
         made = substitute(body, {self.round_: variable, **places})
         return For(variable, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
 
-    def wait_for_tile(self) -> Evaluate:
-        """Wait until an iteration's tiles have arrived."""
+    def wait_for_tile(self, group: int = 0) -> Evaluate:
+        """Wait until an iteration's tiles of a group have arrived."""
         step = self.count(self.loop.loop_var)
-        place = self.point_to(FloorMod(step, self.stages))
+        place = self.point_to(FloorMod(step, self.stages) + group * self.stages)
         return Evaluate(T.cuda.mbarrier_wait(place, FloorMod(FloorDiv(step, self.stages), 2)))
 
     def wait_for_groups(self) -> list[Any]:
@@ -540,16 +547,17 @@ class Pipeline:
         realized = SBlockRealize([], True, block)
         return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, self.notes)
 
-    def copy(self, step: Any) -> Any:
-        """Announce the bytes of an iteration's tiles, and issue their copies."""
+    def copy(self, step: Any, group: int = 0) -> Any:
+        """Announce the bytes of an iteration's tiles of a group, and issue their copies."""
         if isinstance(step, int):
             stage, value = step % self.stages, IntImm("int32", step)
         else:
             stage, value = FloorMod(self.count(step), self.stages), step
-        arrived = self.point_to(stage)
-        total = sum(tile.bytes for tile in self.tiles)
+        arrived, numbers = self.point_to(stage + group * self.stages), self.groups[group]
+        total = sum(self.tiles[number].bytes for number in numbers)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
-        for tile, buffer, variable in zip(self.tiles, self.staged, self.maps, strict=True):
+        for number in numbers:
+            tile, buffer, variable = (it[number] for it in (self.tiles, self.staged, self.maps))
             _, panels, box = tile.shape
             size = math.prod(box)
             for panel in range(panels):
@@ -562,7 +570,7 @@ class Pipeline:
         return SeqStmt(calls)
 
     def point_to(self, stage: Any) -> Any:
-        """A pointer to an mbarrier: those of the stages come first."""
+        """A pointer to an mbarrier: those of a group's stages follow one another."""
         return self.barriers.access_ptr(READ, offset=stage, extent=1)
 
 

@@ -324,11 +324,14 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     require_no_barrier(computed, pipeline)
     loads = pipeline.fence_loads(computed)
 
-    def find_empty(step: Any) -> Any:
-        return pipeline.point_to(FloorMod(pipeline.count(step), pipeline.stages) + pipeline.stages)
+    full = len(pipeline.groups) * pipeline.stages  # mbarriers, behind which those of empty ones are
 
-    def release(done: Any) -> list[Any]:
-        arrive = T.ptx["mbarrier.arrive.shared.b64"](find_empty(done))
+    def find_empty(step: Any, group: int) -> Any:
+        stage = FloorMod(pipeline.count(step), pipeline.stages)
+        return pipeline.point_to(stage + (full + group * pipeline.stages))
+
+    def release(done: Any, group: int = 0) -> list[Any]:
+        arrive = T.ptx["mbarrier.arrive.shared.b64"](find_empty(done, group))
         return [*loads, *_arrive_by_warps(arrive)]
 
     # Wait for tile after tile, compute, and release its stage.
@@ -345,9 +348,15 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     # One lane copies tile after tile, each to a stage that is empty: at first all of them are.
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
     free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
-    until_empty = Evaluate(T.cuda.mbarrier_wait(find_empty(step), free))
-    body = SeqStmt([until_empty, pipeline.copy(step)])
-    copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
+    body = [
+        each
+        for group in range(len(pipeline.groups))
+        for each in (
+            Evaluate(T.cuda.mbarrier_wait(find_empty(step, group), free)),
+            pipeline.copy(step, group),
+        )
+    ]
+    copies = For(step, loop.min, loop.extent, ForKind.SERIAL, SeqStmt(body), None, {})
     tile = stmt_seq(copies, *pipeline.end_tile())
     tiles = pipeline.loop_over_tiles(tile, f"{loop.loop_var.name}_tile_copied")
     producer = [if_elected(pipeline.threads, [tiles], first=pipeline.warps * WARP)]
@@ -381,7 +390,7 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
         less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
         few, many = pipeline.registers
         first = count_registers(pipeline.warps * WARP + pipeline.producers)
-        given_back = pipeline.point_to(2 * pipeline.stages)
+        given_back = pipeline.point_to(2 * full)
         arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
         wait = T.cuda.mbarrier_wait(given_back, 0)
         producer = [Evaluate(less(few)), *producer, Evaluate(wait), Evaluate(more(first))]
@@ -395,8 +404,8 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
         roles = ((COMPUTES, does), (COPIES, does_not))
         split[-1:] = [AttrStmt(threads, key, computes, each) for key, each in roles]
     # Arrivals at mbarriers: of full stages; by warps at empty ones, and where registers move.
-    warps = [pipeline.warps] * (pipeline.stages + bool(pipeline.registers[0]))
-    counts = [*[1] * pipeline.stages, *warps]
+    warps = [pipeline.warps] * (full + bool(pipeline.registers[0]))
+    counts = [*[1] * full, *warps]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 

@@ -127,15 +127,13 @@ def pad_tiles(
 ) -> Iterator[str]:
     """Queries, keys and elements of a head in whole tiles, where they are none."""
     scores, largest, _, _, weighted, _ = blocks
-    before = sch.mod
-    for block, place, multiple in (
-        (largest, 2, queries),
-        (largest, 3, keys),
-        (scores, 4, dim),
-        (weighted, 3, dim),
-    ):
-        pad_axis(sch, sch.get_loops(block)[place], multiple=multiple)
-    if sch.mod is not before:
+    sizes = ((largest, 2, queries), (largest, 3, keys), (scores, 4, dim), (weighted, 3, dim))
+    is_whole = True
+    for block, place, multiple in sizes:
+        loop = sch.get_loops(block)[place]
+        is_whole &= (get_extent(sch, loop) or 0) % multiple == 0
+        pad_axis(sch, loop, multiple=multiple)
+    if not is_whole:
         yield "padded"
 
 
