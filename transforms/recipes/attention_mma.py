@@ -168,11 +168,16 @@ def fuse_blocks(
     return Fused(warp, steps, scores, tile, largest, power, rounded, part, total, weighted, result)
 
 
-def bind_fused(sch: Schedule, fused: Fused) -> None:
-    """Bind tiles of queries to GPU blocks, and warps to threadIdx.z."""
-    axes = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.z")
-    for axis, loop in zip(axes, sch.get_loops(fused.scores)[: len(axes)], strict=True):
-        bind_loop(sch, loop, axis=axis)
+def bind_fused(sch: Schedule, fused: Fused, *, heads_first: bool = False) -> None:
+    """Bind tiles of queries to thread blocks, and warps to threadIdx.z.
+
+    Thread blocks that are launched one after the other go through the tiles of a head, or
+    `heads_first` through the heads.
+    """
+    axes = "yxz" if heads_first else "zyx"
+    names = (*(f"blockIdx.{axis}" for axis in axes), "threadIdx.z")
+    for name, loop in zip(names, sch.get_loops(fused.scores)[: len(names)], strict=True):
+        bind_loop(sch, loop, axis=name)
 
 
 def _compute_in_fragments(

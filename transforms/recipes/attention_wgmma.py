@@ -79,6 +79,10 @@ class AttentionWgmmaConfig:
     longest_first: bool = knob(
         False, "whether blocks with the most tiles are launched first, where tiles are left out"
     )
+    heads_first: bool = knob(
+        False,
+        "whether blocks of neighbouring heads are launched one after the other, or of queries",
+    )
     persistent: int = knob(
         0, "thread blocks that stay and go through the tiles of queries; 0 for a block each"
     )
@@ -149,7 +153,7 @@ def _compute_in_fragments(
 
     Returns the copies of keys and values into shared memory.
     """
-    bind_fused(sch, fused)
+    bind_fused(sch, fused, heads_first=config.heads_first)
     repair = take_out_repair(sch, fused.weighted)
     for product in (fused.scores, fused.weighted):
         order_product(sch, product)
