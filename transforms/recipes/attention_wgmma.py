@@ -8,6 +8,7 @@ TMA, which a warpgroup of its own feeds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
@@ -15,11 +16,11 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..exponentials import allows_fused_exponents
-from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
+from ..hopper.tma_loads import copy_once_by_tma, prefetch_by_tma, specialize_warps
 from ..hopper.warp_roles import make_persistent
 from ..hopper.warp_turns import alternate_warpgroups, overlap_products
 from ..hopper.warpgroup_tiles import stage_swizzled_at
-from ..hopper.wgmma_intrinsics import ROWS
+from ..hopper.wgmma_intrinsics import ROWS, THREADS
 from ..hopper.wgmma_rows import WARPS, order_product, tensorize_warp_rows
 from ..loops import Tail, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, launch_longest_first, split_loop_at_mask
@@ -112,7 +113,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     yield "exponentials_rounded"
     fused = fuse_blocks(sch, blocks, warps=warps, rows=SIDE, keys=config.keys)
     yield "fused"
-    copies = yield from _compute_in_fragments(sch, fused, config)
+    queries, *copies = yield from _compute_in_fragments(sch, fused, config)
     if config.ends_at_mask:
         end_loop_at_mask(sch, fused.steps)
         yield "ends_at_mask"
@@ -134,6 +135,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     if config.roles:
         registers = _REGISTERS.get((config.warpgroups, bool(config.persistent)))
         specialize_warps(sch, fused.steps, registers=registers)
+        copy_once_by_tma(sch, fused.steps, queries)
         yield "warps_specialized"
     if config.overlaps:
         overlap_products(sch, fused.steps)
@@ -151,7 +153,7 @@ def _compute_in_fragments(
 ) -> Generator[str, None, list[SBlockRV]]:
     """Products by wgmma, and between them what lanes compute in registers of their own.
 
-    Returns the copies of keys and values into shared memory.
+    Returns the copies of queries, keys and values into shared memory.
     """
     bind_fused(sch, fused, heads_first=config.heads_first)
     repair = take_out_repair(sch, fused.weighted)
@@ -162,7 +164,7 @@ def _compute_in_fragments(
     for block in (fused.tile, fused.part, fused.largest, fused.total):
         lay_in_quads(sch, block, rows=2)
     yield "in_fragments"
-    copies = _stage(sch, fused, config.warpgroups)
+    copies = _stage(sch, fused, config)
     yield "in_shared_memory"
     for product in (fused.scores, fused.weighted):
         tensorize_warp_rows(sch, product)
@@ -181,11 +183,15 @@ def _compute_in_fragments(
     return copies
 
 
-def _stage(sch: Schedule, fused: Fused, warpgroups: int) -> list[SBlockRV]:
+def _stage(sch: Schedule, fused: Fused, config: AttentionWgmmaConfig) -> list[SBlockRV]:
     """Bring queries, keys and values into shared memory, as descriptors read them.
 
-    Returns the copies of keys and values in their order.
+    Returns the copies.
     """
+    vector, dim = VECTOR, SIDE * (constant(sch.get(fused.weighted).writes[0].source.shape[3]) or 1)
+    if config.copies == "tma":  # which takes the place of threads that share a tile evenly
+        share = config.keys * dim // (config.warpgroups * THREADS)
+        vector = math.gcd(VECTOR, share) or VECTOR
 
     def stage(block: SBlockRV, loop: LoopRV, operand: int) -> SBlockRV:
         return stage_swizzled_at(
@@ -193,16 +199,15 @@ def _stage(sch: Schedule, fused: Fused, warpgroups: int) -> list[SBlockRV]:
             block,
             loop,
             operand=operand,
-            warpgroups=warpgroups,
-            vector=VECTOR,
+            warpgroups=config.warpgroups,
+            vector=vector,
             in_quads=True,
             comes_first=True,
             tail="guard",
         )
 
     values, keys = stage(fused.weighted, fused.steps, 2), stage(fused.scores, fused.steps, 1)
-    stage(fused.scores, fused.warp, 0)
-    return [keys, values]
+    return [stage(fused.scores, fused.warp, 0), keys, values]
 
 
 SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
