@@ -19,7 +19,7 @@ from ..binding import bind_loop
 from ..caching import cache_read_at
 from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
-from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
+from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..padding import pad_axis
 from ..pipelining import prefetch_asynchronously
@@ -30,6 +30,7 @@ from ..schedule import TransformError
 from ..tensor_cores.fragments import SIDE
 from ..tensor_cores.mma_tiles import TileLayout, stage_fragments_at
 from ..tensor_cores.quads import (
+    ROWS,
     FragmentProduct,
     lay_in_quads,
     round_operand,
@@ -103,7 +104,9 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
-    yield from pad_tiles(sch, blocks, queries=config.warps * config.rows, keys=config.keys)
+    crop = yield from pad_tiles(sch, blocks, queries=config.warps * config.rows, keys=config.keys)
+    if crop is not None:
+        bind_crop(sch, crop)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
@@ -124,17 +127,28 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
 
 def pad_tiles(
     sch: Schedule, blocks: Sequence[SBlockRV], *, queries: int, keys: int, dim: int = 2 * SIDE
-) -> Iterator[str]:
-    """Queries, keys and elements of a head in whole tiles, where they are none."""
-    scores, largest, _, _, weighted, _ = blocks
+) -> Generator[str, None, SBlockRV | None]:
+    """Queries, keys and elements of a head in whole tiles, where they are none.
+
+    Returns the block that takes the rows that there are out of a padded result, where these are
+    fewer than a fragment's 8; of others each thread knows its own (None).
+    """
+    scores, largest, _, _, weighted, result = blocks
     sizes = ((largest, 2, queries), (largest, 3, keys), (scores, 4, dim), (weighted, 3, dim))
-    is_whole = True
+    extents = [get_extent(sch, sch.get_loops(block)[place]) or 1 for block, place, _ in sizes]
+    crop = sch.cache_write(result, 0, "global") if extents[0] < ROWS else None
     for block, place, multiple in sizes:
-        loop = sch.get_loops(block)[place]
-        is_whole &= (get_extent(sch, loop) or 0) % multiple == 0
-        pad_axis(sch, loop, multiple=multiple)
-    if not is_whole:
+        pad_axis(sch, sch.get_loops(block)[place], multiple=multiple)
+    if any(extent % size[2] for extent, size in zip(extents, sizes, strict=True)):
         yield "padded"
+    return crop
+
+
+def bind_crop(sch: Schedule, crop: SBlockRV) -> None:
+    """A kernel of its own, of one thread for each element."""
+    blocks, threads = split_loop(sch, fuse_loops(sch, sch.get_loops(crop)), inner=128, tail="guard")
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    bind_loop(sch, threads, axis="threadIdx.x")
 
 
 def compute_powers(sch: Schedule, power: SBlockRV, powers: Powers) -> Iterator[str]:

@@ -39,6 +39,7 @@ from .attention_mma import (
     VECTOR,
     Fused,
     Powers,
+    bind_crop,
     bind_fused,
     compute_powers,
     fuse_blocks,
@@ -107,7 +108,9 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     ends_in_tile = (
         not is_masked and (get_extent(sch, sch.get_loops(power)[-1]) or 0) % config.keys > 0
     )
-    yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys)
+    crop = yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys)
+    if crop is not None:
+        bind_crop(sch, crop)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
@@ -259,12 +262,7 @@ roles = tma.plus(
     "for each other",
     expects={"warps_specialized": BY_TMA},
 )
-deeper = roles.plus(
-    "wgmma_stages",
-    stages=3,
-    why="A tile more is on its way, so that warpgroups may be an iteration apart",
-)
-deeper.plus(
+roles.plus(
     "wgmma_overlap",
     overlaps=True,
     why="Scores of the next tile are computed ahead, and softmax runs under the product by values",
@@ -275,7 +273,7 @@ causal = CAUSAL_WGMMA.root(
     "wgmma_causal",
     powers="two",
     copies="tma",
-    stages=3,
+    stages=2,
     roles=True,
     overlaps=True,
     why="All scores are computed, and those of keys behind a query are hidden",
@@ -299,7 +297,7 @@ fused = FUSED_WGMMA.root(
     "wgmma_fused",
     powers="fused",
     copies="tma",
-    stages=3,
+    stages=2,
     roles=True,
     overlaps=True,
     why="An exponent is one multiply-add instead of a difference and a product, which the kernel "
@@ -314,8 +312,60 @@ fused.plus(
     golden={"persistent": 2},
     expects={"blocks_stay": BY_TMA},
 )
-NARROW = 64
-"""Elements of a head, up to which small blocks are faster than one that stays; and their keys."""
+ALONE = {32: 0.99, 64: 0.99, 96: 1.1, 224: 1.3, 256: 1.3}
+"""By elements of a head, padded: how much longer 64 queries take in a block of one warpgroup than
+half of 128 in a block of two; 1.5 for others. From runs on one H200, as what follows."""
+TILE_KEYS = {96: (128,), 128: (128,), 160: (96, 112), 192: (96, 112)}
+"""Keys of a tile that registers hold, by elements of a head; (64, 80) beyond."""
+TURN = 10
+"""What an iteration takes beside its keys, in keys."""
+
+
+def choose_config(
+    heads: int, queries: int, keys: int, dim: int, *, is_masked: bool, powers: Powers
+) -> AttentionWgmmaConfig:
+    """The knobs for so many heads of all sequences, from how evenly tiles fill the GPU.
+
+    A block has two warpgroups with 64 queries each, or one where that leaves fewer multiprocessors
+    idle. Under a mask the longest tile takes as long as all others on average take twice.
+    """
+    wide = -(-dim // 32) * 32
+
+    def count(groups: int) -> int:
+        return heads * -(-queries // (groups * ROWS))
+
+    def estimate(groups: int) -> float:
+        rounds = count(groups) / SMS
+        rounds = max(1, rounds / 2) if is_masked else math.ceil(rounds)
+        return rounds * groups * (ALONE.get(wide, 1.5) if groups == 1 else 1)
+
+    groups = 1 if queries <= ROWS else min((2, 1), key=estimate)
+    sizes = TILE_KEYS.get(wide, (64, 80))
+    if keys <= 128:  # two tiles at least, where there can be two
+        sizes = (64,) if keys > 64 else (32,)
+    elif wide <= 64:
+        sizes = (64,) if is_masked else (128,)
+    elif groups == 1 and wide < 224:
+        sizes = (64,)
+    elif is_masked:
+        sizes = sizes[:1]
+    size = min(sizes, key=lambda each: -(-keys // each) * (each + TURN))
+    ends = is_masked and keys > size
+    return AttentionWgmmaConfig(
+        warpgroups=groups,
+        keys=size,
+        powers=powers,
+        stages=2,
+        copies="tma",
+        roles=True,
+        persistent=SMS if groups > 1 and count(groups) > SMS else 0,
+        heads_first=ends and 2 * heads <= SMS,
+        ends_at_mask=ends,
+        splits_at_mask=ends,
+        longest_first=ends and queries > groups * ROWS,
+        overlaps=not (is_masked and wide <= 64),
+        pingpong=is_masked and groups > 1 and wide <= 128,
+    )
 
 
 @recipe(
@@ -323,7 +373,7 @@ NARROW = 64
     blocks=(BLOCKS,),
     default_example=FUSED_WGMMA.default_example,
     golden=Example(
-        {**SMALL, "queries": 256, "keys": 256},
+        {**SMALL, "heads": 2, "queries": 150, "keys": 250, "dim": 40},
         options={**FUSED_WGMMA.small.options, "causal": True},
     ),
     expects={"products_overlapped": BY_TMA},
@@ -331,45 +381,24 @@ NARROW = 64
     arch=FUSED_WGMMA.arch,
 )
 def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
-    """The knobs that were fastest on an H200 for such heads, with a mask and without.
+    """The knobs that `choose_config` has for the sizes, with a mask and without.
 
-    A block for each multiprocessor stays, and products overlap. Loops end and are split at a mask,
-    whose longest tiles come first, and warpgroups take turns there. Of heads of up to 64 elements
-    blocks have one warpgroup each, tiles of 64 keys, and come and go, several at a time on a
-    multiprocessor; products overlap under a mask alone. Exponents are fused where the kernel allows
-    it.
+    Queries, keys and elements of a head are of any number, in tiles that may end early. Exponents
+    are fused where the kernel allows it.
     """
     scores, _, power, *_ = (sch.get(block) for block in get_sblocks(sch))
-    *_, queries, keys, dim = (constant(item.dom.extent) for item in scores.iter_vars)
-    if queries is None or keys is None or dim is None:
+    sizes = [constant(item.dom.extent) for item in scores.iter_vars]
+    batch, heads, queries, keys, dim = (size or 0 for size in sizes)
+    if None in sizes:
         raise TransformError(
             "attention_wgmma_best",
-            "queries, keys or dim are open, and choose the config",
+            f"the sizes {sizes} are not all known, and choose the config",
             "use attention_wgmma_overlap, or give them",
         )
-    is_narrow = dim <= NARROW and keys % NARROW == 0
-    groups = 2 if queries % (2 * ROWS) == 0 and not is_narrow else 1
-    is_masked, size = bool(find_choices(power)), NARROW if is_narrow else 128
-    size = next((each for each in (size, 128, 64, 32, 16) if keys % each == 0), 16)
-    ends = is_masked and keys > size
-    stages = 3
-    if is_narrow:
-        stages = 4 if is_masked else 2
-    config = AttentionWgmmaConfig(
-        warpgroups=groups,
-        keys=size,
-        powers="fused" if allows_fused_exponents(power) else "two",
-        stages=stages,
-        copies="tma",
-        roles=True,
-        persistent=SMS if groups > 1 else 0,
-        ends_at_mask=ends,
-        splits_at_mask=ends,
-        longest_first=ends and queries > groups * ROWS,
-        overlaps=is_masked or not is_narrow,
-        pingpong=is_masked and groups > 1,
-    )
-    yield from schedule(sch, config)
+    powers: Powers = "fused" if allows_fused_exponents(power) else "two"
+    is_masked = bool(find_choices(power))
+    shape = (batch * heads, queries, keys, dim)
+    yield from schedule(sch, choose_config(*shape, is_masked=is_masked, powers=powers))
 
 
 LADDERS = (
