@@ -14,9 +14,10 @@ from dataclasses import replace
 from tvm.s_tir import Schedule
 
 from ..binding import bind_loop, tile_block
-from ..caching import accumulate_in_registers, stage_operand_at
+from ..caching import accumulate_in_registers, place_copy_at, stage_operand_at
 from ..layout import pad_block
-from ..loops import PaddedTail, Tail, reorder_loops, split_loop, unroll_loop
+from ..loops import PaddedTail, Tail, fuse_loops, reorder_loops, split_loop, unroll_loop
+from ..queries import get_own_loops, get_reduction_loops
 from ..reduction import decompose_reduction_at, split_reduction
 from .recipe import Example, SourcePattern, read_expectations, recipe
 from .rungs import order
@@ -43,9 +44,11 @@ step_by_step = functools.partial(gemm_tutorial, default_example=SQUARE)
 @gemm_tutorial(expects=ONE)
 def matmul_naive(sch: Schedule) -> Iterator[str]:
     """One element of C for each block of one thread (v0)."""
-    i, j, _ = sch.get_loops(sch.get_sblock("C"))
+    block = sch.get_sblock("C")
+    i, j, k = sch.get_loops(block)
     bind_loop(sch, i, axis="blockIdx.y")
     bind_loop(sch, j, axis="blockIdx.x")
+    decompose_reduction_at(sch, block, k)
     yield "bound"
 
 
@@ -59,13 +62,15 @@ def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse"
 
     Knobs: threads of a block, which is also the tile of rows.
     """
-    i, j, _ = sch.get_loops(sch.get_sblock("C"))
+    block = sch.get_sblock("C")
+    i, j, k = sch.get_loops(block)
     row_tile, row = split_loop(sch, i, inner=threads, tail=tail)
     reorder_loops(sch, [row_tile, j, row])
     yield "rows_tiled"
     bind_loop(sch, row_tile, axis="blockIdx.x")
     bind_loop(sch, j, axis="blockIdx.y")
     bind_loop(sch, row, axis="threadIdx.x")
+    decompose_reduction_at(sch, block, k)
     yield "bound"
 
 
@@ -86,6 +91,7 @@ def matmul_threads_2d(
     """
     block = sch.get_sblock("C")
     tile_block(sch, block, threads=(rows, columns), axes=("x", "y"), tail=tail)
+    decompose_reduction_at(sch, block, *get_reduction_loops(sch, block))
     yield "tiled_and_bound"
 
 
@@ -104,8 +110,9 @@ def matmul_shared(
 ) -> Iterator[str]:
     """Tiles of A and B in shared memory, fetched by all threads of a block together (v3).
 
-    The tutorial gives every thread one element of a tile or none, by guards; a tile of A has
-    rows * tile_k elements for rows * columns threads, so here too the fetch is guarded.
+    threadIdx.x goes over the rows of a tile and threadIdx.y over its columns, as they do of C; those
+    beyond the tile's end fetch nothing. Adjacent threads read a row apart: `fetch_cooperatively`,
+    which the fast ladder has, lets them read side by side.
 
     Knobs: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
     the tiles of A and B.
@@ -122,7 +129,13 @@ def matmul_shared(
         accumulate_in_registers(sch, block, tile.threads[1])
         yield "epilogue_fused"
     for operand, name in enumerate("AB"):
-        stage_operand_at(sch, block, steps.outer, operand=operand, threads=(columns, rows))
+        copy = place_copy_at(
+            sch, block, steps.outer, operand=operand, scope="shared", inlines=True
+        )
+        for own, threads, axis in zip(
+            get_own_loops(sch, copy), (rows, columns), "xy", strict=True
+        ):
+            bind_loop(sch, sch.split(own, [threads, None])[0], axis=f"threadIdx.{axis}")
         yield f"{name}_in_shared_memory"
     decompose_reduction_at(sch, block, steps.outer)
     yield "decomposed"
@@ -144,6 +157,9 @@ def matmul_registers(
 ) -> Iterator[str]:
     """Tiles in shared memory, and the sum of each thread in a register, written once (v4).
 
+    A tile is divided by threadIdx.y first, and each share by threadIdx.x: the 128 elements of the
+    tutorial's tiles are 4 for each threadIdx.y, so that 28 of 32 lanes fetch nothing.
+
     Knobs: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
     the tiles of A and B.
     """
@@ -158,7 +174,12 @@ def matmul_registers(
     yield "accumulated_in_registers"
     steps = split_reduction(sch, block, inner=tile_k, tail=rest)
     for operand, name in enumerate("AB"):
-        stage_operand_at(sch, block, steps.outer, operand=operand, threads=(columns, rows))
+        copy = place_copy_at(
+            sch, block, steps.outer, operand=operand, scope="shared", inlines=True
+        )
+        share, rest = sch.split(fuse_loops(sch, get_own_loops(sch, copy)), [columns, None])
+        bind_loop(sch, share, axis="threadIdx.y")
+        bind_loop(sch, sch.split(rest, [rows, None])[0], axis="threadIdx.x")
         yield f"{name}_in_shared_memory"
     decompose_reduction_at(sch, block, steps.outer)
     yield "decomposed"
@@ -208,13 +229,15 @@ def matmul_tiled(
 def matmul_tiled_shared(
     sch: Schedule,
     *,
-    rows: int = 8,
+    rows: int = 1,
     columns: int = 32,
-    per_thread: int = 4,
+    per_thread: int = 32,
     tile_k: int = 32,
     tail: PaddedTail = "refuse",
 ) -> Iterator[str]:
-    """The tiled recipe with 32×32 tiles of A and B in shared memory, fetched together (step 3).
+    """32×32 tiles of A and B in shared memory, of which each thread fetches a share (step 3).
+
+    The blog's 32 threads fetch 32 elements each, side by side: adjacent threads read a row apart.
 
     Knobs: rows and columns of threads in a block; per_thread, the rows of C of one thread;
     tile_k, the depth of the tiles of A and B.
@@ -230,8 +253,15 @@ def matmul_tiled_shared(
     accumulate_in_registers(sch, block, tile.threads[1])
     yield "accumulated_in_registers"
     steps = split_reduction(sch, block, inner=tile_k, tail=rest)
+    reorder_loops(sch, [*tile.locals, steps.inner])
     for operand, name in enumerate("AB"):
-        stage_operand_at(sch, block, steps.outer, operand=operand, threads=threads)
+        copy = place_copy_at(
+            sch, block, steps.outer, operand=operand, scope="shared", inlines=True
+        )
+        fused = fuse_loops(sch, get_own_loops(sch, copy))
+        row, column, _ = sch.split(fused, [*threads, None])
+        bind_loop(sch, row, axis="threadIdx.y")
+        bind_loop(sch, column, axis="threadIdx.x")
         yield f"{name}_in_shared_memory"
     decompose_reduction_at(sch, block, steps.outer)
     yield "decomposed"
