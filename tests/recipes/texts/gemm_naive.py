@@ -8,7 +8,4 @@ def main(A: T.Buffer((1024, 2048), "float32"), B: T.Buffer((2048, 512), "float32
     for k in range(2048):
         A_1 = T.Buffer((2097152,), data=A.data)
         B_1 = T.Buffer((1048576,), data=B.data)
-        # blockIdx_y * 512 + blockIdx_x: 输出位置
-        # blockIdx_y * 2048 + k: A_1 位置
-        # k * 512 + blockIdx_x: B_1 位置
         C_1[blockIdx_y * 512 + blockIdx_x] = C_1[blockIdx_y * 512 + blockIdx_x] + A_1[blockIdx_y * 2048 + k] * B_1[k * 512 + blockIdx_x]

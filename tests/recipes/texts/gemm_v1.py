@@ -9,7 +9,4 @@ def main(A: T.Buffer((1024, 2048), "float32"), B: T.Buffer((2048, 512), "float32
     for k in range(2048):
         A_1 = T.Buffer((2097152,), data=A.data)
         B_1 = T.Buffer((1048576,), data=B.data)
-        # lockIdx_x * 16384 + threadIdx_x * 512 + blockIdx_y: 输出
-        # blockIdx_x * 65536 + threadIdx_x * 2048 + k: A1
-        # k * 512 + blockIdx_y: B1
         C_1[blockIdx_x * 16384 + threadIdx_x * 512 + blockIdx_y] = C_1[blockIdx_x * 16384 + threadIdx_x * 512 + blockIdx_y] + A_1[blockIdx_x * 65536 + threadIdx_x * 2048 + k] * B_1[k * 512 + blockIdx_y]

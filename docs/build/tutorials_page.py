@@ -1,0 +1,70 @@
+"""The last column of docs/tutorials.md: our times of the steps that the texts have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from tirstep.bench.metrics import format_rate, format_ratio, format_time, speedup
+from tirstep.bench.results import BenchRun, Case, Outcome
+
+_BLOCK = re.compile(r"^<!-- begin (tutorial-[\w-]+) -->\n(.*?)^<!-- end \1 -->$", re.M | re.S)
+_TIMED = re.compile(r"`tirstep (?:lower|steps) (\w+) --shape (\w+) (?:--pass \w+|--step (\w+))`")
+NOT_LAST = ("input", "split", "window_in_every_thread")
+"""Steps of rows that a recipe goes on from: they have no time of their own."""
+CHANGED_ON = "2026-11-29"
+CHANGED = ["naive", "threads_1d", "threads_2d", "shared", "registers", "tiled", "tiled_shared"]
+"""Recipes of matmul that are as their texts have them since that day: what older runs timed under
+their names are other programs.
+"""
+
+
+def find_tutorial_writers(text: str, run: BenchRun) -> dict[str, Callable[[], str]]:
+    """What fills the markers of the page, from a run of the suite tutorial."""
+    return {name: partial(fill_table, table, run) for name, table in _BLOCK.findall(text)}
+
+
+def fill_table(table: str, run: BenchRun) -> str:
+    """The table with its last cells filled: a time, a rate, and the gain over the row above, where
+    that has the same shape.
+    """
+    head, rule, *rows = table.splitlines()
+    lines, above = [_fill(head, run.device["name"]), rule], None
+    for row in rows:
+        timed = _TIMED.search(row)
+        found = None if timed is None or timed[3] in NOT_LAST else _find(run, timed[1], timed[2])
+        lines.append(_fill(row, _tell(run, found, above)))
+        above = found
+    return "\n".join(lines)
+
+
+Found = tuple[Case, Outcome | None] | None
+
+
+def _tell(run: BenchRun, found: Found, above: Found) -> str:
+    """What a cell says of what was found, and of what was in the row above."""
+    if found is None or found[1] is None:
+        return "" if found is None else "not measured"
+    case, outcome = found
+    told = f"{format_time(outcome)} µs, {format_rate(case, outcome, run.ceilings, unit=True)}"
+    if above is None or above[1] is None or above[0] is not case:
+        return told
+    return f"{told}, ×{format_ratio(speedup(case, outcome, above[1].candidate))}"
+
+
+def _fill(row: str, cell: str) -> str:
+    """A row with another last cell."""
+    return f"{row.rsplit(' | ', 1)[0]} | {cell} |".replace("  |", " |")
+
+
+def _find(run: BenchRun, recipe: str, shape: str) -> Found:
+    """The case of a shape and what a recipe did there, None where it did another program; None
+    without a case.
+    """
+    for case in run.cases:
+        for outcome in case.outcomes if case.shape_text == shape else ():
+            if outcome.candidate == recipe and outcome.time is not None:
+                is_other = recipe.removeprefix("matmul_") in CHANGED and run.date < CHANGED_ON
+                return case, None if is_other else outcome
+    return None
