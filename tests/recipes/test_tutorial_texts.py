@@ -122,7 +122,8 @@ def test_a_row_tells_what_its_command_prints(
             assert read_cuda(printed) == read_cuda(text.read_text())
             return
         modern = modernize_text(text.read_text())
-        assert modern.renames and not modern.marks  # it was for an older TVM
+        assert modern.renames  # it was for an older TVM
+        assert not modern.marks
         theirs, ours = from_source(modern.text, extra_vars=NAMES), read_ir(printed)
         if "--pass" in call:
             assert find_difference(theirs, ours) is None
