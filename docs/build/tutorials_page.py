@@ -30,27 +30,21 @@ def fill_table(table: str, run: BenchRun) -> str:
     that has the same shape.
     """
     head, rule, *rows = table.splitlines()
-    lines, above = [_fill(head, run.device["name"]), rule], None
+    lines, above = [_fill(head, str(run.device["name"])), rule], None
     for row in rows:
-        timed = _TIMED.search(row)
-        found = None if timed is None or timed[3] in NOT_LAST else _find(run, timed[1], timed[2])
-        lines.append(_fill(row, _tell(run, found, above)))
+        timed, found, cell = _TIMED.search(row), None, ""
+        if timed is not None and timed[3] not in NOT_LAST:
+            found = _find(run, timed[1], timed[2])
+            if found is None:
+                cell = "not measured"
+            else:
+                rate = format_rate(*found, run.ceilings, unit=True)
+                cell = f"{format_time(found[1])} µs, {rate}"
+            if found and above and found[0] is above[0]:
+                cell += f", ×{format_ratio(speedup(*found, above[1].candidate))}"
+        lines.append(_fill(row, cell))
         above = found
     return "\n".join(lines)
-
-
-Found = tuple[Case, Outcome | None] | None
-
-
-def _tell(run: BenchRun, found: Found, above: Found) -> str:
-    """What a cell says of what was found, and of what was in the row above."""
-    if found is None or found[1] is None:
-        return "" if found is None else "not measured"
-    case, outcome = found
-    told = f"{format_time(outcome)} µs, {format_rate(case, outcome, run.ceilings, unit=True)}"
-    if above is None or above[1] is None or above[0] is not case:
-        return told
-    return f"{told}, ×{format_ratio(speedup(case, outcome, above[1].candidate))}"
 
 
 def _fill(row: str, cell: str) -> str:
@@ -58,13 +52,12 @@ def _fill(row: str, cell: str) -> str:
     return f"{row.rsplit(' | ', 1)[0]} | {cell} |".replace("  |", " |")
 
 
-def _find(run: BenchRun, recipe: str, shape: str) -> Found:
-    """The case of a shape and what a recipe did there, None where it did another program; None
-    without a case.
-    """
+def _find(run: BenchRun, recipe: str, shape: str) -> tuple[Case, Outcome] | None:
+    """The case of a shape, and the time of a recipe there; None without one of this program."""
+    if recipe.removeprefix("matmul_") in CHANGED and run.date < CHANGED_ON:
+        return None
     for case in run.cases:
         for outcome in case.outcomes if case.shape_text == shape else ():
             if outcome.candidate == recipe and outcome.time is not None:
-                is_other = recipe.removeprefix("matmul_") in CHANGED and run.date < CHANGED_ON
-                return case, None if is_other else outcome
+                return case, outcome
     return None
