@@ -19,9 +19,8 @@ from ..binding import bind_loop
 from ..caching import cache_read_at
 from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
-from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
+from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
-from ..padding import pad_axis
 from ..pipelining import prefetch_asynchronously
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, is_reduction_loop
@@ -30,7 +29,6 @@ from ..schedule import TransformError
 from ..tensor_cores.fragments import SIDE
 from ..tensor_cores.mma_tiles import TileLayout, stage_fragments_at
 from ..tensor_cores.quads import (
-    ROWS,
     FragmentProduct,
     lay_in_quads,
     round_operand,
@@ -40,7 +38,7 @@ from ..tensor_cores.quads import (
 )
 from ..tir import constant
 from ..vectorize import vectorize_loop
-from .attention import BLOCKS, FEWER
+from .attention import BLOCKS, FEWER, bind_crop, pad_tiles
 from .recipe import Example, get_sblocks
 from .rungs import Family, knob, order
 
@@ -50,6 +48,8 @@ Powers = Literal["e", "two", "fused"]
 """exp((x - m) * c), exp2((x - m) * d) or exp2(x * d - m * d) of scores x and their maximum m."""
 VECTOR = 8
 """Elements of 16 bytes."""
+WHOLE_DIM = 2 * SIDE
+"""Elements of a head are padded to a multiple of it, 64 bytes: what shared memory swizzles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,32 +123,6 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     if stages > 1:
         prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
         yield "next_tiles_asynchronously"
-
-
-def pad_tiles(
-    sch: Schedule, blocks: Sequence[SBlockRV], *, queries: int, keys: int, dim: int = 2 * SIDE
-) -> Generator[str, None, SBlockRV | None]:
-    """Queries, keys and elements of a head in whole tiles, where they are none.
-
-    Returns the block that takes the rows that there are out of a padded result, where these are
-    fewer than a fragment's 8; of others each thread knows its own (None).
-    """
-    scores, largest, _, _, weighted, result = blocks
-    sizes = ((largest, 2, queries), (largest, 3, keys), (scores, 4, dim), (weighted, 3, dim))
-    extents = [get_extent(sch, sch.get_loops(block)[place]) or 1 for block, place, _ in sizes]
-    crop = sch.cache_write(result, 0, "global") if extents[0] < ROWS else None
-    for block, place, multiple in sizes:
-        pad_axis(sch, sch.get_loops(block)[place], multiple=multiple)
-    if any(extent % size[2] for extent, size in zip(extents, sizes, strict=True)):
-        yield "padded"
-    return crop
-
-
-def bind_crop(sch: Schedule, crop: SBlockRV) -> None:
-    """A kernel of its own, of one thread for each element."""
-    blocks, threads = split_loop(sch, fuse_loops(sch, sch.get_loops(crop)), inner=128, tail="guard")
-    bind_loop(sch, blocks, axis="blockIdx.x")
-    bind_loop(sch, threads, axis="threadIdx.x")
 
 
 def compute_powers(sch: Schedule, power: SBlockRV, powers: Powers) -> Iterator[str]:

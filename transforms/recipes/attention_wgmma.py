@@ -31,19 +31,18 @@ from ..tensor_cores.fragments import SIDE
 from ..tensor_cores.quads import lay_in_quads, round_operand, spread_over_quads
 from ..tir import constant, find_choices
 from ..vectorize import vectorize_loop
-from .attention import BLOCKS
+from .attention import BLOCKS, bind_crop, pad_tiles
 from .attention_mma import (
     EXAMPLE,
     HALF,
     SHAPE,
     VECTOR,
+    WHOLE_DIM,
     Fused,
     Powers,
-    bind_crop,
     bind_fused,
     compute_powers,
     fuse_blocks,
-    pad_tiles,
     require_half,
     take_out_repair,
 )
@@ -108,7 +107,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     ends_in_tile = (
         not is_masked and (get_extent(sch, sch.get_loops(power)[-1]) or 0) % config.keys > 0
     )
-    crop = yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys)
+    crop = yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys, dim=WHOLE_DIM)
     if crop is not None:
         bind_crop(sch, crop)
     yield from compute_powers(sch, power, config.powers)
