@@ -349,7 +349,8 @@ def choose_config(
     elif is_masked:
         sizes = sizes[:1]
     size = min(sizes, key=lambda each: -(-keys // each) * (each + TURN))
-    ends = is_masked and keys > size
+    seen = keys - queries + groups * ROWS  # by the first tile of queries, if a mask is causal
+    ends = is_masked and -(-seen // size) < -(-keys // size)
     return AttentionWgmmaConfig(
         warpgroups=groups,
         keys=size,
@@ -360,8 +361,8 @@ def choose_config(
         persistent=SMS if groups > 1 and count(groups) > SMS else 0,
         heads_first=ends and 2 * heads <= SMS,
         ends_at_mask=ends,
-        splits_at_mask=ends,
-        longest_first=ends and queries > groups * ROWS,
+        splits_at_mask=is_masked and keys > size,
+        longest_first=ends,
         overlaps=not (is_masked and wide <= 64),
         pingpong=is_masked and groups > 1 and wide <= 128,
     )
