@@ -272,7 +272,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         if before.source.same_as(body.buffer) and structural_equal(before.indices, body.indices)
     ]
     reduced = [it.var for it, _ in padded if it.iter_type == IterVar.CommReduce]
-    if not all(added and _is_zero(added[0], [item]) for item in reduced):
+    if not all(added and is_zero(added[0], [item]) for item in reduced):
         names = ", ".join(f"'{var.name}'" for var in reduced)
         raise TransformError(
             f"block '{name}' reduces over {names}, and the zeros that would "
@@ -350,19 +350,19 @@ def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:
         raise TransformError(f"block '{get_sblock_name(sch, block)}' {fault}", advice)
 
 
-def _is_zero(term: Any, padded: list[Any]) -> bool:
+def is_zero(term: Any, padded: list[Any]) -> bool:
     """Whether an expression is zero where all that is loaded along padded iterators is zero."""
     if isinstance(term, TensorLoad):
         return any(is_used(var, index) for index in term.indices for var in padded)
     if isinstance(term, Mul):
         # Zero times infinity is none: the other factor is zero as well, or cannot be infinite.
-        zeros = [_is_zero(factor, padded) for factor in (term.a, term.b)]
+        zeros = [is_zero(factor, padded) for factor in (term.a, term.b)]
         others = [f for f, zero in zip((term.a, term.b), zeros, strict=True) if not zero]
         return any(zeros) and not any(find_all(factor, TensorLoad) for factor in others)
     if isinstance(term, (Add, Sub, Max, Min)):
-        return _is_zero(term.a, padded) and _is_zero(term.b, padded)
+        return is_zero(term.a, padded) and is_zero(term.b, padded)
     if isinstance(term, Cast):
-        return _is_zero(term.value, padded)
+        return is_zero(term.value, padded)
     if is_choice(term):
-        return all(_is_zero(argument, padded) for argument in list(term.args)[1:])
+        return all(is_zero(argument, padded) for argument in list(term.args)[1:])
     return isinstance(term, (FloatImm, IntImm)) and term.value == 0

@@ -16,7 +16,9 @@ from tvm.tirx import ForKind
 
 from ..binding import bind_loop
 from ..fusion.fuse import fuse_reductions, split_reductions
+from ..fusion.pad import pad_reductions
 from ..loops import reorder_loops, split_loop, suggest_unrolling
+from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_own_loops, get_spatial_loops
 from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
@@ -76,6 +78,11 @@ class RangesConfig:
         "ranges of keys, on blocks of their own; None for as many as fill a GPU",
         choices=(None, 1, 4, 16, 32, 64),
     )
+    ends: bool = knob(
+        False,
+        "whether the loop over keys ends behind a sequence's length, and asks for it in its last "
+        "tiles alone",
+    )
 
 
 def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
@@ -90,6 +97,9 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
         if count <= LONGEST * parts and batches * heads * parts >= BLOCKS_OF_A_GPU:
             break
         parts *= 2
+    padded = pad_reductions(sch, largest, multiple=parts * tile)
+    if padded:
+        yield "padded"
     whole: Sums = (largest, total, weighted)
     ranges = _split(sch, whole, parts)
     groups = _split(sch, ranges, config.groups)
@@ -150,6 +160,11 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     cache_row_at(sch, scores, group or home, operand=0)
     cache_row_at(sch, scores, steps, operand=1)
     cache_row_at(sch, weighted, steps, operand=3, ahead=config.wide)
+    for copy in padded:
+        sch.compute_inline(copy)
+    if config.ends:
+        end_loop_at_mask(sch, steps)
+        split_loop_at_mask(sch, steps)
     yield "in_registers"
     for block in (scores, weighted):  # what lies in registers has constant places
         outermost = [it for it in get_own_loops(sch, block) if sch.get(it).kind == ForKind.SERIAL]
