@@ -17,7 +17,7 @@ from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.analysis import get_sblock_access_region
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.sym import Analyzer, detect_iter_map
+from tvm.sym import Analyzer, detect_iter_map, detect_linear_equation
 from tvm.sym.iter_affine_map import IterMapLevel
 from tvm.tirx import (
     Add,
@@ -650,7 +650,24 @@ def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
         for other in loads_of(producer.reduction.term, load.source)
         for place in zip(load.indices, other.indices, strict=True)
     ]
-    for item in reduced:
+    # Several of them by their factors in the index of such a tensor, such as those of a run's number
+    # and of an element in it.
+    names, theirs = (
+        [item.var for item in items if not is_among(item.var, producer.rows)]
+        for items in (reduced, producer.reduction.block.iter_vars)
+    )
+    for mine, found in places if len(names) > 1 else ():
+        (*factors, rest), (*others, beside) = (
+            detect_linear_equation(index, variables) or [None]
+            for index, variables in ((mine, names), (found, theirs))
+        )
+        known = {constant(factor): it for factor, it in zip(others, theirs, strict=False)}
+        numbers = [constant(factor) for factor in factors]
+        if len(known) == len(theirs) and numbers and 0 not in numbers and set(numbers) <= set(known):
+            if analyzer.can_prove_equal(substitute(rest, matched), beside):
+                matched |= {it: known[number] for it, number in zip(names, numbers, strict=True)}
+                break
+    for item in [it for it in reduced if it.var not in matched]:
         variable = item.var
         for mine, found in places:
             # The same place in both: the iterator itself, or what is beside a row's part.

@@ -22,7 +22,7 @@ from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_own_loops, get_spatial_loops
 from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
-from ..tir import constant, is_among
+from ..tir import constant, find_choices, is_among
 from ..vectorize import vectorize_loop
 from .fused_chains import ElementsConfig, bind_elements, share_rows
 from .recipe import Example, get_sblocks
@@ -78,6 +78,9 @@ class RangesConfig:
         "ranges of keys, on blocks of their own; None for as many as fill a GPU",
         choices=(None, 1, 4, 16, 32, 64),
     )
+    by_turns: bool = knob(
+        False, "whether the groups of a block take tiles of keys by turns, or as many in a row"
+    )
     ends: bool = knob(
         False,
         "whether the loop over keys ends behind a sequence's length, and asks for it in its last "
@@ -102,14 +105,18 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
         yield "padded"
     whole: Sums = (largest, total, weighted)
     ranges = _split(sch, whole, parts)
-    groups = _split(sch, ranges, config.groups)
+    groups = _split(sch, ranges, config.groups, config.keys if config.by_turns else None)
     if groups is not whole:
         yield "split"
     # One loop over tiles of keys, and the heads of queries that share these inside.
     largest, total, weighted = groups
-    batch, head, query, *cut, key = sch.get_loops(largest)
+    batch, head, query, *cut = sch.get_loops(largest)
     shared = (constant(queries.shape[1]) or 1) // heads
-    steps, each_key = split_loop(sch, key, inner=config.keys)
+    if config.by_turns and config.groups > 1:
+        *cut, steps, each_key = cut
+    else:
+        *cut, key = cut
+        steps, each_key = split_loop(sch, key, inner=config.keys)
     if shared > 1:
         head, each = split_loop(sch, head, inner=shared)
         reorder_loops(sch, [head, query, *cut, steps, each, each_key])
@@ -162,7 +169,7 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     cache_row_at(sch, weighted, steps, operand=3, ahead=config.wide)
     for copy in padded:
         sch.compute_inline(copy)
-    if config.ends:
+    if config.ends and any(find_choices(sch.get(block).body) for block in tiles):
         end_loop_at_mask(sch, steps)
         split_loop_at_mask(sch, steps)
     yield "in_registers"
@@ -187,10 +194,10 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
         yield "ranges_combined"
 
 
-def _split(sch: Schedule, sums: Sums, parts: int) -> Sums:
+def _split(sch: Schedule, sums: Sums, parts: int, run: int | None = None) -> Sums:
     if parts == 1:
         return sums
-    return tuple(split_reductions(sch, sums[0], sums[1:], parts=parts).parts)
+    return tuple(split_reductions(sch, sums[0], sums[1:], parts=parts, run=run).parts)
 
 
 def _publish(sch: Schedule, sums: Sums, readers: Sums, loop: LoopRV, scope: str) -> Sums:
