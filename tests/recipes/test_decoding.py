@@ -14,15 +14,18 @@ from tirstep.lowering_checks.device import run
 from tirstep.modules import Kernel
 from tirstep.transforms.recipes import LADDERS, RECIPES
 from tirstep.transforms.recipes.decoding import RangesConfig
+from tirstep.transforms.recipes.rungs import Rung
 
 DEVICES = pytest.mark.parametrize(
     "device", ["simulator", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
 NAMES = [
-    recipe.name for recipe in LADDERS["decode_attention"] if recipe.family.config is RangesConfig
+    recipe.name
+    for recipe in LADDERS["decode_attention"]
+    if isinstance(recipe, Rung) and recipe.family.config is RangesConfig
 ]
 BY_NAME = pytest.mark.parametrize("name", NAMES)
-SPLIT = "decode_attention_split"
+SPLIT, BEST = "decode_attention_split", "decode_attention_best"
 SHAPE = {"batch": 2, "heads": 2, "keys": 32, "dim": 8}
 WHOLE = {"lanes": 2, "keys": 4, "groups": 2, "ranges": 2}
 
@@ -32,7 +35,7 @@ WHOLE = {"lanes": 2, "keys": 4, "groups": 2, "ranges": 2}
 @settings(max_examples=settings.default.max_examples // 2)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_numbers_at_drawn_shapes(name: str, data: st.DataObject, seed: int) -> None:
-    """Whatever divides, in each type, with heads that share keys and with one key a range."""
+    """Of any length, in each type, with heads that share keys and with one key a range."""
     recipe, few = RECIPES[name], st.integers(1, 3)
     dtype = data.draw(st.sampled_from(["float32", "float16", "bfloat16"]), label="dtype")
     group, batch = data.draw(few, label="group"), data.draw(few, label="batch")
@@ -44,11 +47,12 @@ def test_numbers_at_drawn_shapes(name: str, data: st.DataObject, seed: int) -> N
             config[knob] = data.draw(st.integers(2, 3), label=knob)
             at_least = 2  # elements of a range
     tile = config["keys"] * config.get("groups", 1) * config.get("ranges", 1)
+    steps = data.draw(st.integers(at_least, 3), label="steps")
     shape = {
         "batch": batch,
         "heads": group * data.draw(st.integers(1, 2), label="heads of keys"),
-        "keys": tile * data.draw(st.integers(at_least, 3), label="steps"),
-        "dim": config["lanes"] * 8,
+        "keys": tile * steps - data.draw(st.integers(0, tile - 1), label="beyond the end"),
+        "dim": data.draw(st.integers(1, config["lanes"] + 1), label="vectors") * 8,
     }
     options = {"dtype": dtype, "group": group, "full": data.draw(st.booleans(), label="full")}
     made = run_recipe(recipe, shape, options=options, config=config)
@@ -57,10 +61,13 @@ def test_numbers_at_drawn_shapes(name: str, data: st.DataObject, seed: int) -> N
 
 @pytest.mark.share(9)
 @DEVICES
+@pytest.mark.parametrize("keys", [32, 29])
 @BY_NAME
-def test_one_key_takes_all_at_lengths_on_the_edges_of_ranges(name: str, device: str) -> None:
+def test_one_key_takes_all_at_lengths_on_the_edges_of_ranges(
+    name: str, keys: int, device: str
+) -> None:
     """Whole numbers in, the same whole numbers out: ranges behind a length count for nothing."""
-    shape = {**SHAPE, "batch": 10}
+    shape = {**SHAPE, "batch": 10, "keys": keys}
     config = {knob: value for knob, value in WHOLE.items() if RECIPES[name].config[knob] != 1}
     made = run_recipe(RECIPES[name], shape, config=config)
     program = get_device(device).compile(made.steps[-1].module)
@@ -91,3 +98,26 @@ def test_indices_beyond_32_bits(
     made = run_recipe(RECIPES[SPLIT], shape, options=options, config=WHOLE)
     assert 'T.int64(32), T.int64(16)), "' in made.problem.module.script()
     require_right(made, device)
+
+
+@pytest.mark.share(4)
+@DEVICES
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ((1, 1, 1, 64), {}),
+        ((2, 4, 131, 80), {"group": 2, "full": True}),
+        ((3, 8, 77, 72), {"group": 8}),
+        ((1, 2, 2501, 24), {"full": True}),
+        ((2, 1, 2501, 256), {}),
+    ],
+    ids=str,
+)
+def test_what_a_model_chooses_is_right_at_any_size(
+    sizes: tuple[int, ...], options: dict, dtype: str, device: str
+) -> None:
+    shape = dict(zip(("batch", "heads", "keys", "dim"), sizes, strict=True))
+    made = run_recipe(RECIPES[BEST], shape, options={"dtype": dtype, **options})
+    require_right(made, device)
+

@@ -651,19 +651,25 @@ def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
         for place in zip(load.indices, other.indices, strict=True)
     ]
     # Several of them by their factors in the index of such a tensor, such as those of a run's number
-    # and of an element in it.
+    # and of an element in it; what has one value only has no factor.
+    if len(reduced) > 1:
+        matched |= {it.var: it.dom.min for it in reduced if constant(it.dom.extent) == 1}
     names, theirs = (
-        [item.var for item in items if not is_among(item.var, producer.rows)]
-        for items in (reduced, producer.reduction.block.iter_vars)
+        [it.var for it in items if constant(it.dom.extent) != 1 and it.var not in apart]
+        for items, apart in (
+            (reduced, matched),
+            (producer.reduction.block.iter_vars, producer.rows),
+        )
     )
-    for mine, found in places if len(names) > 1 else ():
+    for mine, found in places if len(reduced) > 1 else ():
         (*factors, rest), (*others, beside) = (
             detect_linear_equation(index, variables) or [None]
             for index, variables in ((mine, names), (found, theirs))
         )
-        known = {constant(factor): it for factor, it in zip(others, theirs, strict=False)}
         numbers = [constant(factor) for factor in factors]
-        if len(known) == len(theirs) and numbers and 0 not in numbers and set(numbers) <= set(known):
+        known = {constant(factor): it for factor, it in zip(others, theirs, strict=False)}
+        is_one = len(known) == len(theirs) and numbers and 0 not in numbers
+        if is_one and set(numbers) <= set(known):
             if analyzer.can_prove_equal(substitute(rest, matched), beside):
                 matched |= {it: known[number] for it, number in zip(names, numbers, strict=True)}
                 break

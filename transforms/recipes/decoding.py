@@ -22,7 +22,7 @@ from ..gpu_limits import MAX_SHARED_BYTES, REGISTERS, THREADS, WARP
 from ..loops import reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..placement import compute_block_at, reverse_compute_block_at
-from ..queries import get_own_loops, get_spatial_loops
+from ..queries import get_extent, get_own_loops, get_spatial_loops
 from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..tir import constant, find_choices, is_among
 from ..vectorize import vectorize_loop
@@ -184,7 +184,8 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     cache_row_at(sch, weighted, steps, operand=3, ahead=config.wide)
     for copy in padded:
         sch.compute_inline(copy)
-    if config.ends and any(find_choices(sch.get(block).body) for block in tiles):
+    is_masked = any(find_choices(sch.get(block).body) for block in tiles)
+    if config.ends and is_masked and get_extent(sch, steps) != 1:
         end_loop_at_mask(sch, steps)
         split_loop_at_mask(sch, steps)
     yield "in_registers"
