@@ -120,4 +120,3 @@ def test_what_a_model_chooses_is_right_at_any_size(
     shape = dict(zip(("batch", "heads", "keys", "dim"), sizes, strict=True))
     made = run_recipe(RECIPES[BEST], shape, options={"dtype": dtype, **options})
     require_right(made, device)
-

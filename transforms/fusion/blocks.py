@@ -626,6 +626,25 @@ def find_kept(scope: SBlock, consumers: Sequence[Consumer]) -> list[SBlock]:
     return kept
 
 
+def _match_factors(
+    mine: Any, found: Any, names: list[Var], theirs: list[Var], matched: dict[Any, Any]
+) -> dict[Any, Any]:
+    """Iterators that have one factor in the same index, such as a run's number and the element in
+    it, (number * 4 + part) * 8 + element; none where they are not told apart by that.
+    """
+    read = [detect_linear_equation(mine, names), detect_linear_equation(found, theirs)]
+    if not all(read):
+        return {}
+    (*own, rest), (*others, beside) = read
+    known = {constant(factor): it for factor, it in zip(others, theirs, strict=True)}
+    factors = [constant(factor) for factor in own]
+    if len(known) != len(theirs) or 0 in factors or not set(factors) <= set(known):
+        return {}
+    if not Analyzer().can_prove_equal(substitute(rest, matched), beside):
+        return {}
+    return {it: known[factor] for it, factor in zip(names, factors, strict=True)}
+
+
 def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
     """What the consumer's iterators are in those of the producer's block: its rows, and its terms.
 
@@ -650,29 +669,15 @@ def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
         for other in loads_of(producer.reduction.term, load.source)
         for place in zip(load.indices, other.indices, strict=True)
     ]
-    # Several of them by their factors in the index of such a tensor, such as those of a run's number
-    # and of an element in it; what has one value only has no factor.
-    if len(reduced) > 1:
+    if len(reduced) > 1:  # what has one value has no factor
         matched |= {it.var: it.dom.min for it in reduced if constant(it.dom.extent) == 1}
-    names, theirs = (
-        [it.var for it in items if constant(it.dom.extent) != 1 and it.var not in apart]
-        for items, apart in (
-            (reduced, matched),
-            (producer.reduction.block.iter_vars, producer.rows),
+        block, rows = producer.reduction.block, producer.rows
+        names, theirs = (
+            [it.var for it in items if constant(it.dom.extent) != 1 and it.var not in known]
+            for items, known in ((reduced, matched), (block.iter_vars, rows))
         )
-    )
-    for mine, found in places if len(reduced) > 1 else ():
-        (*factors, rest), (*others, beside) = (
-            detect_linear_equation(index, variables) or [None]
-            for index, variables in ((mine, names), (found, theirs))
-        )
-        numbers = [constant(factor) for factor in factors]
-        known = {constant(factor): it for factor, it in zip(others, theirs, strict=False)}
-        is_one = len(known) == len(theirs) and numbers and 0 not in numbers
-        if is_one and set(numbers) <= set(known):
-            if analyzer.can_prove_equal(substitute(rest, matched), beside):
-                matched |= {it: known[number] for it, number in zip(names, numbers, strict=True)}
-                break
+        found = (_match_factors(*place, names, theirs, matched) for place in places)
+        matched |= next(filter(None, found), {})
     for item in [it for it in reduced if it.var not in matched]:
         variable = item.var
         for mine, found in places:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
 from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, IterVar, Mul, Var, const, if_then_else, stmt_seq
 from tvm.tirx import all as all_of
 from tvm.tirx.stmt import stmt_list
+from tvm_ffi import structural_equal
 
 from ..layout import is_zero
 from ..loops import require_constant
@@ -44,10 +44,10 @@ from .blocks import (
 def pad_reductions(sch: Schedule, block: SBlockRV, *, multiple: int) -> list[SBlockRV]:
     """Pad the elements that a reduction, and those that depend on it, go over to a multiple.
 
-    Tensors of the function keep their length, and are read through padded copies: zero is what lies
-    beyond the end, and where a mask has nobody use an element. What is computed for each element is
-    zero beyond the end, and a maximum passes over it; a mask that chooses that already takes the end
-    up. Inlined, a copy becomes a guard of its loads.
+    Tensors of the function keep their length, and are read through padded copies, which are zero
+    beyond the end, and where a mask hides what is made of an element. What is computed for each
+    element is zero beyond the end, and a maximum passes over it; a mask that already chooses that
+    takes the end up. Inlined, a copy becomes a guard of its loads.
 
     The trace does not replay what this makes, and says so: no primitive of TVM does.
 
@@ -70,10 +70,11 @@ def pad_reductions(sch: Schedule, block: SBlockRV, *, multiple: int) -> list[SBl
     if require_constant(sch, loops[0]) % multiple == 0:
         return []
     padding = _Padding(get_scope(sch, block).stmt, sch.get(block), multiple)
-    new = edit_scope(padding.scope, padding.rebuild(), padding.buffers)
+    copies, padded = padding.rebuild()
+    new = edit_scope(padding.scope, stmt_seq(*copies, *padded), padding.buffers)
     replace_scope(sch, block, new, padding.reuse, who="pad_reductions")
-    function = get_function(sch, block)
-    return [sch.get_sblock(it, function) for it in padding.copies]
+    function, names = get_function(sch, block), [find_all(it, SBlock)[0].name_hint for it in copies]
+    return [sch.get_sblock(str(name), function) for name in names]
 
 
 class _Padding(Builder):
@@ -85,7 +86,6 @@ class _Padding(Builder):
     places : of each buffer that has them, the dimension
     count, size : of elements, before and padded
     made : the longer buffers, by those of before
-    copies : names of blocks
     """
 
     def __init__(self, scope: SBlock, block: SBlock, multiple: int) -> None:
@@ -95,64 +95,52 @@ class _Padding(Builder):
         self.size = self.count + -self.count % multiple
         self.over: dict[SBlock, Var] = {block: item.var}
         self.places: dict[Any, int] = {}
+        self.own = list_allocated(scope)
         self.follow()
         self.made: dict[Any, Any] = {}
         for buffer, place in self.places.items():
-            shape = list(buffer.shape)
+            shape, name = list(buffer.shape), str(buffer.name)
             shape[place] = const(self.size, shape[place].ty.dtype)
-            suffix = "" if self.is_own(buffer) else "_pad"
-            self.made[buffer] = self.add_buffer(buffer, f"{buffer.name}{suffix}", shape)
-        self.copies: list[str] = []
-
-    def is_own(self, buffer: Any) -> bool:
-        """Whether a buffer is an intermediate one, and none of the function's tensors."""
-        return is_among(buffer, list_allocated(self.scope))
+            name += "" if is_among(buffer, self.own) else "_pad"
+            self.made[buffer] = self.add_buffer(buffer, name, shape)
 
     def follow(self) -> None:
         """Find all blocks over the elements, by the buffers that they share."""
-        known = -1
+        blocks, known = find_all(self.scope.body, SBlock), -1
         while known != (known := len(self.over) + len(self.places)):
-            for block in find_all(self.scope.body, SBlock):
-                for buffer, indices in get_elements(block):
-                    if block not in self.over:
-                        at = self.places.get(buffer) if self.is_own(buffer) else None
-                        if at is not None and isinstance(indices[at], Var):
-                            self.over[block] = indices[at]
-                        elif at is not None:
-                            raise self.refuse(block, f"uses '{buffer.name}' at {indices[at]}")
-                        continue
-                    used = [it for it in indices if is_used(self.over[block], it)]
-                    at = next((at for at, it in enumerate(indices) if it in used), None)
-                    if at is None:
-                        continue
-                    is_place = self.places.setdefault(buffer, at) == at and len(used) == 1
-                    if not is_place or not used[0].same_as(self.over[block]):
-                        raise self.refuse(block, f"uses '{buffer.name}' at {used}")
-        for block in self.over:
-            stored = [it for it in find_all(block, BufferStore) if it.buffer in self.places]
-            if any(not self.is_own(it.buffer) for it in stored):
-                raise self.refuse(block, f"writes '{stored[0].buffer.name}' of the function")
+            for block, (buffer, indices) in [(it, at) for it in blocks for at in get_elements(it)]:
+                place, variable = self.places.get(buffer), self.over.get(block)
+                if variable is None and place is not None and isinstance(indices[place], Var):
+                    variable = self.over[block] = indices[place]
+                used = [it for it in indices if variable is not None and is_used(variable, it)]
+                if used:
+                    at = list(indices).index(used[0])
+                    is_one = self.places.setdefault(buffer, at) == at and len(used) == 1
+                    if not is_one or not used[0].same_as(variable):
+                        raise _refuse(block, f"uses '{buffer.name}' at {used}")
+        for block, (buffer, _) in [(it, at) for it in blocks for at in get_elements(it)]:
+            is_own = is_among(buffer, self.own)
+            if buffer in self.places and is_own and block not in self.over:
+                raise _refuse(block, f"uses '{buffer.name}' without going over it")
+            stored = [store.buffer for store in find_all(block, BufferStore)]
+            if buffer in self.places and not is_own and is_among(buffer, stored):
+                raise _refuse(block, f"writes '{buffer.name}' of the function")
 
-    def refuse(self, block: SBlock, fault: str) -> TransformError:
-        return TransformError(
-            f"block '{block.name_hint}', which goes over the elements, {fault}",
-            "pad reductions as they were written, each element as one index of what lies between",
-        )
-
-    def rebuild(self) -> Any:
-        """The scope's body with more elements, behind copies of tensors."""
-        copies, made = list[Any](), list[Any]()
+    def rebuild(self) -> tuple[list[Any], list[Any]]:
+        """The copies of tensors, and the scope's statements with more elements."""
+        copies, made = dict[Any, Any](), list[Any]()
         for statement in stmt_list(self.scope.body):
             chain = read_chain(statement)
-            for block in find_all(statement, SBlock):
-                if block in self.over and (chain is None or not is_as_written(chain)):
-                    raise self.refuse(block, "has other loops than as it was written")
-            if chain is None or chain.block not in self.over:
-                made.append(statement)
-            else:
-                copies += self.copy_operands(chain.block)
-                made.append(self.pad(chain.block))
-        return stmt_seq(*copies, *made)
+            blocks = [it for it in find_all(statement, SBlock) if it in self.over]
+            if blocks and (chain is None or not is_as_written(chain)):
+                raise _refuse(blocks[0], "has other loops than as it was written")
+            for block in blocks:
+                for load in find_all(block.body, TensorLoad):
+                    buffer = load.source
+                    if buffer in self.made and not is_among(buffer, [*self.own, *copies]):
+                        copies[buffer] = self.copy(block, load)
+            made += [self.pad(block) for block in blocks] or [statement]
+        return list(copies.values()), made
 
     def pad(self, block: SBlock) -> Any:
         """A block with more elements, which are zero or count for nothing."""
@@ -167,7 +155,13 @@ class _Padding(Builder):
             value = self.hide(variable, value, const(0, value.ty.dtype))
         elif self.reduces(block):
             reduction = read_reduction(block)
-            if reduction.kind != "sum" or not self.is_zero(reduction.term, variable):
+            # Sums for an element need not be zero beyond the end: of infinities.
+            sums = [it.body.buffer for it in self.over if it.init is not None]
+            loads = [it.source for it in find_all(reduction.term, TensorLoad)]
+            is_known = is_zero(reduction.term, [variable]) and not any(
+                is_among(it, sums) for it in loads
+            )
+            if reduction.kind != "sum" or not is_known:
                 own = BufferLoad(body.buffer, body.indices)
                 term = self.hide(variable, reduction.term, reduction.identity)
                 value = reduction.combine(own, term)
@@ -175,92 +169,74 @@ class _Padding(Builder):
         def lengthen(buffer: Any, indices: Any) -> Any:
             return (self.made[buffer], indices) if buffer in self.made else None
 
-        stores = [BufferStore(body.buffer, value, body.indices), init]
-        parts = [None if it is None else point.of(map_elements(it, lengthen)) for it in stores]
-        new = self.reuse[block] = point.make_block(str(block.name_hint), *parts, like=block)
+        stores = BufferStore(body.buffer, value, body.indices), init
+        body, init = (None if it is None else point.of(map_elements(it, lengthen)) for it in stores)
+        new = self.reuse[block] = point.make_block(str(block.name_hint), body, init, like=block)
         return point.build_nest(new)
+
+    def hide(self, element: Any, value: Any, other: Any) -> Any:
+        """A value up to the end, and another one beyond, in one choice with a mask of the same."""
+        within = element < const(self.count, element.ty.dtype)
+        if is_choice(value) and structural_equal(value.args[2], other):
+            return if_then_else(all_of(value.args[0], within), *value.args[1:])
+        return if_then_else(within, value, other)
 
     def reduces(self, block: SBlock) -> bool:
         """Whether a block reduces over the elements."""
-        reduced = [item.var for item in block.iter_vars if is_reduced(item)]
-        return is_among(self.over[block], reduced)
+        return is_among(self.over[block], [it.var for it in block.iter_vars if is_reduced(it)])
 
-    def is_zero(self, term: Any, variable: Any) -> bool:
-        """Whether a term is zero beyond the end. Sums for an element need not be: of infinities."""
-        sums = [it.body.buffer for it in self.over if it.init is not None]
-        loads = find_all(term, TensorLoad)
-        return is_zero(term, [variable]) and not any(is_among(it.source, sums) for it in loads)
-
-    def is_within(self, element: Any) -> Any:
-        return element < const(self.count, element.ty.dtype)
-
-    def hide(self, variable: Any, value: Any, other: Any) -> Any:
-        """A value up to the end, and another one beyond: in one choice with a mask of the same."""
-        if is_choice(value) and tvm_ffi.structural_equal(value.args[2], other):
-            within = all_of(value.args[0], self.is_within(variable))
-            return if_then_else(within, *value.args[1:])
-        return if_then_else(self.is_within(variable), value, other)
+    def copy(self, block: SBlock, load: Any) -> Any:
+        """A padded copy of a tensor, zero where nobody uses what the block makes of an element."""
+        buffer, new, point = load.source, self.made[load.source], Point()
+        for at, size in enumerate(new.shape):
+            domain = Range.from_min_extent(const(0, size.ty.dtype), size)
+            point.enter(f"vax{at}", domain, size.ty.dtype, IterVar.DataPar)
+        own, zero = [item.var for item in point.iterators], const(0, buffer.dtype)
+        value: Any = BufferLoad(buffer, own)
+        # A mask of one load alone, which its indices say, and which is there before all blocks.
+        loads = [it for it in self.over for it in loads_of(it.body, buffer)]
+        mask = self.find_mask(block, buffer) if len(loads) == 1 else None
+        if mask is not None:
+            pairs = zip(load.indices, own, strict=True)
+            mask = substitute(mask, {it: at for it, at in pairs if isinstance(it, Var)})
+            is_open = any(is_used(item.var, mask) for item in block.iter_vars)
+            if not is_open and not any(
+                is_among(it.source, self.own) for it in find_all(mask, TensorLoad)
+            ):
+                value = if_then_else(mask, value, zero)
+        value = self.hide(own[self.places[buffer]], value, zero)
+        return point.build_nest(
+            point.make_block(self.name(str(new.name)), BufferStore(new, value, own))
+        )
 
     def find_mask(self, block: SBlock, buffer: Any) -> Any:
-        """The condition in which a block uses an element of a buffer, in the block's iterators: it
-        chooses it, or zero to multiply it by, or what is made of it. None for always.
+        """The condition in which what a block makes of a tensor is used, in its iterators; None for
+        always: it multiplies that by a chosen zero, or all other blocks choose another value.
         """
-        masks: list[Any] = []
-        for load in loads_of(block.body.value, buffer):
-            found = [
-                condition
-                for condition, chosen, _ in find_choices(block.body)
-                if is_among(load, find_all(chosen, TensorLoad))
-            ]
-            for product in find_all(block.body.value, Mul):
-                for side, factor in ((product.a, product.b), (product.b, product.a)):
-                    if is_among(load, find_all(side, TensorLoad)):
-                        found += self.find_zeros(factor, self.over[block])
-            users: list[Any] = []
-            made = block.body.buffer
-            for reader in () if found or self.reduces(block) else self.over:
-                for use in loads_of(reader.body.value, made) if reader != block else ():
-                    places = dict(zip(use.indices, block.body.indices, strict=True))
-                    mask = self.find_mask(reader, made)
-                    users.append(None if mask is None else substitute(mask, places))
-            masks += found[:1] or users or [None]
-        first = masks[0] if masks else None
-        is_one = all(it is not None and tvm_ffi.structural_equal(it, first) for it in masks)
-        return first if is_one else None
+        own, masks = block.body, list[Any]()
+        if self.reduces(block):
+            term = read_reduction(block).term
+            factors = [term.a, term.b] if isinstance(term, Mul) else []
+            chosen = [it.body for it in self.over if is_choice(it.body.value)]
+            for factor in (it for it in factors if not loads_of(it, buffer)):
+                for store in (it for it in chosen if is_zero(it.value.args[2], [])):
+                    for load in loads_of(factor, store.buffer):
+                        if is_zero(factor, [self.over[block]]):
+                            places = dict(zip(store.indices, load.indices, strict=True))
+                            masks.append(substitute(store.value.args[0], places))
+            return masks[0] if masks else None
+        for reader in (it for it in self.over if it != block):
+            choices = find_choices(reader.body)
+            for load in loads_of(reader.body, own.buffer):
+                around = [it[0] for it in choices if is_among(load, find_all(it[1], TensorLoad))]
+                places = dict(zip(load.indices, own.indices, strict=True))
+                masks.append(substitute(around[0], places) if around else None)
+        is_same = all(it is not None and structural_equal(it, masks[0]) for it in masks)
+        return masks[0] if masks and is_same else None
 
-    def find_zeros(self, factor: Any, variable: Any) -> list[Any]:
-        """The conditions without which an element that blocks choose makes a factor zero."""
-        chosen = {it.body.buffer: it.body for it in self.over if is_choice(it.body.value)}
-        return [
-            substitute(store.value.args[0], dict(zip(store.indices, load.indices, strict=True)))
-            for load in find_all(factor, TensorLoad)
-            for store in [chosen.get(load.source)]
-            if store is not None and is_zero(store.value.args[2], []) and is_zero(factor, [variable])
-        ]
 
-    def copy_operands(self, block: SBlock) -> list[Any]:
-        """Padded copies of the tensors that a block reads, each made once."""
-        nests: list[Any] = []
-        for load in find_all(block.body.value, TensorLoad):
-            buffer, new = load.source, self.made.get(load.source)
-            if new is None or self.is_own(buffer) or str(new.name) in self.copies:
-                continue
-            point = Point()
-            for at, size in enumerate(new.shape):
-                domain = Range.from_min_extent(const(0, size.ty.dtype), size)
-                point.enter(f"v{at}", domain, size.ty.dtype, IterVar.DataPar)
-            own = [item.var for item in point.iterators]
-            within, mask = self.is_within(own[self.places[buffer]]), self.find_mask(block, buffer)
-            places = {it: at for it, at in zip(load.indices, own, strict=True) if isinstance(it, Var)}
-            others = [it.var for it in block.iter_vars if it.var not in places]
-            readers = [it for it in find_all(self.scope.body, SBlock) if loads_of(it.body, buffer)]
-            is_known = mask is not None and not any(is_used(it, mask) for it in others)
-            # Of one reader alone, and there before all blocks.
-            asked = [it.source for it in find_all(mask, TensorLoad)] if is_known else []
-            if is_known and len(readers) == 1 and not any(map(self.is_own, asked)):
-                within = all_of(substitute(mask, places), within)
-            value = if_then_else(within, BufferLoad(buffer, own), const(0, buffer.dtype))
-            self.copies.append(self.name(str(new.name)))
-            copy = point.make_block(self.copies[-1], BufferStore(new, value, own))
-            nests.append(point.build_nest(copy))
-        return nests
+def _refuse(block: SBlock, fault: str) -> TransformError:
+    return TransformError(
+        f"block '{block.name_hint}' {fault}",
+        "pad reductions as they were written, each element as one index of what lies between",
+    )

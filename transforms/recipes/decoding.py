@@ -23,6 +23,7 @@ from ..loops import reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, get_spatial_loops
+from ..schedule import TransformError
 from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..tir import constant, find_choices, is_among
 from ..vectorize import vectorize_loop
@@ -78,13 +79,10 @@ class RangesConfig:
     at_once: int = knob(
         1, "ranges that are combined at once, up to all of which are read ahead", choices=(1, 16)
     )
-    by_turns: bool = knob(
-        False, "whether the groups of a block take tiles of keys by turns, or as many in a row"
-    )
     ends: bool = knob(
         False,
-        "whether the loop over keys ends behind a sequence's length, and asks for it in its last "
-        "tiles alone",
+        "whether the loop over keys ends at a sequence's length, which all groups reach together, "
+        "as they take tiles by turns, and asks for it in its last tiles alone",
     )
 
 
@@ -99,14 +97,14 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
         yield "padded"
     whole: Sums = (largest, total, weighted)
     ranges = _split(sch, whole, config.ranges)
-    groups = _split(sch, ranges, config.groups, config.keys if config.by_turns else None)
+    groups = _split(sch, ranges, config.groups, config.keys if config.ends else None)
     if groups is not whole:
         yield "split"
     # One loop over tiles of keys, and the heads of queries that share these inside.
     largest, total, weighted = groups
     batch, head, query, *cut = sch.get_loops(largest)
     shared = (constant(queries.shape[1]) or 1) // heads
-    if config.by_turns and config.groups > 1:
+    if config.ends and config.groups > 1:
         *cut, steps, each_key = cut
     else:
         *cut, key = cut
@@ -291,7 +289,6 @@ split = grouped.plus(
 ended = split.plus(
     "ended",
     ends=True,
-    by_turns=True,
     why="The loop over keys ends at a sequence's length, which the groups of a block reach "
     "together, and only its last tiles ask for it",
 )
@@ -347,6 +344,7 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
     # The lanes of which the fewest are idle, with up to 3 reads each.
     few = [it for it in (16, 8, 32, 4) if 3 * it >= vectors]
     lanes = min(few, key=lambda it: -(-vectors // it) * it, default=WARP)
+    lanes = min(lanes, 1 << (vectors - 1).bit_length())
     reads = -(-vectors // lanes)
 
     def estimate(config: RangesConfig) -> Estimate:
@@ -377,7 +375,6 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
             groups=groups,
             ranges=ranges,
             at_once=16,
-            by_turns=True,
             ends=True,
         )
         for each in (2, 4, 8)

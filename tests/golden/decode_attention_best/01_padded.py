@@ -15,18 +15,18 @@ class Module:
         K_pad = T.sblock_alloc_buffer((3, 2, 64, 24))
         power = T.sblock_alloc_buffer((3, 2, 1, 64))
         V_pad = T.sblock_alloc_buffer((3, 2, 64, 24))
-        for 0, 1, 2, 3 in T.grid(3, 2, 64, 24):
+        for ax0, ax1, ax2, ax3 in T.grid(3, 2, 64, 24):
             with T.sblock("K_pad"):
-                v0, v1, v2, v3 = T.axis.remap("SSSS", [0, 1, 2, 3])
-                T.reads(lengths[v0], K[v0, v1, v2, v3])
-                T.writes(K_pad[v0, v1, v2, v3])
-                K_pad[v0, v1, v2, v3] = T.if_then_else(v2 < lengths[v0] and v2 < 37, K[v0, v1, v2, v3], T.float32(0.0))
-        for 0, 1, 2, 3 in T.grid(3, 2, 64, 24):
+                vax0, vax1, vax2, vax3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(lengths[vax0], K[vax0, vax1, vax2, vax3])
+                T.writes(K_pad[vax0, vax1, vax2, vax3])
+                K_pad[vax0, vax1, vax2, vax3] = T.if_then_else(vax2 < lengths[vax0] and vax2 < 37, K[vax0, vax1, vax2, vax3], T.float32(0.0))
+        for ax0, ax1, ax2, ax3 in T.grid(3, 2, 64, 24):
             with T.sblock("V_pad"):
-                v0, v1, v2, v3 = T.axis.remap("SSSS", [0, 1, 2, 3])
-                T.reads(lengths[v0], V[v0, v1, v2, v3])
-                T.writes(V_pad[v0, v1, v2, v3])
-                V_pad[v0, v1, v2, v3] = T.if_then_else(v2 < lengths[v0] and v2 < 37, V[v0, v1, v2, v3], T.float32(0.0))
+                vax0, vax1, vax2, vax3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(lengths[vax0], V[vax0, vax1, vax2, vax3])
+                T.writes(V_pad[vax0, vax1, vax2, vax3])
+                V_pad[vax0, vax1, vax2, vax3] = T.if_then_else(vax2 < lengths[vax0] and vax2 < 37, V[vax0, vax1, vax2, vax3], T.float32(0.0))
         for b, h, i, j, d in T.grid(3, 2, 1, 64, 24):
             with T.sblock("scores"):
                 vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])

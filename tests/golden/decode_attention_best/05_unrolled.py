@@ -43,7 +43,7 @@ class Module:
                                             T.reads(Q[v0, v1, v2, v3])
                                             T.writes(Q_local[v0, v1, v2, v3 // 32, v3 % 32 // 4, v3 % 4])
                                             Q_local[v0, v1, v2, v3 // 32, v3 % 32 // 4, v3 % 4] = Q[v0, v1, v2, v3]
-                            for j in T.serial(1, annotations={"tirstep_ends_at_mask": 1, "tirstep_splits_at_masks": 1}):
+                            for j in range(1):
                                 for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 4, 1):
                                     for ax3_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                                         for ax3_1 in T.vectorized(4):
@@ -102,31 +102,33 @@ class Module:
                                     largest_part_local[vb, vh, vi, vpart] = T.max(largest_part_local[vb, vh, vi, vpart], largest_part_tile_local[vb, vh, vi, vpart, vj])
                                 for j_run in range(4):
                                     with T.sblock("exp_running"):
-                                        vb, vh, vi, vpart, vj, vj_run = T.axis.remap("SSSSSS", [b, h, i, part, j, j_run])
+                                        vb, vh, vi, vpart = T.axis.remap("SSSS", [b, h, i, part])
+                                        vj = T.axis.spatial(1, 0)
+                                        vj_run = T.axis.spatial(4, j_run)
                                         T.reads(lengths[vb], scores_local[vb, vh, vi, vpart * 4 + vj_run], largest_part_local[vb, vh, vi, vpart])
                                         T.writes(power_part_running_local[vb, vh, vi, vpart, vj, vj_run])
                                         power_part_running_local[vb, vh, vi, vpart, vj, vj_run] = T.if_then_else((vj * 16 + vpart) * 4 + vj_run < lengths[vb] and (vj * 16 + vpart) * 4 + vj_run < 37, T.exp((scores_local[vb, vh, vi, vpart * 4 + vj_run] - largest_part_local[vb, vh, vi, vpart]) * T.float32(0.20412414523193154)), T.float32(0.0))
                                 for j_run in range(4):
                                     with T.sblock("sum_part"):
                                         vb, vh, vi, vpart, vj, vj_run = T.axis.remap("SSSSSR", [b, h, i, part, j, j_run])
-                                        T.reads(largest_part_previous_local[vb, vh, vi, vpart], largest_part_local[vb, vh, vi, vpart], power_part_running_local[vb, vh, vi, vpart, vj, vj_run])
+                                        T.reads(largest_part_previous_local[vb, vh, vi, vpart], largest_part_local[vb, vh, vi, vpart], power_part_running_local[vb, vh, vi, vpart, 0, vj_run])
                                         T.writes(total_part_local[vb, vh, vi, vpart])
                                         with T.init():
                                             total_part_local[vb, vh, vi, vpart] = T.if_then_else(vj == 0, T.float32(0.0), total_part_local[vb, vh, vi, vpart] * T.exp((largest_part_previous_local[vb, vh, vi, vpart] - largest_part_local[vb, vh, vi, vpart]) * T.float32(0.20412414523193154)))
-                                        total_part_local[vb, vh, vi, vpart] = total_part_local[vb, vh, vi, vpart] + power_part_running_local[vb, vh, vi, vpart, vj, vj_run]
+                                        total_part_local[vb, vh, vi, vpart] = total_part_local[vb, vh, vi, vpart] + power_part_running_local[vb, vh, vi, vpart, 0, vj_run]
                                 for d_0_0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                     for d_0_1 in T.thread_binding(8, thread="threadIdx.x"):
-                                        for d_1, j_run, j_1 in T.grid(4, 4, 1):
+                                        for d_1, j_run in T.grid(4, 4):
                                             with T.sblock("weighted_part"):
                                                 vb, vh, vi, vpart = T.axis.remap("SSSS", [b, h, i, part])
                                                 vd = T.axis.spatial(24, (d_0_0 * 8 + d_0_1) * 4 + d_1)
-                                                vj, vj_run, vj_1 = T.axis.remap("SRR", [j, j_run, j_1])
+                                                vj, vj_run = T.axis.remap("SR", [j, j_run])
                                                 T.where(d_0_0 * 8 + d_0_1 < 6)
-                                                T.reads(largest_part_previous_local[vb, vh, vi, vpart], largest_part_local[vb, vh, vi, vpart], power_part_running_local[vb, vh, vi, vpart, vj_1, vj_run], V_pad_local[vb, vh, vpart * 4 + vj_run, vd // 32, vd % 32 // 4, vd % 4])
+                                                T.reads(largest_part_previous_local[vb, vh, vi, vpart], largest_part_local[vb, vh, vi, vpart], power_part_running_local[vb, vh, vi, vpart, 0, vj_run], V_pad_local[vb, vh, vpart * 4 + vj_run, vd // 32, vd % 32 // 4, vd % 4])
                                                 T.writes(weighted_part_local[vb, vh, vi, vpart, vd // 32, vd % 32 // 4, vd % 4])
                                                 with T.init():
                                                     weighted_part_local[vb, vh, vi, vpart, vd // 32, vd % 32 // 4, vd % 4] = T.if_then_else(vj == 0, T.float32(0.0), weighted_part_local[vb, vh, vi, vpart, vd // 32, vd % 32 // 4, vd % 4] * T.exp((largest_part_previous_local[vb, vh, vi, vpart] - largest_part_local[vb, vh, vi, vpart]) * T.float32(0.20412414523193154)))
-                                                weighted_part_local[vb, vh, vi, vpart, vd // 32, vd % 32 // 4, vd % 4] = weighted_part_local[vb, vh, vi, vpart, vd // 32, vd % 32 // 4, vd % 4] + power_part_running_local[vb, vh, vi, vpart, vj_1, vj_run] * V_pad_local[vb, vh, vpart * 4 + vj_run, vd // 32, vd % 32 // 4, vd % 4]
+                                                weighted_part_local[vb, vh, vi, vpart, vd // 32, vd % 32 // 4, vd % 4] = weighted_part_local[vb, vh, vi, vpart, vd // 32, vd % 32 // 4, vd % 4] + power_part_running_local[vb, vh, vi, vpart, 0, vj_run] * V_pad_local[vb, vh, vpart * 4 + vj_run, vd // 32, vd % 32 // 4, vd % 4]
                             for ax0, ax1, ax2, ax3, u_0 in T.grid(1, 1, 1, 1, 1):
                                 for u_1 in T.thread_binding(8, thread="threadIdx.x"):
                                     with T.sblock("largest_part_shared"):
