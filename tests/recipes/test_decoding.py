@@ -12,18 +12,13 @@ from one_key import plant_places
 from tirstep.lowering_checks import get_device, run_recipe
 from tirstep.lowering_checks.device import run
 from tirstep.modules import Kernel
-from tirstep.transforms.recipes import LADDERS, RECIPES
-from tirstep.transforms.recipes.decoding import RangesConfig
-from tirstep.transforms.recipes.rungs import Rung
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.decoding import BY_RANGES
 
 DEVICES = pytest.mark.parametrize(
     "device", ["simulator", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
-NAMES = [
-    recipe.name
-    for recipe in LADDERS["decode_attention"]
-    if isinstance(recipe, Rung) and recipe.family.config is RangesConfig
-]
+NAMES = [recipe.name for recipe in BY_RANGES.rungs]
 BY_NAME = pytest.mark.parametrize("name", NAMES)
 SPLIT, BEST = "decode_attention_split", "decode_attention_best"
 SHAPE = {"batch": 2, "heads": 2, "keys": 32, "dim": 8}

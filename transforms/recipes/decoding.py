@@ -407,7 +407,17 @@ LADDERS = (
     order(
         "one query: a kernel for each block, and one that reads keys and values once",
         *DECODING.rungs,
-        *BY_RANGES.rungs,
+        fused,
+        wide,
+        grouped,
+        split,
+    ),
+    order(
+        "one query, and keys up to the length of each sequence",
+        ended,
+        combined,
         decode_attention_best,
+        name="decode_attention_best",
+        shape=DECODED,
     ),
 )
