@@ -13,12 +13,12 @@ from tirstep.lowering_checks import get_device, run_recipe
 from tirstep.lowering_checks.device import run
 from tirstep.modules import Kernel
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.decoding import BY_RANGES
+from tirstep.transforms.recipes.decoding import BY_LENGTHS, BY_RANGES
 
 DEVICES = pytest.mark.parametrize(
     "device", ["simulator", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
-NAMES = [recipe.name for recipe in BY_RANGES.rungs]
+NAMES = [recipe.name for recipe in (*BY_RANGES.rungs, *BY_LENGTHS.rungs)]
 BY_NAME = pytest.mark.parametrize("name", NAMES)
 SPLIT, BEST = "decode_attention_split", "decode_attention_best"
 SHAPE = {"batch": 2, "heads": 2, "keys": 32, "dim": 8}
@@ -104,6 +104,7 @@ def test_indices_beyond_32_bits(
         ((1, 1, 1, 64), {}),
         ((2, 4, 131, 80), {"group": 2, "full": True}),
         ((3, 8, 77, 72), {"group": 8}),
+        ((1, 48, 65, 64), {"group": 48}),
         ((1, 2, 2501, 24), {"full": True}),
         ((2, 1, 2501, 256), {}),
     ],

@@ -6,9 +6,10 @@ these: in a block of threads, and in a second kernel (Flash-Decoding, T. Dao and
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from tvm.s_tir import Schedule
@@ -76,8 +77,11 @@ class RangesConfig:
         1, "groups of threads in a block, each with keys of its own", choices=(4, 8, 16)
     )
     ranges: int = knob(1, "ranges of keys, on blocks of their own", choices=(1, 4, 16, 32, 64))
+    heads: int = knob(
+        0, "heads of queries with the same keys that a block has at most, or 0 for all", least=0
+    )
     at_once: int = knob(
-        1, "ranges that are combined at once, up to all of which are read ahead", choices=(1, 16)
+        1, "ranges whose results are read before the first is combined", choices=(1, 16)
     )
     ends: bool = knob(
         False,
@@ -104,6 +108,7 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     largest, total, weighted = groups
     batch, head, query, *cut = sch.get_loops(largest)
     shared = (constant(queries.shape[1]) or 1) // heads
+    shared = math.gcd(shared, config.heads or shared)
     if config.ends and config.groups > 1:
         *cut, steps, each_key = cut
     else:
@@ -286,11 +291,20 @@ split = grouped.plus(
     "of the repair",
     expects={"unrolled": ("kernels == 2", "LDG.128 >= 1 on sm_90a")},
 )
-ended = split.plus(
+BY_LENGTHS = replace(
+    BY_RANGES,
+    small=Example({"batch": 3, "heads": 2, "keys": 61, "dim": 40}, config={"lanes": 4, "keys": 4}),
+)
+ended = BY_LENGTHS.root(
     "ended",
+    wide=True,
+    groups=8,
+    ranges=4,
     ends=True,
+    golden={"groups": 2, "ranges": 2},
     why="The loop over keys ends at a sequence's length, which the groups of a block reach "
     "together, and only its last tiles ask for it",
+    expects={"unrolled": ("kernels == 2", "LDG.128 >= 1 on sm_90a")},
 )
 combined = ended.plus(
     "combined",
@@ -301,13 +315,8 @@ combined = ended.plus(
 
 
 class Estimate(NamedTuple):
-    """What a model expects of a config; times are in microseconds.
-
-    Attributes
-    ----------
-    us, reading, combining : all of it; keys and values; the second kernel
-    blocks, resident : of threads, and how many of these a GPU holds at once
-    """
+    """Microseconds that a model expects: in all, of keys and values, and of the second kernel; and
+    the blocks of threads, and how many of these a GPU holds at once."""
 
     us: float
     reading: float
@@ -334,56 +343,48 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
     """
     scores = sch.get(get_sblocks(sch)[0])
     keys = scores.reads[1].source
-    sizes = [constant(it.dom.extent) for it in scores.iter_vars], constant(keys.shape[1])
-    (batch, heads, _, count, dim), own = sizes
-    if batch is None or heads is None or count is None or dim is None or own is None:
+    sizes = [constant(it.dom.extent) for it in scores.iter_vars]
+    batch, heads, _, count, dim, own = (*(it or 0 for it in sizes), constant(keys.shape[1]) or 0)
+    if not batch * heads * count * dim * own:
         raise TransformError("rank_ranges", "a size is open", "give the kernel all of its sizes")
-    rows, shared = batch * own, heads // own
     vector = find_vector(dim, keys.dtype, most=16)
-    vectors, moved = dim // vector, 2 * dim * keys.dtype.itemsize
+    vectors, shared = dim // vector, heads // own
     # The lanes of which the fewest are idle, with up to 3 reads each.
     few = [it for it in (16, 8, 32, 4) if 3 * it >= vectors]
     lanes = min(few, key=lambda it: -(-vectors // it) * it, default=WARP)
     lanes = min(lanes, 1 << (vectors - 1).bit_length())
     reads = -(-vectors // lanes)
 
+    def count_registers(config: RangesConfig) -> int:
+        return reads * (6 * config.keys + 24 * config.heads) + config.keys * config.heads
+
     def estimate(config: RangesConfig) -> Estimate:
-        threads, tile = config.lanes * config.groups, config.keys * config.groups
-        registers = min(reads * (6 * config.keys + 24 * shared) + config.keys * shared, 255)
-        held = min(REGISTERS // registers, THREADS) // threads
-        resident = max(1, held) * gpu.multiprocessors
-        steps = -(-count // (config.ranges * tile))
-        # Of a key in a thread, as many as 32 lanes begin together, four times in a cycle.
-        work = reads * (40 + 35 * shared) + 12 * shared
-        us_of_work = tile * config.lanes * work / (gpu.lanes_per_us * ISSUED)
-        us = max(tile * moved / (gpu.gigabytes * 1e3 * REACHED), us_of_work)
-        blocks = rows * config.ranges
+        threads, tile = lanes * config.groups, config.keys * config.groups
+        held = max(1, min(REGISTERS // count_registers(config), THREADS) // threads)
+        blocks, resident = batch * heads // config.heads * config.ranges, held * gpu.multiprocessors
+        # Blocks of other heads find the same keys in the cache.
+        moved = 2 * tile * dim * keys.dtype.itemsize * config.heads / shared
+        work = tile * lanes * (reads * (40 + 35 * config.heads) + 12 * config.heads)
+        us = max(moved / (gpu.gigabytes * 1e3 * REACHED), work / (gpu.lanes_per_us * ISSUED))
         turns, rest = divmod(blocks, resident)
-        longest = max(STEP, min(blocks, resident) * us)
-        reading = BLOCK + steps * (
-            turns * longest + (max(STEP, rest * us) if rest else 0) + UNEVEN * longest
-        )
-        partial = rows * shared * config.ranges * (dim + 2) * 8 / (gpu.gigabytes * 1e3)
+        longest, last = (max(STEP, it * us) for it in (min(blocks, resident), rest))
+        steps = -(-count // (config.ranges * tile))
+        reading = BLOCK + steps * ((turns + UNEVEN) * longest + (last if rest else 0))
+        partial = batch * heads * config.ranges * (dim + 2) * 8 / (gpu.gigabytes * 1e3)
         combining = COMBINED + config.ranges / 64 + partial if config.ranges > 1 else 0.0
         return Estimate(LAUNCH + reading + combining, reading, combining, blocks, resident)
 
+    plain = RangesConfig(lanes=lanes, wide=True, at_once=16, ends=True)
     known = [
-        RangesConfig(
-            lanes=lanes,
-            keys=each,
-            wide=True,
-            groups=groups,
-            ranges=ranges,
-            at_once=16,
-            ends=True,
-        )
-        for each in (2, 4, 8)
-        for groups in (4, 8, 16)
-        for ranges in PARTS
-        if (each == 2 or each * reads <= 8) and (ranges - 1) * groups * each < count
-        if shared * groups * (dim + 2) * 4 <= MAX_SHARED_BYTES["shared"]
+        replace(plain, keys=each, heads=part, groups=groups, ranges=ranges)
+        for each, groups, ranges in itertools.product((2, 4, 8), (4, 8, 16), PARTS)
+        for part in (1, 2, 4, 8)
+        if shared % part == 0 and (ranges - 1) * groups * each < count
+        if part * groups * (dim + 2) * 4 <= MAX_SHARED_BYTES["shared"]
     ]
-    return sorted(((it, estimate(it)) for it in known), key=lambda it: it[1].us)
+    # Of 65,536 registers a thread has 255 at most.
+    fitting = [it for it in known if count_registers(it) * max(it.groups * lanes, 256) < REGISTERS]
+    return sorted(((it, estimate(it)) for it in fitting or known), key=lambda it: it[1].us)
 
 
 @recipe(
@@ -407,17 +408,12 @@ LADDERS = (
     order(
         "one query: a kernel for each block, and one that reads keys and values once",
         *DECODING.rungs,
-        fused,
-        wide,
-        grouped,
-        split,
+        *BY_RANGES.rungs,
     ),
     order(
         "one query, and keys up to the length of each sequence",
-        ended,
-        combined,
+        *BY_LENGTHS.rungs,
         decode_attention_best,
         name="decode_attention_best",
-        shape=DECODED,
     ),
 )
