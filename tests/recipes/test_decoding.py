@@ -8,8 +8,9 @@ from golden_runs import require_right
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_key import plant_places
+from tvm.script import from_source
 
-from tirstep.lowering_checks import get_device, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.device import run
 from tirstep.modules import Kernel
 from tirstep.transforms.recipes import RECIPES
@@ -116,3 +117,49 @@ def test_what_a_model_chooses_is_right_at_any_size(
     shape = dict(zip(("batch", "heads", "keys", "dim"), sizes, strict=True))
     made = run_recipe(RECIPES[BEST], shape, options={"dtype": dtype, **options})
     require_right(made, device)
+
+
+AT = "vpart * 32 + ((vj * 2 + vpart_1) * 4 + vj_run)"
+PARTIAL = "total_part_global[vb, vh, vi, vpart_1]"
+BUGS = {
+    "a length off by one: a key more": (f"{AT} < lengths[vb]", f"{AT} < lengths[vb] + 1", {}),
+    "a length off by one: a key less": (f"{AT} < lengths[vb]", f"{AT} < lengths[vb] - 1", {}),
+    "the last tile is not masked": (f"{AT} < 61", f"{AT} < 64", {"full": True}),
+    "the last tile is read whole": ("v2 < 61", "v2 < 64", {"full": True}),
+    "a key is not read": ("v2 < 61", "v2 < 60", {"full": True}),
+    "groups read the same tile": (
+        "part * 32 + j * 8 + part_1 * 4 + ax2",
+        "part * 32 + j * 8 + ax2",
+        {"full": True},
+    ),
+    "a partial sum is combined twice": (
+        f"+ {PARTIAL} *",
+        f"+ T.float32(2) * {PARTIAL} *",
+        {"full": True},
+    ),
+    "a partial sum comes in the place of another": (
+        f"+ {PARTIAL} *",
+        "+ total_part_global[vb, vh, vi, vpart_0] *",
+        {},
+    ),
+    "ranges are combined without a repair": (
+        f"{PARTIAL} * T.exp((largest_part_global[vb, vh, vi, vpart_1] - largest_local[vb, vh, vi])",
+        f"{PARTIAL} * T.exp((largest_local[vb, vh, vi] - largest_local[vb, vh, vi])",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bugs_die_without_a_gpu(bug: str) -> None:
+    right, wrong, options = BUGS[bug]
+    recipe = RECIPES["decode_attention_combined"]
+    golden = recipe.golden
+    made = run_recipe(recipe, golden.shape, options=options, config=golden.config)
+    text = made.steps[-1].module.script()
+    assert right in text
+    assert not check_numbers(
+        made.problem, from_source(text), get_device("simulator"), where="simulator"
+    )
+    planted = from_source(text.replace(right, wrong))
+    assert check_numbers(made.problem, planted, get_device("simulator"), where="simulator")
