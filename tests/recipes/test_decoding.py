@@ -14,12 +14,12 @@ from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.device import run
 from tirstep.modules import Kernel
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.decoding import BY_LENGTHS, BY_RANGES
+from tirstep.transforms.recipes.decoding import BY_RANGES
 
 DEVICES = pytest.mark.parametrize(
     "device", ["simulator", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
-NAMES = [recipe.name for recipe in (*BY_RANGES.rungs, *BY_LENGTHS.rungs)]
+NAMES = [recipe.name for recipe in BY_RANGES.rungs]
 BY_NAME = pytest.mark.parametrize("name", NAMES)
 SPLIT, BEST = "decode_attention_split", "decode_attention_best"
 SHAPE = {"batch": 2, "heads": 2, "keys": 32, "dim": 8}
@@ -36,7 +36,9 @@ def test_numbers_at_drawn_shapes(name: str, data: st.DataObject, seed: int) -> N
     dtype = data.draw(st.sampled_from(["float32", "float16", "bfloat16"]), label="dtype")
     group, batch = data.draw(few, label="group"), data.draw(few, label="batch")
     lanes = data.draw(st.sampled_from([2, 4]), label="lanes")
-    config = {"lanes": lanes, "keys": data.draw(few, label="keys")}
+    config: dict = {"lanes": lanes, "keys": data.draw(few, label="keys")}
+    config |= {"ends": data.draw(st.booleans(), label="ends"), "heads": data.draw(few, label="of")}
+    config["at_once"] = data.draw(few, label="ranges at once")
     at_least = 1
     for knob in ("groups", "ranges"):
         if recipe.config[knob] != 1:
@@ -57,15 +59,15 @@ def test_numbers_at_drawn_shapes(name: str, data: st.DataObject, seed: int) -> N
 
 @pytest.mark.share(9)
 @DEVICES
-@pytest.mark.parametrize("keys", [32, 29])
+@pytest.mark.parametrize(("keys", "ends"), [(32, False), (32, True), (29, False), (29, True)])
 @BY_NAME
 def test_one_key_takes_all_at_lengths_on_the_edges_of_ranges(
-    name: str, keys: int, device: str
+    name: str, keys: int, ends: bool, device: str
 ) -> None:
     """Whole numbers in, the same whole numbers out: ranges behind a length count for nothing."""
     shape = {**SHAPE, "batch": 10, "keys": keys}
     config = {knob: value for knob, value in WHOLE.items() if RECIPES[name].config[knob] != 1}
-    made = run_recipe(RECIPES[name], shape, config=config)
+    made = run_recipe(RECIPES[name], shape, config={**config, "ends": ends})
     program = get_device(device).compile(made.steps[-1].module)
     for seed in range(2):
         inputs, right = plant_places(made.problem, seed)
@@ -153,9 +155,9 @@ BUGS = {
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs_die_without_a_gpu(bug: str) -> None:
     right, wrong, options = BUGS[bug]
-    recipe = RECIPES["decode_attention_combined"]
-    golden = recipe.golden
-    made = run_recipe(recipe, golden.shape, options=options, config=golden.config)
+    shape = {"batch": 3, "heads": 2, "keys": 61, "dim": 40}
+    config = {**WHOLE, "lanes": 4, "at_once": 2, "ends": True}
+    made = run_recipe(RECIPES[SPLIT], shape, options=options, config=config)
     text = made.steps[-1].module.script()
     assert right in text
     assert not check_numbers(
