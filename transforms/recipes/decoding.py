@@ -310,6 +310,8 @@ nobody else reads, and of the second kernel."""
 REACHED, UNEVEN, ISSUED = 0.93, 0.1, 0.8
 """What is reached of a memory's speed, how much longer the last of the blocks takes that a GPU
 holds together, and what is issued of the instructions that could be."""
+NEAR = 0.02
+"""Of two configs that are so near the first is taken: of more keys, and of fewer ranges."""
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -356,14 +358,17 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
     plain = RangesConfig(lanes=lanes, wide=True, at_once=16, ends=True)
     known = [
         replace(plain, keys=each, heads=part, groups=groups, ranges=ranges)
-        for each, groups, ranges in itertools.product((2, 4, 8), (4, 8, 16), PARTS)
+        for each, groups, ranges in itertools.product((8, 4, 2), (8, 16, 4), PARTS)
         for part in (1, 2, 4, 8)
         if shared % part == 0 and (ranges - 1) * groups * each < count
+        if each * reads <= 16 or each == 2
         if part * groups * (dim + 2) * 4 <= MAX_SHARED_BYTES["shared"]
     ]
     # Of 65,536 registers a thread has 255 at most.
     fitting = [it for it in known if count_registers(it) * max(it.groups * lanes, 256) < REGISTERS]
-    return sorted(((it, estimate(it)) for it in fitting or known), key=lambda it: it[1].us)
+    ranked = [(it, estimate(it)) for it in fitting or known]
+    least = min(it.us for _, it in ranked)
+    return sorted(ranked, key=lambda it: int(it[1].us / least / NEAR))
 
 
 @recipe(
