@@ -99,7 +99,9 @@ def read_masks(loop: For, around: list[For]) -> Masks:
     """The masks under a loop, of which some of `around` are the threads of a block."""
     threads = [each for each in around if (get_axis(each) or "").startswith("threadIdx")]
     inside = [*threads, *(it for it in find_all(loop.body, For) if not is_among(it, threads))]
-    values, hiding, least = get_iterator_values(loop.body), [], const(1)
+    units = {each.loop_var: each.min for each in inside if constant(each.extent) == 1}
+    values = {it: substitute(of, units) for it, of in get_iterator_values(loop.body).items()}
+    hiding, least = list[Any](), const(1)
     is_bounded = all(constant(each.extent) is not None for each in inside)
     for realize in find_all(loop.body, SBlockRealize) if is_bounded else ():
         for condition, *_ in find_choices(realize.block):

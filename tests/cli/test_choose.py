@@ -46,3 +46,15 @@ def test_few_rows_that_no_tile_is_for_are_told(command: Command, shape: str, dty
     )
     assert "depth=8" in told[1]
     assert json.loads(command(*argv, "--json").out)["instead"]["depth"] == 8
+
+
+def test_decoding_comes_with_its_two_kernels(command: Command):
+    argv = ["choose", "decode_attention", "--shape", "1x8x65536x128", "--dtype", "bfloat16"]
+    result = command(*argv, "--best", "2")
+    assert result.out.startswith("decode_attention_best at 1x8x65536x128, bfloat16 on NVIDIA H200")
+    assert "reading" in result.out
+    assert "combining" in result.out
+    best, *_ = json.loads(command(*argv, "--json").out)["choices"]
+    assert best["config"]["ranges"] > 8
+    short = ["choose", "decode_attention", "--shape", "1x8x77x128", "--json"]
+    assert json.loads(command(*short).out)["choices"][0]["config"]["ranges"] == 1

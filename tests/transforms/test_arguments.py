@@ -36,6 +36,7 @@ GOOD = {
     "row": 4,
     "parts": 2,
     "multiples": (1, 1, 1),
+    "multiple": 5,
     "elements": 1,
     "width": 1,
     "per_thread": (2, 2),

@@ -106,7 +106,21 @@ def test_softmax_by_ranges_on_blocks_of_their_own(dtype: str) -> None:
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
 
 
-# ---- Planted bugs
+@pytest.mark.parametrize(
+    ("parts", "run", "tile"), [(2, 4, None), (3, 2, None), (2, 1, 3), (4, 6, None)]
+)
+def test_ranges_of_runs_by_turns(parts: int, run: int, tile: int | None) -> None:
+    """Those of several elements, of one, and of all in one run; fused at their runs."""
+    module, inputs = make_pair("max", "s[vi] + T.exp(a - m[vi]) * b"), draw(is_masked=False)
+    wanted, sch = run_pair(module, inputs), Schedule(module)
+    first, second = find_blocks(sch, "first", "second")
+    (one, two), _ = tr.split_reductions(sch, first, [second], parts=parts, run=run)
+    assert np.allclose(run_pair(sch.mod, inputs), wanted, rtol=1e-12)
+    *_, runs, _ = sch.get_loops(one)
+    if tile is not None:
+        runs = tr.split_loop(sch, runs, inner=tile).outer
+    tr.fuse_reductions(sch, one, two, runs)
+    np.testing.assert_allclose(run_pair(sch.mod, inputs), wanted, rtol=1e-12)
 
 
 # ---- What has no factor, and places that it does not take
@@ -125,6 +139,8 @@ def test_split_reductions_refuses_numbers_of_ranges(parts: int, sentence: str) -
     first, second = find_blocks(sch, "first", "second")
     with refuses(sch, sentence):
         tr.split_reductions(sch, first, [second], parts=parts)
+    with refuses(sch, r"runs 24 times, which parts=4 \* run=5 does not divide"):
+        tr.split_reductions(sch, first, [second], parts=4, run=5)
 
 
 @pytest.mark.parametrize(

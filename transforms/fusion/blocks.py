@@ -17,7 +17,7 @@ from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.analysis import get_sblock_access_region
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.sym import Analyzer, detect_iter_map
+from tvm.sym import Analyzer, detect_iter_map, detect_linear_equation
 from tvm.sym.iter_affine_map import IterMapLevel
 from tvm.tirx import (
     Add,
@@ -561,6 +561,16 @@ def _refuse_row(reduction: Reduction, producer: Producer, where: str) -> Transfo
     )
 
 
+def is_as_written(chain: Place) -> bool:
+    """Whether a block has a serial loop for each of its iterators, and nothing else around."""
+    return (
+        not chain.guards
+        and len(chain.loops) == len(chain.block.iter_vars)
+        and all(get_kind(loop) == "serial" for loop in chain.loops)
+        and goes_over_each_once(chain.block, chain.values.values(), chain.loops)
+    )
+
+
 def goes_over_each_once(block: SBlock, values: Iterable[Any], loops: Sequence[For]) -> bool:
     """Whether loops give a block's iterators each point of their domains once.
 
@@ -616,6 +626,25 @@ def find_kept(scope: SBlock, consumers: Sequence[Consumer]) -> list[SBlock]:
     return kept
 
 
+def _match_factors(
+    mine: Any, found: Any, names: list[Var], theirs: list[Var], matched: dict[Any, Any]
+) -> dict[Any, Any]:
+    """Iterators that have one factor in the same index, such as a run's number and the element in
+    it, (number * 4 + part) * 8 + element; none where they are not told apart by that.
+    """
+    read = [detect_linear_equation(mine, names), detect_linear_equation(found, theirs)]
+    if not all(read):
+        return {}
+    (*own, rest), (*others, beside) = read
+    known = {constant(factor): it for factor, it in zip(others, theirs, strict=True)}
+    factors = [constant(factor) for factor in own]
+    if len(known) != len(theirs) or 0 in factors or not set(factors) <= set(known):
+        return {}
+    if not Analyzer().can_prove_equal(substitute(rest, matched), beside):
+        return {}
+    return {it: known[factor] for it, factor in zip(names, factors, strict=True)}
+
+
 def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
     """What the consumer's iterators are in those of the producer's block: its rows, and its terms.
 
@@ -640,7 +669,16 @@ def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
         for other in loads_of(producer.reduction.term, load.source)
         for place in zip(load.indices, other.indices, strict=True)
     ]
-    for item in reduced:
+    if len(reduced) > 1:  # what has one value has no factor
+        matched |= {it.var: it.dom.min for it in reduced if constant(it.dom.extent) == 1}
+        block, rows = producer.reduction.block, producer.rows
+        names, theirs = (
+            [it.var for it in items if constant(it.dom.extent) != 1 and it.var not in known]
+            for items, known in ((reduced, matched), (block.iter_vars, rows))
+        )
+        found = (_match_factors(*place, names, theirs, matched) for place in places)
+        matched |= next(filter(None, found), {})
+    for item in [it for it in reduced if it.var not in matched]:
         variable = item.var
         for mine, found in places:
             # The same place in both: the iterator itself, or what is beside a row's part.

@@ -35,7 +35,7 @@ from ..loops import require_constant
 from ..queries import get_loop_name, get_reduction_loops, get_sblock_name
 from ..rewriting import edit_loop, edit_scope, get_function, replace_scope
 from ..schedule import TransformError, inlines, transform
-from ..tir import bind_ranges, constant, find_all, get_kind, is_among, substitute
+from ..tir import bind_ranges, constant, find_all, is_among, substitute
 from .blocks import (
     Builder,
     Consumer,
@@ -43,8 +43,8 @@ from .blocks import (
     Producer,
     Reduction,
     find_kept,
-    goes_over_each_once,
     is_any_of,
+    is_as_written,
     read_chain,
     read_consumer,
     read_producer,
@@ -354,7 +354,12 @@ class SplitReductions(NamedTuple):
 @transform
 @inlines
 def split_reductions(
-    sch: Schedule, producer: SBlockRV, consumers: Sequence[SBlockRV], *, parts: int
+    sch: Schedule,
+    producer: SBlockRV,
+    consumers: Sequence[SBlockRV],
+    *,
+    parts: int,
+    run: int | None = None,
 ) -> SplitReductions:
     """Reduce ranges of the elements by themselves, and combine what they come to.
 
@@ -369,19 +374,23 @@ def split_reductions(
     the blocks that combine, as which the given handles go on. What is between goes through
     intermediate buffers, whose copies (`cache_read`) may lie in another memory.
 
+    A range is all elements in a row, or, with a `run`, every so many elements that follow each
+    other, by turns: so all ranges reach the end of a sequence together.
+
     The trace does not replay what this makes, and says so: no primitive of TVM does.
 
     rewrite: ``for k in n: m = max(m, x[k])`` and ``for k in n: s += exp(x[k] - m)`` ->
         ``for p in parts: for k in n / parts: m_part[p] = max(m_part[p], x[p, k])``,
         ``for p, k: s_part[p] += exp(x[p, k] - m_part[p])``, ``for p: m = max(m, m_part[p])`` and
-        ``for p: s += s_part[p] * exp(m_part[p] - m)``
+        ``for p: s += s_part[p] * exp(m_part[p] - m)``; with a run ``for k in n / parts / run: for r
+        in run`` of the element ``(k * parts + p) * run + r``
     consumes: the loops of all of them, and those of blocks between them
     returns: the blocks that reduce a range each, and those of what is computed element by element
     requires: a `producer` that reduces over one iterator, by a sum, product, maximum or minimum,
         and `consumers` that use its result, sum floats over the same elements and read nothing of
         each other's; all of them in loops as they were written, and not fused yet; at least 2
-        `parts`, which divide the elements; a factor for each consumer's term; without `consumers`
-        it is `rfactor_reduction`
+        `parts`, which divide the elements, as ``parts * run`` does; a factor for each consumer's
+        term; without `consumers` it is `rfactor_reduction`
     """
     loops, name = get_reduction_loops(sch, producer), get_sblock_name(sch, producer)
     if len(loops) != 1:
@@ -394,11 +403,12 @@ def split_reductions(
     extent = constant(sch.get(loop).extent) or 0
     if parts < 2:
         raise TransformError(f"parts={parts} is no number of ranges", "use 2 or more")
-    if extent % parts:
+    if (run or 1) < 1 or extent % (parts * (run or 1)):
+        given = f"parts={parts}" + ("" if run is None else f" * run={run}")
         raise TransformError(
-            f"loop '{sch.get(loop).loop_var.name}' runs {extent} times, which parts={parts} does "
-            "not divide",
-            "choose a divisor, or pad the block first with pad_block",
+            f"loop '{sch.get(loop).loop_var.name}' runs {extent} times, which {given} does not "
+            "divide",
+            "choose a divisor, or pad the reductions first with pad_reductions",
         )
     if extent == parts:
         raise TransformError(
@@ -426,7 +436,8 @@ def split_reductions(
                 "write it so that it reduces over the producer's elements alone",
             )
     repairs = [plan_repair(running, user, "leave them whole", by_ranges=True)[0] for user in users]
-    split = _Split(running, parts, extent // parts, find_kept(running.scope, users))
+    sizes = [extent // parts] if run is None else [extent // parts // run, run]
+    split = _Split(running, parts, sizes, find_kept(running.scope, users))
     split.add_ranges(running.reduction, len(running.reduction.indices))
     pairs, order = zip(users, repairs, strict=True), find_all(running.scope, SBlock)
     for user, repair in sorted(pairs, key=lambda it: order.index(it[0].reduction.block)):
@@ -445,7 +456,8 @@ class _Split(Builder):
 
     Attributes
     ----------
-    producer, count, size : what is split, into how many ranges of how many elements
+    producer, count, sizes : what is split, into how many ranges of how many elements, or of how
+        many runs of how many elements
     kept : the definitions that others read, too, and stay
     value : the producer's values of the ranges
     nests : what comes in the place of a block
@@ -455,9 +467,11 @@ class _Split(Builder):
     elements : names of blocks
     """
 
-    def __init__(self, producer: Producer, count: int, size: int, kept: list[SBlock]) -> None:
+    def __init__(
+        self, producer: Producer, count: int, sizes: list[int], kept: list[SBlock]
+    ) -> None:
         super().__init__(producer.scope)
-        self.producer, self.count, self.size, self.kept = producer, count, size, kept
+        self.producer, self.count, self.sizes, self.kept = producer, count, sizes, kept
         self.value: Any = None
         self.nests: dict[SBlock, list[Any]] = {}
         self.made: dict[Any, tuple[Any, int, str]] = {}
@@ -481,9 +495,9 @@ class _Split(Builder):
         partial = self.add_buffer(buffer, f"{buffer.name}_part", shape)
         self.value = partial if repair is None else self.value
         self.parts[reduction.block] = name
-        point, part, step = self._enter(items, item, IterVar.CommReduce)
+        point, part, steps = self._enter(items, item, IterVar.CommReduce)
         indices = [point.of(index) for index in reduction.indices]
-        term = point.of(self._refer(reduction.term, repair, part, step))
+        term = point.of(self._refer(reduction.term, repair, part, steps))
         own = BufferLoad(partial, [*indices[:place], part, *indices[place:]])
         block = point.make_reduction(name, reduction, own, term, like=reduction.block)
         nests = self.nests.setdefault(reduction.block, [])
@@ -525,11 +539,11 @@ class _Split(Builder):
                 continue
             order = {item.var: item for item in block.iter_vars}
             items = [order[iterator] for iterator in old.indices]
-            point, part, step = self._enter(items, items[place], IterVar.DataPar)
+            point, part, steps = self._enter(items, items[place], IterVar.DataPar)
             shape, dtype = list(old.buffer.shape), items[0].var.ty.dtype
-            shape[place : place + 1] = [const(self.count, dtype), const(self.size, dtype)]
+            shape[place : place + 1] = [const(size, dtype) for size in (self.count, *self.sizes)]
             buffer = self.add_buffer(old.buffer, f"{old.buffer.name}_part", shape)
-            value = point.of(self._refer(old.value, repair, part, step))
+            value = point.of(self._refer(old.value, repair, part, steps))
             self.made[old.buffer] = (buffer, place, repair.reference)
             is_kept = is_among(block, self.kept)
             name = self.name(f"{name}_part") if is_kept else name
@@ -542,7 +556,7 @@ class _Split(Builder):
                 self.reuse[block] = new
                 self.nests[block] = []
 
-    def _refer(self, expression: Any, repair: Repair | None, part: Var, step: Any) -> Any:
+    def _refer(self, expression: Any, repair: Repair | None, part: Var, steps: list[Var]) -> Any:
         """An expression of one range, with the producer's value there."""
 
         def replace(load: TensorLoad) -> Any:
@@ -552,12 +566,14 @@ class _Split(Builder):
                 return load
             buffer, place, _ = self.made[load.source]
             indices = list(load.indices)
-            indices[place : place + 1] = [part, step]
+            indices[place : place + 1] = [part, *steps]
             return BufferLoad(buffer, indices)
 
         return structural_map(expression, (TensorLoad, replace))
 
-    def _enter(self, items: Sequence[IterVar], over: IterVar, kind: int) -> tuple[Point, Var, Var]:
+    def _enter(
+        self, items: Sequence[IterVar], over: IterVar, kind: int
+    ) -> tuple[Point, Var, list[Var]]:
         """A point in a range of what is `over` elements, and iterators of the range and in it."""
         point, dtype = Point(), over.var.ty.dtype
         for item in items:
@@ -565,10 +581,17 @@ class _Split(Builder):
                 point.add(item, {})
                 continue
             part = self._enter_part(point, item, IterVar.DataPar)
-            domain = Range.from_min_extent(const(0, dtype), const(self.size, dtype))
-            step = point.enter(str(item.var.name), domain, dtype, kind)
-            point.old[item.var] = item.dom.min + part * self.size + step
-        return point, part, step
+            zero, name = const(0, dtype), str(item.var.name)
+            domains = [Range.from_min_extent(zero, const(size, dtype)) for size in self.sizes]
+            names = [name, f"{name}_run"]
+            steps = [
+                point.enter(it, domain, dtype, kind)
+                for it, domain in zip(names, domains, strict=False)
+            ]
+            size, last = self.sizes[-1], steps[-1]
+            number = part if len(steps) == 1 else steps[0] * self.count + part
+            point.old[item.var] = item.dom.min + number * size + last
+        return point, part, steps
 
     def _enter_part(self, point: Point, like: IterVar, kind: int) -> Var:
         dtype = like.var.ty.dtype
@@ -585,12 +608,7 @@ class _Split(Builder):
             chain = read_chain(statement)
             if chain is None or chain.block not in left:
                 made.append(statement)
-            elif (
-                not chain.guards
-                and len(chain.loops) == len(chain.block.iter_vars)
-                and all(get_kind(loop) == "serial" for loop in chain.loops)
-                and goes_over_each_once(chain.block, chain.values.values(), chain.loops)
-            ):
+            elif is_as_written(chain):
                 made += left.pop(chain.block)
             else:
                 break

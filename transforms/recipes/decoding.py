@@ -6,9 +6,11 @@ these: in a block of threads, and in a second kernel (Flash-Decoding, T. Dao and
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -16,20 +18,22 @@ from tvm.tirx import ForKind
 
 from ..binding import bind_loop
 from ..fusion.fuse import fuse_reductions, split_reductions
+from ..fusion.pad import pad_reductions
+from ..gpu_limits import MAX_SHARED_BYTES, REGISTERS, THREADS, WARP
 from ..loops import reorder_loops, split_loop, suggest_unrolling
+from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..placement import compute_block_at, reverse_compute_block_at
-from ..queries import get_own_loops, get_spatial_loops
+from ..queries import get_extent, get_own_loops, get_spatial_loops
+from ..schedule import TransformError
 from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
-from ..tir import constant, is_among
+from ..tir import constant, find_choices, is_among
 from ..vectorize import vectorize_loop
 from .fused_chains import ElementsConfig, bind_elements, share_rows
-from .recipe import Example, get_sblocks
+from .recipe import Example, get_sblocks, recipe
 from .rungs import Family, knob, order
+from .time_model import Gpu, read_gpu
 
 BLOCKS = "scores max exp sum weighted Y"
-LONGEST, BLOCKS_OF_A_GPU = 2048, 1024
-"""Keys of a range at most, and blocks at least, where keys can be split: by one run on an H200 of
-few numbers of ranges at 64x32x8192, 1x32x65536 and 16x32x8192 (4 heads sharing keys); no model."""
 Sums: TypeAlias = tuple[SBlockRV, ...]
 """The maximum, the sum of exponentials and the weighted sum."""
 
@@ -58,7 +62,8 @@ def schedule_decoding(sch: Schedule, config: DecodingConfig) -> Iterator[str]:
 class RangesConfig:
     """Knobs of attention of one query that reads keys and values once.
 
-    ``ranges * groups * keys`` divides the keys, and what the threads of a key read at once dim.
+    Keys are padded to a multiple of ``ranges * groups * keys`` where they are none, and lanes are
+    idle where dim is no multiple of what the threads of a key read at once.
     """
 
     lanes: int = knob(16, "threads that share a key", choices=(8, 16, 32))
@@ -71,10 +76,17 @@ class RangesConfig:
     groups: int = knob(
         1, "groups of threads in a block, each with keys of its own", choices=(4, 8, 16)
     )
-    ranges: int | None = knob(
-        1,
-        "ranges of keys, on blocks of their own; None for as many as fill a GPU",
-        choices=(None, 1, 4, 16, 32, 64),
+    ranges: int = knob(1, "ranges of keys, on blocks of their own", choices=(1, 4, 16, 32, 64))
+    heads: int = knob(
+        0, "heads of queries with the same keys that a block has at most, or 0 for all", least=0
+    )
+    at_once: int = knob(
+        1, "ranges whose results are read before the first is combined", choices=(1, 16)
+    )
+    ends: bool = knob(
+        False,
+        "whether the loop over keys ends at a sequence's length, which all groups reach together, "
+        "as they take tiles by turns, and asks for it in its last tiles alone",
     )
 
 
@@ -82,24 +94,26 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     """Keys and values are read once, and what their ranges come to is combined."""
     scores, largest, _, total, weighted, result = get_sblocks(sch)
     queries, keys = (region.source for region in sch.get(scores).reads[:2])
-    batches, heads, count = (constant(extent) or 1 for extent in keys.shape[:3])
-    # The fewest ranges, a power of two, that are short enough and make blocks enough.
-    parts = 1 if config.ranges is None else config.ranges
+    heads = constant(keys.shape[1]) or 1
     tile = config.groups * config.keys
-    while config.ranges is None and count % (2 * parts * tile) == 0:
-        if count <= LONGEST * parts and batches * heads * parts >= BLOCKS_OF_A_GPU:
-            break
-        parts *= 2
+    padded = pad_reductions(sch, largest, multiple=config.ranges * tile)
+    if padded:
+        yield "padded"
     whole: Sums = (largest, total, weighted)
-    ranges = _split(sch, whole, parts)
-    groups = _split(sch, ranges, config.groups)
+    ranges = _split(sch, whole, config.ranges)
+    groups = _split(sch, ranges, config.groups, config.keys if config.ends else None)
     if groups is not whole:
         yield "split"
     # One loop over tiles of keys, and the heads of queries that share these inside.
     largest, total, weighted = groups
-    batch, head, query, *cut, key = sch.get_loops(largest)
+    batch, head, query, *cut = sch.get_loops(largest)
     shared = (constant(queries.shape[1]) or 1) // heads
-    steps, each_key = split_loop(sch, key, inner=config.keys)
+    shared = math.gcd(shared, config.heads or shared)
+    if config.ends and config.groups > 1:
+        *cut, steps, each_key = cut
+    else:
+        *cut, key = cut
+        steps, each_key = split_loop(sch, key, inner=config.keys)
     if shared > 1:
         head, each = split_loop(sch, head, inner=shared)
         reorder_loops(sch, [head, query, *cut, steps, each, each_key])
@@ -109,7 +123,7 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     yield "fused"
     grid = {"blockIdx.y": batch, "blockIdx.x": head}
     home = query  # the innermost loop outside of groups
-    if parts != 1:
+    if config.ranges != 1:
         home = grid["blockIdx.z"] = cut[0]
     group = cut[-1] if config.groups > 1 else None
     for axis, loop in {**grid, **({} if group is None else {"threadIdx.y": group})}.items():
@@ -126,9 +140,30 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
         reverse_compute_block_at(sch, result, home)
     else:
         *single, rows = _publish(sch, ranges, whole, home, "global")
+    if ranges is not whole:
+        # One more kernel, of a thread for each column of a row, which goes over the ranges once.
+        row, *_ = whole
+        batch, head, query, over_parts = sch.get_loops(row)
+        if config.at_once > 1:
+            inner = math.gcd(config.ranges, config.at_once)
+            over_parts, _ = split_loop(sch, over_parts, inner=inner)
+        for block in whole[1:]:
+            for tile in fuse_reductions(sch, row, block, over_parts).tiles:
+                sch.set_scope(tile, 0, "local")
+        if config.at_once > 1:  # the loads of all are in flight before the first is used
+            suggest_unrolling(sch, over_parts)
+        reverse_compute_block_at(sch, result, query)
+        bind_loop(sch, batch, axis="blockIdx.y")
+        bind_loop(sch, head, axis="blockIdx.x")
+        for block in (whole[2], result):
+            bind_loop(sch, get_spatial_loops(sch, block)[-1], axis="threadIdx.x")
+        for block in whole:
+            for place in range(len(sch.get(block).writes)):
+                sch.set_scope(block, place, "local")
+        yield "ranges_combined"
     # Each thread holds its share of keys, values and results in registers.
     vector = find_vector(constant(keys.shape[-1]), keys.dtype, most=16) if config.wide else 1
-    spread_over_threads(sch, scores, threads=config.lanes, vector=vector)
+    spread_over_threads(sch, scores, threads=config.lanes, vector=vector, tail="guard")
     _spread_row(sch, weighted, config.lanes, vector)
     if to_shared:
         *numbers, row = to_shared
@@ -150,32 +185,23 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     cache_row_at(sch, scores, group or home, operand=0)
     cache_row_at(sch, scores, steps, operand=1)
     cache_row_at(sch, weighted, steps, operand=3, ahead=config.wide)
+    for copy in padded:
+        sch.compute_inline(copy)
+    is_masked = any(find_choices(sch.get(block).body) for block in tiles)
+    if config.ends and is_masked and get_extent(sch, steps) != 1:
+        end_loop_at_mask(sch, steps)
+        split_loop_at_mask(sch, steps)
     yield "in_registers"
     for block in (scores, weighted):  # what lies in registers has constant places
         outermost = [it for it in get_own_loops(sch, block) if sch.get(it).kind == ForKind.SERIAL]
         suggest_unrolling(sch, outermost[0])
     yield "unrolled"
-    if ranges is not whole:
-        # One more kernel, of a thread for each column of a row, which goes over the ranges once.
-        largest, total, weighted = whole
-        batch, head, query, over_parts = sch.get_loops(largest)
-        for block in (total, weighted):
-            fuse_reductions(sch, largest, block, over_parts)
-        reverse_compute_block_at(sch, result, query)
-        bind_loop(sch, batch, axis="blockIdx.y")
-        bind_loop(sch, head, axis="blockIdx.x")
-        for block in (weighted, result):
-            bind_loop(sch, get_spatial_loops(sch, block)[-1], axis="threadIdx.x")
-        for block in whole:
-            for place in range(len(sch.get(block).writes)):
-                sch.set_scope(block, place, "local")
-        yield "ranges_combined"
 
 
-def _split(sch: Schedule, sums: Sums, parts: int) -> Sums:
+def _split(sch: Schedule, sums: Sums, parts: int, run: int | None = None) -> Sums:
     if parts == 1:
         return sums
-    return tuple(split_reductions(sch, sums[0], sums[1:], parts=parts).parts)
+    return tuple(split_reductions(sch, sums[0], sums[1:], parts=parts, run=run).parts)
 
 
 def _publish(sch: Schedule, sums: Sums, readers: Sums, loop: LoopRV, scope: str) -> Sums:
@@ -195,7 +221,7 @@ def _publish(sch: Schedule, sums: Sums, readers: Sums, loop: LoopRV, scope: str)
 def _spread_row(sch: Schedule, block: SBlockRV, threads: int, vector: int) -> LoopRV:
     """Spread the columns of a row as keys are; the loop over neighbouring ones."""
     vectors, elements = split_loop(sch, get_spatial_loops(sch, block)[-1], inner=vector)
-    _, among = split_loop(sch, vectors, inner=threads)
+    _, among = split_loop(sch, vectors, inner=threads, tail="guard")
     bind_loop(sch, among, axis="threadIdx.x")
     return elements
 
@@ -263,17 +289,114 @@ split = grouped.plus(
     golden={"ranges": 2},
     why="Ranges of keys have blocks of their own, and a second kernel combines them by the factor "
     "of the repair",
-    expects={"ranges_combined": ("kernels == 2", "LDG.128 >= 1 on sm_90a")},
+    expects={"unrolled": ("kernels == 2", "LDG.128 >= 1 on sm_90a")},
 )
-filled = split.plus(
-    "filled",
-    ranges=None,
-    why="As many ranges as fill the GPU: of 2,048 keys at most, and on 1,024 blocks at least",
+
+
+class Estimate(NamedTuple):
+    """Microseconds that a model expects: in all, of keys and values, and of the second kernel; and
+    the blocks of threads, and how many of these a GPU holds at once."""
+
+    us: float
+    reading: float
+    combining: float
+    blocks: int
+    resident: int
+
+
+LAUNCH, BLOCK, STEP, COMBINED = 2.0, 1.5, 1.3, 2.5
+"""Microseconds of a launch, of what a block does before and after its loop, of a step of that where
+nobody else reads, and of the second kernel."""
+REACHED, UNEVEN, ISSUED = 0.93, 0.1, 0.8
+"""What is reached of a memory's speed, how much longer the last of the blocks takes that a GPU
+holds together, and what is issued of the instructions that could be."""
+NEAR = 0.02
+"""Of two configs that are so near the first is taken: of more keys, and of fewer ranges."""
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+
+def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
+    """The configs for a kernel's sizes, the fastest first by a model of time.
+
+    All blocks that a GPU holds step through their keys together: a step takes as long as memory
+    has for these, as their instructions, or as one access. Instructions and registers are about
+    those of nvcc 13.0 for sm_90a, and all else is a guess for an H200.
+    """
+    scores = sch.get(get_sblocks(sch)[0])
+    keys = scores.reads[1].source
+    sizes = [constant(it.dom.extent) for it in scores.iter_vars]
+    batch, heads, _, count, dim, own = (*(it or 0 for it in sizes), constant(keys.shape[1]) or 0)
+    if not batch * heads * count * dim * own:
+        raise TransformError("rank_ranges", "a size is open", "give the kernel all of its sizes")
+    vector = find_vector(dim, keys.dtype, most=16)
+    vectors, shared = dim // vector, heads // own
+    # The lanes of which the fewest are idle, with up to 3 reads each.
+    few = [it for it in (16, 8, 32, 4) if 3 * it >= vectors]
+    lanes = min(few, key=lambda it: -(-vectors // it) * it, default=WARP)
+    lanes = min(lanes, 1 << (vectors - 1).bit_length())
+    reads = -(-vectors // lanes)
+
+    def count_registers(config: RangesConfig) -> int:
+        return reads * (6 * config.keys + 24 * config.heads) + config.keys * config.heads
+
+    def estimate(config: RangesConfig) -> Estimate:
+        threads, tile = lanes * config.groups, config.keys * config.groups
+        held = max(1, min(REGISTERS // count_registers(config), THREADS) // threads)
+        blocks, resident = batch * heads // config.heads * config.ranges, held * gpu.multiprocessors
+        # Blocks of other heads find the same keys in the cache.
+        moved = 2 * tile * dim * keys.dtype.itemsize * config.heads / shared
+        work = tile * lanes * (reads * (40 + 35 * config.heads) + 12 * config.heads)
+        us = max(moved / (gpu.gigabytes * 1e3 * REACHED), work / (gpu.lanes_per_us * ISSUED))
+        turns, rest = divmod(blocks, resident)
+        longest, last = (max(STEP, it * us) for it in (min(blocks, resident), rest))
+        steps = -(-count // (config.ranges * tile))
+        reading = BLOCK + steps * ((turns + UNEVEN) * longest + (last if rest else 0))
+        partial = batch * heads * config.ranges * (dim + 2) * 8 / (gpu.gigabytes * 1e3)
+        combining = COMBINED + config.ranges / 64 + partial if config.ranges > 1 else 0.0
+        return Estimate(LAUNCH + reading + combining, reading, combining, blocks, resident)
+
+    plain = RangesConfig(lanes=lanes, wide=True, at_once=16, ends=True)
+    known = [
+        replace(plain, keys=each, heads=part, groups=groups, ranges=ranges)
+        for each, groups, ranges in itertools.product((8, 4, 2), (8, 16, 4), PARTS)
+        for part in (1, 2, 4, 8)
+        if shared % part == 0 and (ranges - 1) * groups * each < count
+        if each * reads <= 16 or each == 2
+        if part * groups * (dim + 2) * 4 <= MAX_SHARED_BYTES["shared"]
+    ]
+    # Of 65,536 registers a thread has 255 at most.
+    fitting = [it for it in known if count_registers(it) * max(it.groups * lanes, 256) < REGISTERS]
+    ranked = [(it, estimate(it)) for it in fitting or known]
+    least = min(it.us for _, it in ranked)
+    return sorted(ranked, key=lambda it: int(it[1].us / least / NEAR))
+
+
+@recipe(
+    kernel="decode_attention",
+    blocks=(BLOCKS,),
+    default_example=Example(DECODED),
+    golden=Example({"batch": 3, "heads": 2, "keys": 1201, "dim": 40}),
+    expects={"unrolled": ("LDG.128 >= 1 on sm_90a",)},
 )
+def decode_attention_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+    """Lanes of a key, keys and groups of a block, and ranges, by a model of time.
+
+    Any number of keys, and a length for each sequence. Knobs: device, a GPU by its name or its
+    properties (transforms/recipes/time_model.py).
+    """
+    config, _ = rank_ranges(sch, read_gpu(device))[0]
+    yield from schedule_ranges(sch, config)
+
+
 LADDERS = (
     order(
         "one query: a kernel for each block, and one that reads keys and values once",
         *DECODING.rungs,
         *BY_RANGES.rungs,
+    ),
+    order(
+        "one query, and any number of keys, up to the length of each sequence",
+        decode_attention_best,
+        name="decode_attention_best",
     ),
 )

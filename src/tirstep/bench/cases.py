@@ -100,12 +100,39 @@ def draw_heads() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
         yield (batch, heads, queries, keys, dim), options
 
 
+Decoded = tuple[tuple[int, int, int, int], dict[str, object]]
+"""Batch, heads, keys and dim, and options."""
+DECODED_COUNT, DECODED_SEED = 20, 40
+FEWEST_KEYS, MOST_KEYS, MOST_CACHED = 32, 2**16, 2**29
+DIMS, GROUPS = (64, 80, 96, 128, 192, 256), (1, 1, 1, 1, 4, 8)
+
+
+def draw_decoding() -> tuple[Decoded, ...]:
+    """Decoding of up to 64 sequences, 32 heads of keys, and 32 to 2^16 keys, evenly by logarithms.
+
+    At most 2^29 elements of keys; a third has groups of heads that share keys, and every other
+    problem lengths of its own for its sequences.
+    """
+    dice = random.Random(DECODED_SEED)
+    found: list[Decoded] = []
+    while len(found) < DECODED_COUNT:
+        batch, heads, keys = (
+            round(math.exp(dice.uniform(math.log(least), math.log(most))))
+            for least, most in ((1, 64), (1, 32), (FEWEST_KEYS, MOST_KEYS))
+        )
+        dim, group = dice.choice(DIMS), dice.choice(GROUPS)
+        if batch * heads * keys * dim <= MOST_CACHED:
+            options = {**BFLOAT16, "group": group, "full": len(found) % 2 == 0}
+            found.append(((batch, heads * group, keys, dim), options))
+    return tuple(found)
+
+
 PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
-HEAD_SHAPES = "attention-shapes"
+HEAD_SHAPES, DECODING = "attention-shapes", "decoding-shapes"
 """The suites of drawn shapes."""
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
-NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES, HEAD_SHAPES)
+NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES, HEAD_SHAPES, DECODING)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 MEANINGS = ("causal",)
 """Options that say what is computed: those of the problem, whatever a recipe is shown at."""
@@ -194,6 +221,7 @@ ATTENDED: tuple[tuple[Options, tuple[str, ...]], ...] = tuple(
     )
 )
 NEXT_TOKEN = _read("64x32x8192x128 1x32x65536x128")
+DECODING_BEST = ("decode_attention_best",)
 IN_TURNS, ROW_PEERS = ROW_KERNELS + ELEMENT_KERNELS, (PEERS["torch"], PEERS["triton"])
 ROW_TYPES = tuple({"dtype": dtype} for dtype in ("float32", "float16", "bfloat16"))
 ANY = _read(
@@ -264,6 +292,10 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
         HEAD_SHAPES: tuple(
             SuiteEntry("attention", (sizes,), (options,), ("attention_wgmma_best",), ATTENTION_PEERS)
             for sizes, options in draw_heads()
+        ),
+        DECODING: tuple(
+            SuiteEntry("decode_attention", (shape,), (options,), DECODING_BEST, ATTENTION_PEERS)
+            for shape, options in draw_decoding()
         ),
         TUTORIAL: (
             SuiteEntry("matmul", SQUARES, recipes=("all",)),

@@ -9,8 +9,8 @@ from .formatting import complete, explain_unknown, get_dtype, join_alternatives,
 from .request import Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 
-ROWS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
-"""Kernels over rows."""
+OTHERS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec", "decode_attention")
+"""Kernels that are no products: over rows, and decoding."""
 
 
 @with_options("shape", "dtype", "option")
@@ -45,6 +45,7 @@ def command(
     from tirstep.modules import get_kernel
     from tirstep.transforms import TransformError
     from tirstep.transforms.recipes import RECIPES, matmul_best
+    from tirstep.transforms.recipes.decoding import rank_ranges
     from tirstep.transforms.recipes.matmul_best import keep_tiles, read_product
     from tirstep.transforms.recipes.row_ladders import rank_rows
     from tirstep.transforms.recipes.time_model import read_gpu
@@ -59,14 +60,14 @@ def command(
     except TransformError as error:
         raise UseError(f"--gpu {device}: {error}") from error
     family = RECIPES[name].kernel_name if name in RECIPES else name
-    kinds = ("_wgmma", "_mma", "") if "matmul" in family else ("",) if family in ROWS else ()
+    kinds = ("_wgmma", "_mma", "") if "matmul" in family else ("",) if family in OTHERS else ()
     known = [RECIPES[it] for kind in kinds if (it := f"{family}{kind}_best") in RECIPES]
     if name in RECIPES:
         known = [recipe for recipe in known if recipe.name == name]
     if not known:
         raise UseError(
             f"no model chooses for {name}; "
-            f"try {join_alternatives(['matmul', 'batched_matmul', *ROWS])}"
+            f"try {join_alternatives(['matmul', 'batched_matmul', *OTHERS])}"
         )
     dtype = request.options.get("dtype") or "float32"
 
@@ -90,7 +91,9 @@ def command(
     sch, why, taken = Schedule(problem.module), "", None
     # Configs, the fastest first, each with its time and the parts of that, where a model has them.
     choices: list[tuple[Any, dict[str, Any]]] = []
-    if "k" not in problem.shape:
+    if family == "decode_attention":
+        choices = [(config, parts._asdict()) for config, parts in rank_ranges(sch, gpu)]
+    elif "k" not in problem.shape:
         ranked = rank_rows(sch, recipe.name, gpu)
         times = [cut.us for _, cut in ranked if cut]
         if not times:

@@ -119,9 +119,10 @@ def use_backend(name: str) -> Prepare:
 
         from .torch_functions import FUNCTIONS
 
-        if problem.kernel.name != "attention":
+        kernel = problem.kernel.name
+        if kernel not in ("attention", "decode_attention"):
             raise PeerMissing(f"{name} computes attention alone")
-        attend = FUNCTIONS["attention"](inputs, out, problem)
+        attend = FUNCTIONS[kernel](inputs, out, problem)
 
         def launch() -> Any:
             with sdpa_kernel(SDPBackend.__members__[name]):

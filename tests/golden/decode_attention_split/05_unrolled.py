@@ -15,29 +15,29 @@ class Module:
             largest_local = T.sblock_alloc_buffer((3, 2, 1), scope="local")
             total_local = T.sblock_alloc_buffer((3, 2, 1), scope="local")
             weighted_local = T.sblock_alloc_buffer((3, 2, 1, 16), scope="local")
-            largest_part_local = T.sblock_alloc_buffer((3, 2, 1, 4), scope="local")
-            total_part_local = T.sblock_alloc_buffer((3, 2, 1, 4), scope="local")
-            weighted_part_local = T.sblock_alloc_buffer((3, 2, 1, 4, 16), scope="local")
-            largest_part_part_local = T.sblock_alloc_buffer((3, 2, 1, 4, 2), scope="local")
-            total_part_part_local = T.sblock_alloc_buffer((3, 2, 1, 4, 2), scope="local")
-            weighted_part_part_local = T.sblock_alloc_buffer((3, 2, 1, 4, 2, 1, 4, 4), scope="local")
-            largest_part_part_tile_local = T.sblock_alloc_buffer((3, 2, 1, 4, 2, 1), scope="local")
-            largest_part_part_previous_local = T.sblock_alloc_buffer((3, 2, 1, 4, 2), scope="local")
-            power_part_part_running_local = T.sblock_alloc_buffer((3, 2, 1, 4, 2, 4), scope="local")
-            largest_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 4, 2), scope="shared")
-            total_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 4, 2), scope="shared")
-            weighted_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 4, 2, 16), scope="shared")
-            largest_part_global = T.sblock_alloc_buffer((3, 2, 1, 4))
-            total_part_global = T.sblock_alloc_buffer((3, 2, 1, 4))
-            weighted_part_global = T.sblock_alloc_buffer((3, 2, 1, 4, 16))
+            largest_part_local = T.sblock_alloc_buffer((3, 2, 1, 2), scope="local")
+            total_part_local = T.sblock_alloc_buffer((3, 2, 1, 2), scope="local")
+            weighted_part_local = T.sblock_alloc_buffer((3, 2, 1, 2, 16), scope="local")
+            largest_part_part_local = T.sblock_alloc_buffer((3, 2, 1, 2, 2), scope="local")
+            total_part_part_local = T.sblock_alloc_buffer((3, 2, 1, 2, 2), scope="local")
+            weighted_part_part_local = T.sblock_alloc_buffer((3, 2, 1, 2, 2, 1, 4, 4), scope="local")
+            largest_part_part_tile_local = T.sblock_alloc_buffer((3, 2, 1, 2, 2, 2), scope="local")
+            largest_part_part_previous_local = T.sblock_alloc_buffer((3, 2, 1, 2, 2), scope="local")
+            power_part_part_running_local = T.sblock_alloc_buffer((3, 2, 1, 2, 2, 8), scope="local")
+            largest_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 2, 2), scope="shared")
+            total_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 2, 2), scope="shared")
+            weighted_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 2, 2, 16), scope="shared")
+            largest_part_global = T.sblock_alloc_buffer((3, 2, 1, 2))
+            total_part_global = T.sblock_alloc_buffer((3, 2, 1, 2))
+            weighted_part_global = T.sblock_alloc_buffer((3, 2, 1, 2, 16))
+            largest_previous_local = T.sblock_alloc_buffer((3, 2, 1), scope="local")
             Q_local = T.sblock_alloc_buffer((3, 2, 1, 1, 4, 4), scope="local")
             K_local = T.sblock_alloc_buffer((3, 2, 32, 1, 4, 4), scope="local")
             V_local = T.sblock_alloc_buffer((3, 2, 32, 1, 4, 4), scope="local")
-            largest_previous_local = T.sblock_alloc_buffer((3, 2, 1), scope="local")
             for b in T.thread_binding(3, thread="blockIdx.y"):
                 for h in T.thread_binding(2, thread="blockIdx.x"):
                     for i in range(1):
-                        for part in T.thread_binding(4, thread="blockIdx.z"):
+                        for part in T.thread_binding(2, thread="blockIdx.z"):
                             for part_1 in T.thread_binding(2, thread="threadIdx.y"):
                                 for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 1, 1):
                                     for ax3_0_1 in T.thread_binding(4, thread="threadIdx.x"):
@@ -50,14 +50,14 @@ class Module:
                                                 T.reads(Q[v0, v1, v2, v3])
                                                 T.writes(Q_local[v0, v1, v2, 0, v3 // 4, v3 % 4])
                                                 Q_local[v0, v1, v2, 0, v3 // 4, v3 % 4] = Q[v0, v1, v2, v3]
-                                for j_0 in range(1):
+                                for j_0 in range(2):
                                     for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 4, 1):
                                         for ax3_0_1 in T.thread_binding(4, thread="threadIdx.x"):
                                             for ax3_1 in T.vectorized(4):
                                                 with T.sblock("V_local"):
                                                     v0 = T.axis.spatial(3, b + ax0)
                                                     v1 = T.axis.spatial(2, h + ax1)
-                                                    v2 = T.axis.spatial(32, part * 8 + part_1 * 4 + ax2)
+                                                    v2 = T.axis.spatial(32, part * 16 + part_1 * 8 + j_0 * 4 + ax2)
                                                     v3 = T.axis.spatial(16, ax3_0_0 * 16 + ax3_0_1 * 4 + ax3_1)
                                                     T.reads(V[v0, v1, v2, v3])
                                                     T.writes(V_local[v0, v1, v2, 0, v3 // 4, v3 % 4])
@@ -68,7 +68,7 @@ class Module:
                                                 with T.sblock("K_local"):
                                                     v0 = T.axis.spatial(3, b + ax0)
                                                     v1 = T.axis.spatial(2, h + ax1)
-                                                    v2 = T.axis.spatial(32, part * 8 + part_1 * 4 + ax2)
+                                                    v2 = T.axis.spatial(32, part * 16 + part_1 * 8 + j_0 * 4 + ax2)
                                                     v3 = T.axis.spatial(16, ax3_0_0 * 16 + ax3_0_1 * 4 + ax3_1)
                                                     T.reads(K[v0, v1, v2, v3])
                                                     T.writes(K_local[v0, v1, v2, 0, v3 // 4, v3 % 4])
@@ -81,7 +81,7 @@ class Module:
                                                         vb = T.axis.spatial(3, b + ax0)
                                                         vh = T.axis.spatial(2, h + ax1)
                                                         vi = T.axis.spatial(1, ax2)
-                                                        vj = T.axis.spatial(32, part * 8 + part_1 * 4 + ax3)
+                                                        vj = T.axis.spatial(32, part * 16 + part_1 * 8 + j_0 * 4 + ax3)
                                                         vd = T.axis.reduce(16, ax4_0_0 * 16 + ax4_0_1 * 4 + ax4_1)
                                                         T.reads(Q_local[vb, vh, vi, 0, vd // 4, vd % 4], K_local[vb, vh, vj, 0, vd // 4, vd % 4])
                                                         T.writes(scores_local[vb, vh, vi, vj])
@@ -91,11 +91,11 @@ class Module:
                                     for j_1 in range(4):
                                         with T.sblock("max_part_part_tile"):
                                             vb, vh, vi, vpart, vpart_1, vj_0, vj_1 = T.axis.remap("SSSSSSR", [b, h, i, part, part_1, j_0, j_1])
-                                            T.reads(lengths[vb], scores_local[vb, vh, vi, vpart * 8 + vpart_1 * 4 + vj_1])
+                                            T.reads(lengths[vb], scores_local[vb, vh, vi, vpart * 16 + vpart_1 * 8 + vj_0 * 4 + vj_1])
                                             T.writes(largest_part_part_tile_local[vb, vh, vi, vpart, vpart_1, vj_0])
                                             with T.init():
                                                 largest_part_part_tile_local[vb, vh, vi, vpart, vpart_1, vj_0] = T.float32(-340282346638528859811704183484516925440.0)
-                                            largest_part_part_tile_local[vb, vh, vi, vpart, vpart_1, vj_0] = T.max(largest_part_part_tile_local[vb, vh, vi, vpart, vpart_1, vj_0], T.if_then_else(vpart * 8 + (vpart_1 * 4 + (vj_0 * 4 + vj_1)) < lengths[vb], scores_local[vb, vh, vi, vpart * 8 + vpart_1 * 4 + vj_1], T.float32(-340282346638528859811704183484516925440.0)))
+                                            largest_part_part_tile_local[vb, vh, vi, vpart, vpart_1, vj_0] = T.max(largest_part_part_tile_local[vb, vh, vi, vpart, vpart_1, vj_0], T.if_then_else(vpart * 16 + (vpart_1 * 8 + (vj_0 * 4 + vj_1)) < lengths[vb], scores_local[vb, vh, vi, vpart * 16 + vpart_1 * 8 + vj_0 * 4 + vj_1], T.float32(-340282346638528859811704183484516925440.0)))
                                     with T.sblock("max_part_part"):
                                         vb, vh, vi, vpart, vpart_1, vj_0 = T.axis.remap("SSSSSR", [b, h, i, part, part_1, j_0])
                                         T.reads(largest_part_part_tile_local[vb, vh, vi, vpart, vpart_1, vj_0])
@@ -107,18 +107,18 @@ class Module:
                                     for j_1 in range(4):
                                         with T.sblock("exp_running"):
                                             vb, vh, vi, vpart, vpart_1 = T.axis.remap("SSSSS", [b, h, i, part, part_1])
-                                            vj = T.axis.spatial(4, j_0 * 4 + j_1)
-                                            T.reads(lengths[vb], scores_local[vb, vh, vi, vpart * 8 + vpart_1 * 4 + vj], largest_part_part_local[vb, vh, vi, vpart, vpart_1])
+                                            vj = T.axis.spatial(8, j_0 * 4 + j_1)
+                                            T.reads(lengths[vb], scores_local[vb, vh, vi, vpart * 16 + vpart_1 * 8 + vj], largest_part_part_local[vb, vh, vi, vpart, vpart_1])
                                             T.writes(power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj])
-                                            power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj] = T.if_then_else(vpart * 8 + (vpart_1 * 4 + vj) < lengths[vb], T.exp((scores_local[vb, vh, vi, vpart * 8 + vpart_1 * 4 + vj] - largest_part_part_local[vb, vh, vi, vpart, vpart_1]) * T.float32(0.25)), T.float32(0.0))
+                                            power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj] = T.if_then_else(vpart * 16 + (vpart_1 * 8 + vj) < lengths[vb], T.exp((scores_local[vb, vh, vi, vpart * 16 + vpart_1 * 8 + vj] - largest_part_part_local[vb, vh, vi, vpart, vpart_1]) * T.float32(0.25)), T.float32(0.0))
                                     for j_1 in range(4):
                                         with T.sblock("sum_part_part"):
                                             vb, vh, vi, vpart, vpart_1, vj_0, vj_1 = T.axis.remap("SSSSSSR", [b, h, i, part, part_1, j_0, j_1])
-                                            T.reads(largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1], largest_part_part_local[vb, vh, vi, vpart, vpart_1], power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj_1])
+                                            T.reads(largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1], largest_part_part_local[vb, vh, vi, vpart, vpart_1], power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj_0 * 4 + vj_1])
                                             T.writes(total_part_part_local[vb, vh, vi, vpart, vpart_1])
                                             with T.init():
                                                 total_part_part_local[vb, vh, vi, vpart, vpart_1] = T.if_then_else(vj_0 == 0, T.float32(0.0), total_part_part_local[vb, vh, vi, vpart, vpart_1] * T.exp((largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1] - largest_part_part_local[vb, vh, vi, vpart, vpart_1]) * T.float32(0.25)))
-                                            total_part_part_local[vb, vh, vi, vpart, vpart_1] = total_part_part_local[vb, vh, vi, vpart, vpart_1] + power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj_1]
+                                            total_part_part_local[vb, vh, vi, vpart, vpart_1] = total_part_part_local[vb, vh, vi, vpart, vpart_1] + power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj_0 * 4 + vj_1]
                                     for d_0_0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                         for d_0_1 in T.thread_binding(4, thread="threadIdx.x"):
                                             for d_1, j_1 in T.grid(4, 4):
@@ -126,18 +126,18 @@ class Module:
                                                     vb, vh, vi, vpart, vpart_1 = T.axis.remap("SSSSS", [b, h, i, part, part_1])
                                                     vd = T.axis.spatial(16, d_0_0 * 16 + d_0_1 * 4 + d_1)
                                                     vj_0, vj_1 = T.axis.remap("SR", [j_0, j_1])
-                                                    T.reads(largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1], largest_part_part_local[vb, vh, vi, vpart, vpart_1], power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj_1], V_local[vb, vh, vpart * 8 + vpart_1 * 4 + vj_1, 0, vd // 4, vd % 4])
+                                                    T.reads(largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1], largest_part_part_local[vb, vh, vi, vpart, vpart_1], power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj_0 * 4 + vj_1], V_local[vb, vh, vpart * 16 + vpart_1 * 8 + vj_0 * 4 + vj_1, 0, vd // 4, vd % 4])
                                                     T.writes(weighted_part_part_local[vb, vh, vi, vpart, vpart_1, 0, vd // 4, vd % 4])
                                                     with T.init():
                                                         weighted_part_part_local[vb, vh, vi, vpart, vpart_1, 0, vd // 4, vd % 4] = T.if_then_else(vj_0 == 0, T.float32(0.0), weighted_part_part_local[vb, vh, vi, vpart, vpart_1, 0, vd // 4, vd % 4] * T.exp((largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1] - largest_part_part_local[vb, vh, vi, vpart, vpart_1]) * T.float32(0.25)))
-                                                    weighted_part_part_local[vb, vh, vi, vpart, vpart_1, 0, vd // 4, vd % 4] = weighted_part_part_local[vb, vh, vi, vpart, vpart_1, 0, vd // 4, vd % 4] + power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj_1] * V_local[vb, vh, vpart * 8 + vpart_1 * 4 + vj_1, 0, vd // 4, vd % 4]
+                                                    weighted_part_part_local[vb, vh, vi, vpart, vpart_1, 0, vd // 4, vd % 4] = weighted_part_part_local[vb, vh, vi, vpart, vpart_1, 0, vd // 4, vd % 4] + power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj_0 * 4 + vj_1] * V_local[vb, vh, vpart * 16 + vpart_1 * 8 + vj_0 * 4 + vj_1, 0, vd // 4, vd % 4]
                                 for ax0, ax1, ax2, ax3, ax4, u_0 in T.grid(1, 1, 1, 1, 1, 1):
                                     for u_1 in T.thread_binding(4, thread="threadIdx.x"):
                                         with T.sblock("largest_part_part_shared"):
                                             v0 = T.axis.spatial(3, b + ax0)
                                             v1 = T.axis.spatial(2, h + ax1)
                                             v2 = T.axis.spatial(1, ax2)
-                                            v3 = T.axis.spatial(4, part + ax3)
+                                            v3 = T.axis.spatial(2, part + ax3)
                                             v4 = T.axis.spatial(2, part_1 + ax4)
                                             T.where(u_0 * 4 + u_1 < 1)
                                             T.reads(largest_part_part_local[v0, v1, v2, v3, v4])
@@ -149,7 +149,7 @@ class Module:
                                             v0 = T.axis.spatial(3, b + ax0)
                                             v1 = T.axis.spatial(2, h + ax1)
                                             v2 = T.axis.spatial(1, ax2)
-                                            v3 = T.axis.spatial(4, part + ax3)
+                                            v3 = T.axis.spatial(2, part + ax3)
                                             v4 = T.axis.spatial(2, part_1 + ax4)
                                             T.where(u_0 * 4 + u_1 < 1)
                                             T.reads(total_part_part_local[v0, v1, v2, v3, v4])
@@ -163,7 +163,7 @@ class Module:
                                                     v0 = T.axis.spatial(3, b + ax0)
                                                     v1 = T.axis.spatial(2, h + ax1)
                                                     v2 = T.axis.spatial(1, ax2)
-                                                    v3 = T.axis.spatial(4, part + ax3)
+                                                    v3 = T.axis.spatial(2, part + ax3)
                                                     v4 = T.axis.spatial(2, part_1 + ax4)
                                                     v5 = T.axis.spatial(16, ax5_0_0 * 16 + ax5_0_1 * 4 + ax5_1_0 * 4 + ax5_1_1)
                                                     T.reads(weighted_part_part_local[v0, v1, v2, v3, v4, 0, v5 // 4, v5 % 4])
@@ -174,7 +174,7 @@ class Module:
                                     vb = T.axis.spatial(3, b + ax0)
                                     vh = T.axis.spatial(2, h + ax1)
                                     vi = T.axis.spatial(1, ax2)
-                                    vpart = T.axis.spatial(4, part + ax3)
+                                    vpart = T.axis.spatial(2, part + ax3)
                                     vpart_1 = T.axis.reduce(2, ax4)
                                     T.reads(largest_part_part_shared[vb, vh, vi, vpart, vpart_1])
                                     T.writes(largest_part_local[vb, vh, vi, vpart])
@@ -186,7 +186,7 @@ class Module:
                                     vb = T.axis.spatial(3, b + ax0)
                                     vh = T.axis.spatial(2, h + ax1)
                                     vi = T.axis.spatial(1, ax2)
-                                    vpart = T.axis.spatial(4, part + ax3)
+                                    vpart = T.axis.spatial(2, part + ax3)
                                     vpart_1 = T.axis.reduce(2, ax4)
                                     T.reads(total_part_part_shared[vb, vh, vi, vpart, vpart_1], largest_part_part_shared[vb, vh, vi, vpart, vpart_1], largest_part_local[vb, vh, vi, vpart])
                                     T.writes(total_part_local[vb, vh, vi, vpart])
@@ -201,7 +201,7 @@ class Module:
                                                 vb = T.axis.spatial(3, b + ax0)
                                                 vh = T.axis.spatial(2, h + ax1)
                                                 vi = T.axis.spatial(1, ax2)
-                                                vpart = T.axis.spatial(4, part + ax3)
+                                                vpart = T.axis.spatial(2, part + ax3)
                                                 vd = T.axis.spatial(16, ax4_0_0 * 8 + ax4_0_1 * 4 + ax4_1)
                                                 vpart_1 = T.axis.reduce(2, ax5)
                                                 T.reads(weighted_part_part_shared[vb, vh, vi, vpart, vpart_1, vd], largest_part_part_shared[vb, vh, vi, vpart, vpart_1], largest_part_local[vb, vh, vi, vpart])
@@ -216,7 +216,7 @@ class Module:
                                             v0 = T.axis.spatial(3, b + ax0)
                                             v1 = T.axis.spatial(2, h + ax1)
                                             v2 = T.axis.spatial(1, ax2)
-                                            v3 = T.axis.spatial(4, part + ax3)
+                                            v3 = T.axis.spatial(2, part + ax3)
                                             T.where((u_0_0 * 2 + u_0_1) * 4 + u_1 < 1 and u_0_0 * 2 + u_0_1 < 1)
                                             T.reads(largest_part_local[v0, v1, v2, v3])
                                             T.writes(largest_part_global[v0, v1, v2, v3])
@@ -228,7 +228,7 @@ class Module:
                                             v0 = T.axis.spatial(3, b + ax0)
                                             v1 = T.axis.spatial(2, h + ax1)
                                             v2 = T.axis.spatial(1, ax2)
-                                            v3 = T.axis.spatial(4, part + ax3)
+                                            v3 = T.axis.spatial(2, part + ax3)
                                             T.where((u_0_0 * 2 + u_0_1) * 4 + u_1 < 1 and u_0_0 * 2 + u_0_1 < 1)
                                             T.reads(total_part_local[v0, v1, v2, v3])
                                             T.writes(total_part_global[v0, v1, v2, v3])
@@ -240,7 +240,7 @@ class Module:
                                             v0 = T.axis.spatial(3, b + ax0)
                                             v1 = T.axis.spatial(2, h + ax1)
                                             v2 = T.axis.spatial(1, ax2)
-                                            v3 = T.axis.spatial(4, part + ax3)
+                                            v3 = T.axis.spatial(2, part + ax3)
                                             v4 = T.axis.spatial(16, ax4_0_0 * 8 + ax4_0_1 * 4 + ax4_1)
                                             T.reads(weighted_part_local[v0, v1, v2, v3, v4])
                                             T.writes(weighted_part_global[v0, v1, v2, v3, v4])
@@ -248,7 +248,7 @@ class Module:
             for b in T.thread_binding(3, thread="blockIdx.y"):
                 for h in T.thread_binding(2, thread="blockIdx.x"):
                     for i in range(1):
-                        for part in range(4):
+                        for part in range(2):
                             with T.sblock("max"):
                                 vb, vh, vi, vpart = T.axis.remap("SSSR", [b, h, i, part])
                                 T.reads(largest_part_global[vb, vh, vi, vpart])

@@ -1,0 +1,73 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(Q: T.Buffer((3, 2, 1, 40), "float32"), K: T.Buffer((3, 2, 1201, 40), "float32"), V: T.Buffer((3, 2, 1201, 40), "float32"), lengths: T.Buffer((3,), "int32"), Y: T.Buffer((3, 2, 1, 40), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        # with T.sblock("root"):
+        largest = T.sblock_alloc_buffer((3, 2, 1))
+        total = T.sblock_alloc_buffer((3, 2, 1))
+        weighted = T.sblock_alloc_buffer((3, 2, 1, 40))
+        scores = T.sblock_alloc_buffer((3, 2, 1, 1536))
+        K_pad = T.sblock_alloc_buffer((3, 2, 1536, 40))
+        power = T.sblock_alloc_buffer((3, 2, 1, 1536))
+        V_pad = T.sblock_alloc_buffer((3, 2, 1536, 40))
+        for ax0, ax1, ax2, ax3 in T.grid(3, 2, 1536, 40):
+            with T.sblock("K_pad"):
+                vax0, vax1, vax2, vax3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(lengths[vax0], K[vax0, vax1, vax2, vax3])
+                T.writes(K_pad[vax0, vax1, vax2, vax3])
+                K_pad[vax0, vax1, vax2, vax3] = T.if_then_else(vax2 < lengths[vax0] and vax2 < 1201, K[vax0, vax1, vax2, vax3], T.float32(0.0))
+        for ax0, ax1, ax2, ax3 in T.grid(3, 2, 1536, 40):
+            with T.sblock("V_pad"):
+                vax0, vax1, vax2, vax3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(lengths[vax0], V[vax0, vax1, vax2, vax3])
+                T.writes(V_pad[vax0, vax1, vax2, vax3])
+                V_pad[vax0, vax1, vax2, vax3] = T.if_then_else(vax2 < lengths[vax0] and vax2 < 1201, V[vax0, vax1, vax2, vax3], T.float32(0.0))
+        for b, h, i, j, d in T.grid(3, 2, 1, 1536, 40):
+            with T.sblock("scores"):
+                vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])
+                T.reads(Q[vb, vh, vi, vd], K_pad[vb, vh, vj, vd])
+                T.writes(scores[vb, vh, vi, vj])
+                with T.init():
+                    scores[vb, vh, vi, vj] = T.float32(0.0)
+                scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + Q[vb, vh, vi, vd] * K_pad[vb, vh, vj, vd]
+        for b, h, i, j in T.grid(3, 2, 1, 1536):
+            with T.sblock("max"):
+                vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
+                T.reads(lengths[vb], scores[vb, vh, vi, vj])
+                T.writes(largest[vb, vh, vi])
+                with T.init():
+                    largest[vb, vh, vi] = T.float32(-340282346638528859811704183484516925440.0)
+                largest[vb, vh, vi] = T.max(largest[vb, vh, vi], T.if_then_else(vj < lengths[vb] and vj < 1201, scores[vb, vh, vi, vj], T.float32(-340282346638528859811704183484516925440.0)))
+        for b, h, i, j in T.grid(3, 2, 1, 1536):
+            with T.sblock("exp"):
+                vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+                T.reads(lengths[vb], scores[vb, vh, vi, vj], largest[vb, vh, vi])
+                T.writes(power[vb, vh, vi, vj])
+                power[vb, vh, vi, vj] = T.if_then_else(vj < lengths[vb] and vj < 1201, T.exp((scores[vb, vh, vi, vj] - largest[vb, vh, vi]) * T.float32(0.15811388300841897)), T.float32(0.0))
+        for b, h, i, j in T.grid(3, 2, 1, 1536):
+            with T.sblock("sum"):
+                vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
+                T.reads(power[vb, vh, vi, vj])
+                T.writes(total[vb, vh, vi])
+                with T.init():
+                    total[vb, vh, vi] = T.float32(0.0)
+                total[vb, vh, vi] = total[vb, vh, vi] + power[vb, vh, vi, vj]
+        for b, h, i, d, j in T.grid(3, 2, 1, 40, 1536):
+            with T.sblock("weighted"):
+                vb, vh, vi, vd, vj = T.axis.remap("SSSSR", [b, h, i, d, j])
+                T.reads(power[vb, vh, vi, vj], V_pad[vb, vh, vj, vd])
+                T.writes(weighted[vb, vh, vi, vd])
+                with T.init():
+                    weighted[vb, vh, vi, vd] = T.float32(0.0)
+                weighted[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] + power[vb, vh, vi, vj] * V_pad[vb, vh, vj, vd]
+        for b, h, i, d in T.grid(3, 2, 1, 40):
+            with T.sblock("Y"):
+                vb, vh, vi, vd = T.axis.remap("SSSS", [b, h, i, d])
+                T.reads(weighted[vb, vh, vi, vd], total[vb, vh, vi])
+                T.writes(Y[vb, vh, vi, vd])
+                Y[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] / total[vb, vh, vi]

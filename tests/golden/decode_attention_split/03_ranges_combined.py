@@ -1,0 +1,218 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(Q: T.Buffer((3, 2, 1, 16), "float32"), K: T.Buffer((3, 2, 32, 16), "float32"), V: T.Buffer((3, 2, 32, 16), "float32"), lengths: T.Buffer((3,), "int32"), Y: T.Buffer((3, 2, 1, 16), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        # with T.sblock("root"):
+        scores = T.sblock_alloc_buffer((3, 2, 1, 32))
+        largest_local = T.sblock_alloc_buffer((3, 2, 1), scope="local")
+        total_local = T.sblock_alloc_buffer((3, 2, 1), scope="local")
+        weighted_local = T.sblock_alloc_buffer((3, 2, 1, 16), scope="local")
+        largest_part = T.sblock_alloc_buffer((3, 2, 1, 2))
+        total_part = T.sblock_alloc_buffer((3, 2, 1, 2))
+        weighted_part = T.sblock_alloc_buffer((3, 2, 1, 2, 16))
+        largest_part_part = T.sblock_alloc_buffer((3, 2, 1, 2, 2))
+        total_part_part = T.sblock_alloc_buffer((3, 2, 1, 2, 2))
+        weighted_part_part = T.sblock_alloc_buffer((3, 2, 1, 2, 2, 16))
+        largest_part_part_tile = T.sblock_alloc_buffer((3, 2, 1, 2, 2, 2))
+        largest_part_part_previous = T.sblock_alloc_buffer((3, 2, 1, 2, 2))
+        power_part_part_running = T.sblock_alloc_buffer((3, 2, 1, 2, 2, 8))
+        largest_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 2, 2), scope="shared")
+        total_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 2, 2), scope="shared")
+        weighted_part_part_shared = T.sblock_alloc_buffer((3, 2, 1, 2, 2, 16), scope="shared")
+        largest_part_global = T.sblock_alloc_buffer((3, 2, 1, 2))
+        total_part_global = T.sblock_alloc_buffer((3, 2, 1, 2))
+        weighted_part_global = T.sblock_alloc_buffer((3, 2, 1, 2, 16))
+        largest_previous_local = T.sblock_alloc_buffer((3, 2, 1), scope="local")
+        for b in T.thread_binding(3, thread="blockIdx.y"):
+            for h in T.thread_binding(2, thread="blockIdx.x"):
+                for i in range(1):
+                    for part in T.thread_binding(2, thread="blockIdx.z"):
+                        for part_1 in T.thread_binding(2, thread="threadIdx.y"):
+                            for j_0 in range(2):
+                                for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 1, 4, 16):
+                                    with T.sblock("scores"):
+                                        vb = T.axis.spatial(3, b + ax0)
+                                        vh = T.axis.spatial(2, h + ax1)
+                                        vi = T.axis.spatial(1, ax2)
+                                        vj = T.axis.spatial(32, part * 16 + part_1 * 8 + j_0 * 4 + ax3)
+                                        vd = T.axis.reduce(16, ax4)
+                                        T.reads(Q[vb, vh, vi, vd], K[vb, vh, vj, vd])
+                                        T.writes(scores[vb, vh, vi, vj])
+                                        with T.init():
+                                            scores[vb, vh, vi, vj] = T.float32(0.0)
+                                        scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + Q[vb, vh, vi, vd] * K[vb, vh, vj, vd]
+                                for j_1 in range(4):
+                                    with T.sblock("max_part_part_tile"):
+                                        vb, vh, vi, vpart, vpart_1, vj_0, vj_1 = T.axis.remap("SSSSSSR", [b, h, i, part, part_1, j_0, j_1])
+                                        T.reads(lengths[vb], scores[vb, vh, vi, vpart * 16 + vpart_1 * 8 + vj_0 * 4 + vj_1])
+                                        T.writes(largest_part_part_tile[vb, vh, vi, vpart, vpart_1, vj_0])
+                                        with T.init():
+                                            largest_part_part_tile[vb, vh, vi, vpart, vpart_1, vj_0] = T.float32(-340282346638528859811704183484516925440.0)
+                                        largest_part_part_tile[vb, vh, vi, vpart, vpart_1, vj_0] = T.max(largest_part_part_tile[vb, vh, vi, vpart, vpart_1, vj_0], T.if_then_else(vpart * 16 + (vpart_1 * 8 + (vj_0 * 4 + vj_1)) < lengths[vb], scores[vb, vh, vi, vpart * 16 + vpart_1 * 8 + vj_0 * 4 + vj_1], T.float32(-340282346638528859811704183484516925440.0)))
+                                with T.sblock("max_part_part"):
+                                    vb, vh, vi, vpart, vpart_1, vj_0 = T.axis.remap("SSSSSR", [b, h, i, part, part_1, j_0])
+                                    T.reads(largest_part_part_tile[vb, vh, vi, vpart, vpart_1, vj_0])
+                                    T.writes(largest_part_part[vb, vh, vi, vpart, vpart_1], largest_part_part_previous[vb, vh, vi, vpart, vpart_1])
+                                    with T.init():
+                                        largest_part_part[vb, vh, vi, vpart, vpart_1] = T.float32(-340282346638528859811704183484516925440.0)
+                                    largest_part_part_previous[vb, vh, vi, vpart, vpart_1] = largest_part_part[vb, vh, vi, vpart, vpart_1]
+                                    largest_part_part[vb, vh, vi, vpart, vpart_1] = T.max(largest_part_part[vb, vh, vi, vpart, vpart_1], largest_part_part_tile[vb, vh, vi, vpart, vpart_1, vj_0])
+                                for j_1 in range(4):
+                                    with T.sblock("exp_running"):
+                                        vb, vh, vi, vpart, vpart_1 = T.axis.remap("SSSSS", [b, h, i, part, part_1])
+                                        vj = T.axis.spatial(8, j_0 * 4 + j_1)
+                                        T.reads(lengths[vb], scores[vb, vh, vi, vpart * 16 + vpart_1 * 8 + vj], largest_part_part[vb, vh, vi, vpart, vpart_1])
+                                        T.writes(power_part_part_running[vb, vh, vi, vpart, vpart_1, vj])
+                                        power_part_part_running[vb, vh, vi, vpart, vpart_1, vj] = T.if_then_else(vpart * 16 + (vpart_1 * 8 + vj) < lengths[vb], T.exp((scores[vb, vh, vi, vpart * 16 + vpart_1 * 8 + vj] - largest_part_part[vb, vh, vi, vpart, vpart_1]) * T.float32(0.25)), T.float32(0.0))
+                                for j_1 in range(4):
+                                    with T.sblock("sum_part_part"):
+                                        vb, vh, vi, vpart, vpart_1, vj_0, vj_1 = T.axis.remap("SSSSSSR", [b, h, i, part, part_1, j_0, j_1])
+                                        T.reads(largest_part_part_previous[vb, vh, vi, vpart, vpart_1], largest_part_part[vb, vh, vi, vpart, vpart_1], power_part_part_running[vb, vh, vi, vpart, vpart_1, vj_0 * 4 + vj_1])
+                                        T.writes(total_part_part[vb, vh, vi, vpart, vpart_1])
+                                        with T.init():
+                                            total_part_part[vb, vh, vi, vpart, vpart_1] = T.if_then_else(vj_0 == 0, T.float32(0.0), total_part_part[vb, vh, vi, vpart, vpart_1] * T.exp((largest_part_part_previous[vb, vh, vi, vpart, vpart_1] - largest_part_part[vb, vh, vi, vpart, vpart_1]) * T.float32(0.25)))
+                                        total_part_part[vb, vh, vi, vpart, vpart_1] = total_part_part[vb, vh, vi, vpart, vpart_1] + power_part_part_running[vb, vh, vi, vpart, vpart_1, vj_0 * 4 + vj_1]
+                                for d, j_1 in T.grid(16, 4):
+                                    with T.sblock("weighted_part_part"):
+                                        vb, vh, vi, vpart, vpart_1, vd, vj_0, vj_1 = T.axis.remap("SSSSSSSR", [b, h, i, part, part_1, d, j_0, j_1])
+                                        T.reads(largest_part_part_previous[vb, vh, vi, vpart, vpart_1], largest_part_part[vb, vh, vi, vpart, vpart_1], power_part_part_running[vb, vh, vi, vpart, vpart_1, vj_0 * 4 + vj_1], V[vb, vh, vpart * 16 + vpart_1 * 8 + vj_0 * 4 + vj_1, vd])
+                                        T.writes(weighted_part_part[vb, vh, vi, vpart, vpart_1, vd])
+                                        with T.init():
+                                            weighted_part_part[vb, vh, vi, vpart, vpart_1, vd] = T.if_then_else(vj_0 == 0, T.float32(0.0), weighted_part_part[vb, vh, vi, vpart, vpart_1, vd] * T.exp((largest_part_part_previous[vb, vh, vi, vpart, vpart_1] - largest_part_part[vb, vh, vi, vpart, vpart_1]) * T.float32(0.25)))
+                                        weighted_part_part[vb, vh, vi, vpart, vpart_1, vd] = weighted_part_part[vb, vh, vi, vpart, vpart_1, vd] + power_part_part_running[vb, vh, vi, vpart, vpart_1, vj_0 * 4 + vj_1] * V[vb, vh, vpart * 16 + vpart_1 * 8 + vj_0 * 4 + vj_1, vd]
+                            for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 1, 1, 1):
+                                with T.sblock("largest_part_part_shared"):
+                                    v0 = T.axis.spatial(3, b + ax0)
+                                    v1 = T.axis.spatial(2, h + ax1)
+                                    v2 = T.axis.spatial(1, ax2)
+                                    v3 = T.axis.spatial(2, part + ax3)
+                                    v4 = T.axis.spatial(2, part_1 + ax4)
+                                    T.reads(largest_part_part[v0, v1, v2, v3, v4])
+                                    T.writes(largest_part_part_shared[v0, v1, v2, v3, v4])
+                                    largest_part_part_shared[v0, v1, v2, v3, v4] = largest_part_part[v0, v1, v2, v3, v4]
+                            for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 1, 1, 1):
+                                with T.sblock("total_part_part_shared"):
+                                    v0 = T.axis.spatial(3, b + ax0)
+                                    v1 = T.axis.spatial(2, h + ax1)
+                                    v2 = T.axis.spatial(1, ax2)
+                                    v3 = T.axis.spatial(2, part + ax3)
+                                    v4 = T.axis.spatial(2, part_1 + ax4)
+                                    T.reads(total_part_part[v0, v1, v2, v3, v4])
+                                    T.writes(total_part_part_shared[v0, v1, v2, v3, v4])
+                                    total_part_part_shared[v0, v1, v2, v3, v4] = total_part_part[v0, v1, v2, v3, v4]
+                            for ax0, ax1, ax2, ax3, ax4, ax5 in T.grid(1, 1, 1, 1, 1, 16):
+                                with T.sblock("weighted_part_part_shared"):
+                                    v0 = T.axis.spatial(3, b + ax0)
+                                    v1 = T.axis.spatial(2, h + ax1)
+                                    v2 = T.axis.spatial(1, ax2)
+                                    v3 = T.axis.spatial(2, part + ax3)
+                                    v4 = T.axis.spatial(2, part_1 + ax4)
+                                    v5 = T.axis.spatial(16, ax5)
+                                    T.reads(weighted_part_part[v0, v1, v2, v3, v4, v5])
+                                    T.writes(weighted_part_part_shared[v0, v1, v2, v3, v4, v5])
+                                    weighted_part_part_shared[v0, v1, v2, v3, v4, v5] = weighted_part_part[v0, v1, v2, v3, v4, v5]
+                        for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 1, 1, 2):
+                            with T.sblock("max_part"):
+                                vb = T.axis.spatial(3, b + ax0)
+                                vh = T.axis.spatial(2, h + ax1)
+                                vi = T.axis.spatial(1, ax2)
+                                vpart = T.axis.spatial(2, part + ax3)
+                                vpart_1 = T.axis.reduce(2, ax4)
+                                T.reads(largest_part_part_shared[vb, vh, vi, vpart, vpart_1])
+                                T.writes(largest_part[vb, vh, vi, vpart])
+                                with T.init():
+                                    largest_part[vb, vh, vi, vpart] = T.float32(-340282346638528859811704183484516925440.0)
+                                largest_part[vb, vh, vi, vpart] = T.max(largest_part[vb, vh, vi, vpart], largest_part_part_shared[vb, vh, vi, vpart, vpart_1])
+                        for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 1, 1, 2):
+                            with T.sblock("sum_part"):
+                                vb = T.axis.spatial(3, b + ax0)
+                                vh = T.axis.spatial(2, h + ax1)
+                                vi = T.axis.spatial(1, ax2)
+                                vpart = T.axis.spatial(2, part + ax3)
+                                vpart_1 = T.axis.reduce(2, ax4)
+                                T.reads(total_part_part_shared[vb, vh, vi, vpart, vpart_1], largest_part_part_shared[vb, vh, vi, vpart, vpart_1], largest_part[vb, vh, vi, vpart])
+                                T.writes(total_part[vb, vh, vi, vpart])
+                                with T.init():
+                                    total_part[vb, vh, vi, vpart] = T.float32(0.0)
+                                total_part[vb, vh, vi, vpart] = total_part[vb, vh, vi, vpart] + total_part_part_shared[vb, vh, vi, vpart, vpart_1] * T.exp((largest_part_part_shared[vb, vh, vi, vpart, vpart_1] - largest_part[vb, vh, vi, vpart]) * T.float32(0.25))
+                        for ax0, ax1, ax2, ax3, ax4, ax5 in T.grid(1, 1, 1, 1, 16, 2):
+                            with T.sblock("weighted_part"):
+                                vb = T.axis.spatial(3, b + ax0)
+                                vh = T.axis.spatial(2, h + ax1)
+                                vi = T.axis.spatial(1, ax2)
+                                vpart = T.axis.spatial(2, part + ax3)
+                                vd, vpart_1 = T.axis.remap("SR", [ax4, ax5])
+                                T.reads(weighted_part_part_shared[vb, vh, vi, vpart, vpart_1, vd], largest_part_part_shared[vb, vh, vi, vpart, vpart_1], largest_part[vb, vh, vi, vpart])
+                                T.writes(weighted_part[vb, vh, vi, vpart, vd])
+                                with T.init():
+                                    weighted_part[vb, vh, vi, vpart, vd] = T.float32(0.0)
+                                weighted_part[vb, vh, vi, vpart, vd] = weighted_part[vb, vh, vi, vpart, vd] + weighted_part_part_shared[vb, vh, vi, vpart, vpart_1, vd] * T.exp((largest_part_part_shared[vb, vh, vi, vpart, vpart_1] - largest_part[vb, vh, vi, vpart]) * T.float32(0.25))
+                        for ax0, ax1, ax2, ax3 in T.grid(1, 1, 1, 1):
+                            with T.sblock("largest_part_global"):
+                                v0 = T.axis.spatial(3, b + ax0)
+                                v1 = T.axis.spatial(2, h + ax1)
+                                v2 = T.axis.spatial(1, ax2)
+                                v3 = T.axis.spatial(2, part + ax3)
+                                T.reads(largest_part[v0, v1, v2, v3])
+                                T.writes(largest_part_global[v0, v1, v2, v3])
+                                largest_part_global[v0, v1, v2, v3] = largest_part[v0, v1, v2, v3]
+                        for ax0, ax1, ax2, ax3 in T.grid(1, 1, 1, 1):
+                            with T.sblock("total_part_global"):
+                                v0 = T.axis.spatial(3, b + ax0)
+                                v1 = T.axis.spatial(2, h + ax1)
+                                v2 = T.axis.spatial(1, ax2)
+                                v3 = T.axis.spatial(2, part + ax3)
+                                T.reads(total_part[v0, v1, v2, v3])
+                                T.writes(total_part_global[v0, v1, v2, v3])
+                                total_part_global[v0, v1, v2, v3] = total_part[v0, v1, v2, v3]
+                        for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 1, 1, 16):
+                            with T.sblock("weighted_part_global"):
+                                v0 = T.axis.spatial(3, b + ax0)
+                                v1 = T.axis.spatial(2, h + ax1)
+                                v2 = T.axis.spatial(1, ax2)
+                                v3 = T.axis.spatial(2, part + ax3)
+                                v4 = T.axis.spatial(16, ax4)
+                                T.reads(weighted_part[v0, v1, v2, v3, v4])
+                                T.writes(weighted_part_global[v0, v1, v2, v3, v4])
+                                weighted_part_global[v0, v1, v2, v3, v4] = weighted_part[v0, v1, v2, v3, v4]
+        for b in T.thread_binding(3, thread="blockIdx.y"):
+            for h in T.thread_binding(2, thread="blockIdx.x"):
+                for i in range(1):
+                    for part in range(2):
+                        with T.sblock("max"):
+                            vb, vh, vi, vpart = T.axis.remap("SSSR", [b, h, i, part])
+                            T.reads(largest_part_global[vb, vh, vi, vpart])
+                            T.writes(largest_local[vb, vh, vi], largest_previous_local[vb, vh, vi])
+                            with T.init():
+                                largest_local[vb, vh, vi] = T.float32(-340282346638528859811704183484516925440.0)
+                            largest_previous_local[vb, vh, vi] = largest_local[vb, vh, vi]
+                            largest_local[vb, vh, vi] = T.max(largest_local[vb, vh, vi], largest_part_global[vb, vh, vi, vpart])
+                        with T.sblock("sum"):
+                            vb, vh, vi, vpart = T.axis.remap("SSSR", [b, h, i, part])
+                            T.reads(largest_previous_local[vb, vh, vi], largest_local[vb, vh, vi], total_part_global[vb, vh, vi, vpart], largest_part_global[vb, vh, vi, vpart])
+                            T.writes(total_local[vb, vh, vi])
+                            with T.init():
+                                total_local[vb, vh, vi] = T.float32(0.0)
+                            total_local[vb, vh, vi] = total_local[vb, vh, vi] * T.exp((largest_previous_local[vb, vh, vi] - largest_local[vb, vh, vi]) * T.float32(0.25)) + total_part_global[vb, vh, vi, vpart] * T.exp((largest_part_global[vb, vh, vi, vpart] - largest_local[vb, vh, vi]) * T.float32(0.25))
+                        for d in T.thread_binding(16, thread="threadIdx.x"):
+                            with T.sblock("weighted"):
+                                vb, vh, vi, vd, vpart = T.axis.remap("SSSSR", [b, h, i, d, part])
+                                T.reads(largest_previous_local[vb, vh, vi], largest_local[vb, vh, vi], weighted_part_global[vb, vh, vi, vpart, vd], largest_part_global[vb, vh, vi, vpart])
+                                T.writes(weighted_local[vb, vh, vi, vd])
+                                with T.init():
+                                    weighted_local[vb, vh, vi, vd] = T.float32(0.0)
+                                weighted_local[vb, vh, vi, vd] = weighted_local[vb, vh, vi, vd] * T.exp((largest_previous_local[vb, vh, vi] - largest_local[vb, vh, vi]) * T.float32(0.25)) + weighted_part_global[vb, vh, vi, vpart, vd] * T.exp((largest_part_global[vb, vh, vi, vpart] - largest_local[vb, vh, vi]) * T.float32(0.25))
+                    for ax0, ax1, ax2 in T.grid(1, 1, 1):
+                        for ax3 in T.thread_binding(16, thread="threadIdx.x"):
+                            with T.sblock("Y"):
+                                vb = T.axis.spatial(3, b + ax0)
+                                vh = T.axis.spatial(2, h + ax1)
+                                vi, vd = T.axis.remap("SS", [ax2, ax3])
+                                T.reads(weighted_local[vb, vh, vi, vd], total_local[vb, vh, vi])
+                                T.writes(Y[vb, vh, vi, vd])
+                                Y[vb, vh, vi, vd] = weighted_local[vb, vh, vi, vd] / total_local[vb, vh, vi]
