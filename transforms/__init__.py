@@ -28,7 +28,6 @@ from .fusion.fuse import FusedReductions as FusedReductions
 from .fusion.fuse import SplitReductions as SplitReductions
 from .fusion.fuse import fuse_reductions as fuse_reductions
 from .fusion.fuse import split_reductions as split_reductions
-from .fusion.pad import pad_reductions as pad_reductions
 from .hopper.tma_loads import prefetch_by_tma as prefetch_by_tma
 from .hopper.tma_loads import specialize_warps as specialize_warps
 from .hopper.tma_stores import store_by_tma as store_by_tma

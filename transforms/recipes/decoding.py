@@ -18,10 +18,10 @@ from tvm.tirx import ForKind
 
 from ..binding import bind_loop
 from ..fusion.fuse import fuse_reductions, split_reductions
-from ..fusion.pad import pad_reductions
 from ..gpu_limits import MAX_SHARED_BYTES, REGISTERS, THREADS, WARP
 from ..loops import reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
+from ..padding import pad_axis
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, get_spatial_loops
 from ..schedule import TransformError
@@ -96,7 +96,7 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     queries, keys = (region.source for region in sch.get(scores).reads[:2])
     heads = constant(keys.shape[1]) or 1
     tile = config.groups * config.keys
-    padded = pad_reductions(sch, largest, multiple=config.ranges * tile)
+    padded = pad_axis(sch, sch.get_loops(largest)[-1], multiple=config.ranges * tile)
     if padded:
         yield "padded"
     whole: Sums = (largest, total, weighted)
@@ -160,7 +160,6 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
         for block in whole:
             for place in range(len(sch.get(block).writes)):
                 sch.set_scope(block, place, "local")
-        yield "ranges_combined"
     # Each thread holds its share of keys, values and results in registers.
     vector = find_vector(constant(keys.shape[-1]), keys.dtype, most=16) if config.wide else 1
     spread_over_threads(sch, scores, threads=config.lanes, vector=vector, tail="guard")
