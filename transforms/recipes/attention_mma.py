@@ -104,7 +104,9 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
-    crop = yield from pad_tiles(sch, blocks, queries=config.warps * config.rows, keys=config.keys)
+    crop = yield from pad_tiles(
+        sch, blocks, queries=config.warps * config.rows, keys=config.keys, dim=WHOLE_DIM
+    )
     if crop is not None:
         bind_crop(sch, crop)
     yield from compute_powers(sch, power, config.powers)

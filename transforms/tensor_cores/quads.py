@@ -31,7 +31,15 @@ from ..pass_options import require_root, set_pipeline
 from ..queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
 from ..rewriting import edit_block, map_elements, replace_block, replace_blocks
 from ..schedule import TransformError, inlines, transform
-from ..tir import bind_ranges, constant, find_all, get_elements
+from ..tir import (
+    bind_ranges,
+    constant,
+    find_all,
+    get_axis,
+    get_elements,
+    get_loops_around,
+    is_among,
+)
 from .fragments import (
     QUAD,
     SCOPE,
@@ -361,18 +369,27 @@ def UseOwnLanes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     if not any(OWN_LANES in block.annotations for block in find_all(function.body, SBlock)):
         return function
     loops = find_all(function.body, For)
-    analyzer, lane = bind_ranges(loops), number_lane(loops)
-    uses: dict[Any, list[Any]] = {}
-    for buffer, indices in get_elements(function.body):
-        if has_lane_rows(buffer):
-            uses.setdefault(buffer, []).append(indices[-2])
+    bound = [loop for loop in loops if get_axis(loop) is not None]
+    kernels = [loop for loop in bound if not get_loops_around(loop, bound)]
 
-    def is_own(row: Any) -> bool:
-        return constant(row) == 0 or constant(analyzer.simplify(row - lane)) == 0
+    def use_own(kernel: For) -> Any:
+        if not is_among(kernel, kernels):
+            return kernel
+        within = find_all(kernel, For)
+        analyzer, lane = bind_ranges(within), number_lane(within)
+        uses: dict[Any, list[Any]] = {}
+        for buffer, indices in get_elements(kernel):
+            if has_lane_rows(buffer):
+                uses.setdefault(buffer, []).append(indices[-2])
 
-    own = {buffer for buffer, rows in uses.items() if all(map(is_own, rows))}
+        def is_own(row: Any) -> bool:
+            return constant(row) == 0 or constant(analyzer.simplify(row - lane)) == 0
 
-    def take_first(buffer: Any, indices: Any) -> Any:
-        return (buffer, [*indices[:-2], 0, indices[-1]]) if buffer in own else None
+        own = {buffer for buffer, rows in uses.items() if all(map(is_own, rows))}
 
-    return function.with_body(map_elements(function.body, take_first))
+        def take_first(buffer: Any, indices: Any) -> Any:
+            return (buffer, [*indices[:-2], 0, indices[-1]]) if buffer in own else None
+
+        return map_elements(kernel, take_first)
+
+    return function.with_body(structural_map(function.body, (For, use_own)))
