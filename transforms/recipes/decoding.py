@@ -303,9 +303,9 @@ class Estimate(NamedTuple):
     resident: int
 
 
-LAUNCH, BLOCK, STEP, COMBINED = 2.0, 1.5, 1.3, 2.5
+LAUNCH, BLOCK, STEP, KEY, COMBINED = 2.0, 1.5, 1.0, 0.1, 2.5
 """Microseconds of a launch, of what a block does before and after its loop, of a step of that where
-nobody else reads, and of the second kernel."""
+nobody else reads, and of each key in it, and of the second kernel."""
 REACHED, UNEVEN, ISSUED = 0.93, 0.1, 0.8
 """What is reached of a memory's speed, how much longer the last of the blocks takes that a GPU
 holds together, and what is issued of the instructions that could be."""
@@ -329,10 +329,9 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
         raise TransformError("rank_ranges", "a size is open", "give the kernel all of its sizes")
     vector = find_vector(dim, keys.dtype, most=16)
     vectors, shared = dim // vector, heads // own
-    # The lanes of which the fewest are idle, with up to 3 reads each.
-    few = [it for it in (16, 8, 32, 4) if 3 * it >= vectors]
-    lanes = min(few, key=lambda it: -(-vectors // it) * it, default=WARP)
-    lanes = min(lanes, 1 << (vectors - 1).bit_length())
+    # Lanes that divide a row, with up to 3 reads each; of others some are idle, where none do.
+    whole = [it for it in (16, 8, 32, 4) if vectors % it == 0 and 3 * it >= vectors]
+    lanes = whole[0] if whole else min(WARP, 1 << (vectors - 1).bit_length())
     reads = -(-vectors // lanes)
 
     def count_registers(config: RangesConfig) -> int:
@@ -347,7 +346,8 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
         work = tile * lanes * (reads * (40 + 35 * config.heads) + 12 * config.heads)
         us = max(moved / (gpu.gigabytes * 1e3 * REACHED), work / (gpu.lanes_per_us * ISSUED))
         turns, rest = divmod(blocks, resident)
-        longest, last = (max(STEP, it * us) for it in (min(blocks, resident), rest))
+        least = STEP + KEY * config.keys
+        longest, last = (max(least, it * us) for it in (min(blocks, resident), rest))
         steps = -(-count // (config.ranges * tile))
         reading = BLOCK + steps * ((turns + UNEVEN) * longest + (last if rest else 0))
         partial = batch * heads * config.ranges * (dim + 2) * 8 / (gpu.gigabytes * 1e3)
@@ -357,10 +357,11 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
     plain = RangesConfig(lanes=lanes, wide=True, at_once=16, ends=True)
     known = [
         replace(plain, keys=each, heads=part, groups=groups, ranges=ranges)
-        for each, groups, ranges in itertools.product((8, 4, 2), (8, 16, 4), PARTS)
+        for each, groups, ranges in itertools.product((8, 4, 2), (16, 8, 4), PARTS)
         for part in (1, 2, 4, 8)
         if shared % part == 0 and (ranges - 1) * groups * each < count
         if each * reads <= 16 or each == 2
+        if whole or each <= 4
         if part * groups * (dim + 2) * 4 <= MAX_SHARED_BYTES["shared"]
     ]
     # Of 65,536 registers a thread has 255 at most.
