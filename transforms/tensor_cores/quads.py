@@ -29,9 +29,9 @@ from ..gpu_limits import WARP
 from ..loops import Tail, require_serial
 from ..pass_options import require_root, set_pipeline
 from ..queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
-from ..rewriting import edit_block, map_elements, replace_block, replace_blocks
+from ..rewriting import edit_block, exchange, map_elements, replace_block, replace_blocks
 from ..schedule import TransformError, inlines, transform
-from ..tir import bind_ranges, constant, find_all, get_elements
+from ..tir import bind_ranges, constant, find_all, get_axis, get_elements, get_loops_around
 from .fragments import (
     QUAD,
     SCOPE,
@@ -353,17 +353,27 @@ def tensorize_in_quads(
 def UseOwnLanes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Let each lane find its own row of a fragment in its registers, where intrinsics find it.
 
-    It runs where each thread axis is one loop, of functions that `lay_in_quads` has marked. Buffers
-    of which some access has neither its lane's row nor the first one stay as they are.
+    It runs where each thread axis of a kernel is one loop, of functions that `lay_in_quads` has
+    marked. Buffers of which some access has neither its lane's row nor the first one stay as they
+    are.
 
     rewrite: ``P[i, j, threadIdx.y * 4 + threadIdx.x, e]`` -> ``P[i, j, 0, e]`` of P in registers
     """
     if not any(OWN_LANES in block.annotations for block in find_all(function.body, SBlock)):
         return function
-    loops = find_all(function.body, For)
+    bound = [it for it in find_all(function.body, For) if get_axis(it) is not None]
+    body = function.body
+    for kernel in (it for it in bound if not get_loops_around(it, bound)):
+        body = exchange(body, kernel, _use_own_lanes(kernel))
+    return function.with_body(body)
+
+
+def _use_own_lanes(kernel: For) -> Any:
+    """The same of one kernel, whose thread axes are its own."""
+    loops = find_all(kernel, For)
     analyzer, lane = bind_ranges(loops), number_lane(loops)
     uses: dict[Any, list[Any]] = {}
-    for buffer, indices in get_elements(function.body):
+    for buffer, indices in get_elements(kernel):
         if has_lane_rows(buffer):
             uses.setdefault(buffer, []).append(indices[-2])
 
@@ -375,4 +385,4 @@ def UseOwnLanes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     def take_first(buffer: Any, indices: Any) -> Any:
         return (buffer, [*indices[:-2], 0, indices[-1]]) if buffer in own else None
 
-    return function.with_body(map_elements(function.body, take_first))
+    return map_elements(kernel, take_first)
