@@ -171,3 +171,45 @@ def test_a_tensor_map_that_the_driver_refuses_is_none() -> None:
     arrays = {"A": TENSOR.reshape(-1), "B": np.full(ROWS * 32, np.nan, np.float32)}
     with pytest.raises((UnsupportedError, DeviceError), match=r"pitches .136., box"):
         run_kernel(arrays, IN_STEP, threads=64, host=HOST.replace("144", "136"))
+
+
+STEP = """
+        T.cuda.mbarrier_wait(bar.access_ptr("r", offset=0), k % 2)
+        B[bx * 128 + k * 32 + tx] = S[tx]
+        T.ptx["mbarrier.arrive.shared.b64"](bar.access_ptr("r", offset=1))"""
+APART = f"""
+S = T.alloc_buffer((32,), "float32", scope="shared.dyn")
+bar = T.alloc_buffer((128,), "uint64", scope="shared.dyn")
+---
+if tx == 0:
+    T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=0), 32)
+    T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=1), 32)
+    T.ptx["fence.mbarrier_init.release.cluster"]()
+T.tvm_storage_sync("shared")
+if tx < 32:
+    for k in range(bx):{STEP}
+    for k in range(bx, 4):{STEP}
+else:
+    for k in range(4):
+        T.cuda.mbarrier_wait(bar.access_ptr("r", offset=1), (k + 1) % 2)
+        S[tx - 32] = T.Cast("float32", k)
+        T.ptx["mbarrier.arrive.shared.b64"](bar.access_ptr("r", offset=0))
+"""
+"""One warp reads what the other one stores, in loops that are of other lengths in each block."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        ("", "", []),
+        ("offset=0), 32)", "offset=0), 33)", ["deadlock"]),
+        (STEP, STEP.replace("offset=1", "offset=2"), ["mbarrier", "deadlock"]),
+    ],
+)
+def test_blocks_wait_in_loops_of_their_own(old: str, new: str, kinds: list[str]) -> None:
+    """None for another block's loop, in which it would wait forever."""
+    arrays = {"B": np.zeros(512, np.float32)}
+    simulation = run_kernel(arrays, APART.replace(old, new), threads=64, blocks=4)
+    assert find_kinds(simulation) == kinds
+    right = np.repeat(np.tile(np.arange(4), 4), 32)
+    assert np.array_equal(simulation.arguments[0], right) == (not kinds)

@@ -1,12 +1,18 @@
 """Attention and its decode form at chosen shapes, on the simulator and on a GPU."""
 
+import functools
+import re
+
 import numpy as np
 import pytest
 from golden_runs import DEVICES, require_right, run_golden
 from one_key import plant_places
+from tvm.script import from_source
 
-from tirstep.lowering_checks import get_device, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.device import run
+from tirstep.lowering_checks.numeric import check_program
+from tirstep.lowering_checks.steps import Run
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
@@ -33,12 +39,89 @@ def test_options_types_and_tiles(name: str, options: dict, config: dict, device:
     require_right(run_recipe(RECIPES[name], TILED, options=options, config=config), device)
 
 
+HALF = {"dtype": "float16", "out": "float16"}
+BRAIN = {"dtype": "bfloat16", "out": "bfloat16", "group": 2}
+CAUSAL = {**HALF, "causal": True}
+FUSED_POWERS = {**HALF, "fused_exponents": True}
+SMALL = {"warps": 2, "rows": 16, "keys": 32}
+ONE = {"warpgroups": 1, "keys": 32}
+TWO = {"warpgroups": 2, "keys": 32, "pingpong": True}
+GUARDED = {"threads": 4, "keys": 4, "tail": "guard"}
+
+
+@pytest.mark.share(9)
 @DEVICES
-@pytest.mark.parametrize("name", FUSED[:2])
-def test_no_size_divides(name: str, device: str) -> None:
-    shape = {"batch": 1, "heads": 2, "queries": 7, "keys": 11, "dim": 5}
-    config = {"threads": 4, "keys": 4, "tail": "guard"}
-    require_right(run_recipe(RECIPES[name], shape, config=config), device)
+@pytest.mark.parametrize(
+    ("name", "sizes", "options", "config"),
+    [
+        ("fused", (2, 7, 11, 5), {}, GUARDED),
+        ("staged", (2, 7, 11, 5), {}, GUARDED),
+        # Heads, queries, keys and elements of a head; fewer than 8 queries are cropped.
+        ("padded", (4, 9, 13, 5), {"group": 2}, WHOLE),
+        ("padded", (1, 1, 7, 3), {"window": 3, "causal": True}, WHOLE),
+        ("padded", (2, 3, 1, 6), HALF, WHOLE),
+        ("causal_ended", (4, 9, 13, 5), {"causal": True, "group": 4, "window": 5}, WHOLE),
+        ("causal_ended", (1, 7, 7, 6), {"causal": True}, WHOLE),
+        ("mma_exp2", (2, 77, 45, 40), BRAIN, SMALL),
+        ("mma_exp2", (1, 1, 33, 72), HALF, {**SMALL, "queries": "shared"}),
+        ("mma_exp2", (1, 3, 1, 16), HALF, SMALL),
+        ("mma_causal_parted", (2, 40, 77, 40), {**CAUSAL, "window": 30}, SMALL),
+        ("mma_causal_parted", (1, 9, 9, 24), CAUSAL, SMALL),
+        ("wgmma_async", (1, 7, 50, 72), HALF, ONE),
+        ("wgmma_tma", (2, 70, 77, 40), BRAIN, ONE),
+        ("wgmma_roles", (1, 3, 45, 72), HALF, ONE),
+        ("wgmma_overlap", (1, 129, 100, 24), HALF, TWO),
+        ("wgmma_overlap", (1, 1, 1, 8), HALF, ONE),
+        ("wgmma_overlap", (1, 128, 96, 16), HALF, {"warpgroups": 1, "keys": 16}),
+        ("wgmma_causal_parted", (2, 70, 101, 40), {**CAUSAL, "window": 40}, ONE),
+        ("wgmma_causal_parted", (1, 7, 77, 40), CAUSAL, ONE),
+        ("wgmma_persistent", (3, 70, 50, 40), FUSED_POWERS, {**ONE, "persistent": 2}),
+        ("wgmma_best", (2, 150, 250, 72), {**CAUSAL, "group": 2}, {}),
+        ("wgmma_best", (2, 9, 1, 72), FUSED_POWERS, {}),
+        ("wgmma_best", (1, 1, 131, 104), CAUSAL, {}),
+    ],
+    ids=str,
+)
+def test_no_size_divides(name: str, sizes: tuple, options: dict, config: dict, device: str) -> None:
+    """And where each query finds one key, whole numbers come out as they went in."""
+    shape = dict(zip(("heads", "queries", "keys", "dim"), sizes, strict=True))
+    recipe = RECIPES[f"attention_{name}"]
+    made = run_recipe(recipe, {"batch": 1, **shape}, options=options, config=config)
+    program = get_device(device).compile(made.steps[-1].module)
+    assert check_program(made.problem, program, device, where=str(made.config)) == []
+    if "window" not in options and shape["keys"] <= 2 ** shape["dim"]:
+        inputs, right = plant_places(made.problem, 0)
+        (got,) = run(program, inputs, made.problem.outputs)
+        np.testing.assert_array_equal(got.astype(np.float32), right)
+
+
+@functools.cache
+def run_padded(name: str) -> Run:
+    """With 7 queries of 45 keys."""
+    config = {"padded": WHOLE, "mma_exp2": SMALL, "wgmma_overlap": ONE}[name]
+    shape = {"batch": 1, "heads": 1, "queries": 7, "keys": 45, "dim": 40}
+    return run_recipe(RECIPES[f"attention_{name}"], shape, options=HALF, config=config)
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("name", ["padded", "mma_exp2", "wgmma_overlap"])
+@pytest.mark.parametrize(
+    ("lines", "old", "new"),
+    [
+        pytest.param(r"T\.max\(.*", "< 45", "< 64", id="the maximum of the padding"),
+        pytest.param(r"T\.exp2?\(.*", "< 45", "< 64", id="the exponentials of the padding"),
+        pytest.param(r"T\.(max|exp2?)\(.*", "< 45", "<= 45", id="a key too many"),
+        pytest.param(r"T\.(max|exp2?)\(.*", "< 45", "< 44", id="a key too few"),
+        pytest.param(r"T\.where\(.*", "< 280", "< 320", id="a row too many is cropped"),
+        pytest.param(r"T\.where\(.*", "< 280", "< 240", id="a row too few is cropped"),
+    ],
+)
+def test_what_counts_beyond_the_end_is_found(name: str, lines: str, old: str, new: str) -> None:
+    made = run_padded(name)
+    text = made.steps[-1].module.script()
+    planted = re.sub(rf".*{lines}", lambda line: line[0].replace(old, new), text)
+    assert planted != text
+    assert check_numbers(made.problem, from_source(planted), get_device("simulator"), where=new)
 
 
 @DEVICES
@@ -63,33 +146,22 @@ def test_one_key_takes_all_and_nothing_is_tolerated(name: str, device: str) -> N
         np.testing.assert_array_equal(got, right)
 
 
-SMALL = {"warps": 2, "rows": 16, "keys": 32}
 MMA = {"batch": 1, "heads": 2, "queries": 64, "keys": 96, "dim": 32}
 WGMMA = {"batch": 1, "heads": 1, "queries": 128, "keys": 96, "dim": 32}
-ONE = {"warpgroups": 1, "keys": 32}
 SPLIT = {"batch": 2, "heads": 2, "keys": 32, "dim": 8}
 RANGES = {"lanes": 2, "keys": 4, "groups": 2, "ranges": 2}
-HALF = {"dtype": "float16", "out": "float16"}
 WIDE = {"dtype": "float32", "out": "float32"}
 REFUSED = [
     # A recipe, its shape, options, config, and what the sentence says.
-    ("padded", {**TILED, "queries": 9}, {}, WHOLE, "loop 'i' runs 9 times"),
-    ("padded", {**TILED, "keys": 13}, {}, WHOLE, "loop 'j' runs 13 times"),
-    ("padded", {**TILED, "dim": 5}, {}, WHOLE, "dim=5 does not divide among 2 columns of threads"),
     ("padded", TILED, {}, {**WHOLE, "ends_at_mask": True}, "no condition under loop 'j_0' hides"),
-    ("mma_exp2", {**MMA, "queries": 72}, {}, SMALL, "loop 'i' runs 72 times"),
-    ("mma_exp2", {**MMA, "keys": 100}, {}, SMALL, "loop 'j' runs 100 times"),
-    ("mma_exp2", {**MMA, "dim": 24}, {}, SMALL, "dim=24 is no multiple of a fragment's 16"),
+    ("mma_exp2", {**MMA, "dim": 20}, {}, SMALL, "rows of dim=20 are no whole vectors of 8"),
     ("mma_exp2", MMA, {}, {**SMALL, "splits_at_mask": True}, "no condition under loop 'j_0' holds"),
     *(
         ("wgmma_overlap", {**WGMMA, **shape}, options, {**ONE, **config}, sentence)
         for shape, options, config, sentence in (
-            ({"queries": 96}, HALF, {}, "loop 'i' runs 96 times"),
-            ({"keys": 100}, HALF, {}, "loop 'j' runs 100 times"),
-            ({"dim": 24}, HALF, {}, "dim=24 is no multiple of a fragment's 16"),
+            ({"dim": 20}, HALF, {}, "rows of dim=20 are no whole vectors of 8"),
             ({}, WIDE, {}, "values of float32 are not of 16 bits"),
             ({}, HALF, {"keys": 24}, "a tile of 24 columns has no whole fragments"),
-            ({"dim": 16}, HALF, {"keys": 16}, "copies a part of its tile only, under a predicate"),
             ({"dim": 256, "keys": 512}, HALF, {"keys": 128}, "of shared memory"),
             ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
         )

@@ -52,6 +52,8 @@ IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
         (ENDED, {"keys": 256, "queries": 256}, {}, IN_TURNS),
         (LAST, {"keys": 128, "dim": 48}, {}, {"keys": 64, "stages": 2}),  # rows of six chunks
         (PARTED, {"keys": 160}, {}, {}),
+        # Blocks with no tile that is whole wait in the second loop alone.
+        (PARTED, {"keys": 128}, {}, {"keys": 16, "overlaps": False, "longest_first": True}),
         (PARTED, {"keys": 160, "heads": 2}, {"window": 70}, {"persistent": 3}),
         (PARTED, {"queries": 256, "keys": 256}, FUSES, {**IN_TURNS, **STAYS, "powers": "fused"}),
         ("attention_wgmma_persistent", {"heads": 3}, FUSES, {"persistent": 4}),

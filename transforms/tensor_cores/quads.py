@@ -29,17 +29,9 @@ from ..gpu_limits import WARP
 from ..loops import Tail, require_serial
 from ..pass_options import require_root, set_pipeline
 from ..queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
-from ..rewriting import edit_block, map_elements, replace_block, replace_blocks
+from ..rewriting import edit_block, exchange, map_elements, replace_block, replace_blocks
 from ..schedule import TransformError, inlines, transform
-from ..tir import (
-    bind_ranges,
-    constant,
-    find_all,
-    get_axis,
-    get_elements,
-    get_loops_around,
-    is_among,
-)
+from ..tir import bind_ranges, constant, find_all, get_axis, get_elements, get_loops_around
 from .fragments import (
     QUAD,
     SCOPE,
@@ -361,35 +353,36 @@ def tensorize_in_quads(
 def UseOwnLanes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Let each lane find its own row of a fragment in its registers, where intrinsics find it.
 
-    It runs where each thread axis is one loop, of functions that `lay_in_quads` has marked. Buffers
-    of which some access has neither its lane's row nor the first one stay as they are.
+    It runs where each thread axis of a kernel is one loop, of functions that `lay_in_quads` has
+    marked. Buffers of which some access has neither its lane's row nor the first one stay as they
+    are.
 
     rewrite: ``P[i, j, threadIdx.y * 4 + threadIdx.x, e]`` -> ``P[i, j, 0, e]`` of P in registers
     """
     if not any(OWN_LANES in block.annotations for block in find_all(function.body, SBlock)):
         return function
-    loops = find_all(function.body, For)
-    bound = [loop for loop in loops if get_axis(loop) is not None]
-    kernels = [loop for loop in bound if not get_loops_around(loop, bound)]
+    bound = [it for it in find_all(function.body, For) if get_axis(it) is not None]
+    body = function.body
+    for kernel in (it for it in bound if not get_loops_around(it, bound)):
+        body = exchange(body, kernel, _use_own_lanes(kernel))
+    return function.with_body(body)
 
-    def use_own(kernel: For) -> Any:
-        if not is_among(kernel, kernels):
-            return kernel
-        within = find_all(kernel, For)
-        analyzer, lane = bind_ranges(within), number_lane(within)
-        uses: dict[Any, list[Any]] = {}
-        for buffer, indices in get_elements(kernel):
-            if has_lane_rows(buffer):
-                uses.setdefault(buffer, []).append(indices[-2])
 
-        def is_own(row: Any) -> bool:
-            return constant(row) == 0 or constant(analyzer.simplify(row - lane)) == 0
+def _use_own_lanes(kernel: For) -> Any:
+    """The same of one kernel, whose thread axes are its own."""
+    loops = find_all(kernel, For)
+    analyzer, lane = bind_ranges(loops), number_lane(loops)
+    uses: dict[Any, list[Any]] = {}
+    for buffer, indices in get_elements(kernel):
+        if has_lane_rows(buffer):
+            uses.setdefault(buffer, []).append(indices[-2])
 
-        own = {buffer for buffer, rows in uses.items() if all(map(is_own, rows))}
+    def is_own(row: Any) -> bool:
+        return constant(row) == 0 or constant(analyzer.simplify(row - lane)) == 0
 
-        def take_first(buffer: Any, indices: Any) -> Any:
-            return (buffer, [*indices[:-2], 0, indices[-1]]) if buffer in own else None
+    own = {buffer for buffer, rows in uses.items() if all(map(is_own, rows))}
 
-        return map_elements(kernel, take_first)
+    def take_first(buffer: Any, indices: Any) -> Any:
+        return (buffer, [*indices[:-2], 0, indices[-1]]) if buffer in own else None
 
-    return function.with_body(structural_map(function.body, (For, use_own)))
+    return map_elements(kernel, take_first)

@@ -36,6 +36,7 @@ OPTIONS: dict[str, Sequence[Options]] = {
     "fuse_reductions": ({}, {"accumulate": "apart"}),
     "lay_in_quads": ({"rows": 0, "columns": 1},),
     "make_persistent": ({"blocks": 2},),
+    "pad_axis": ({"multiple": 4}, {"multiple": 5}),
     "pad_shared_rows": ({"elements": 4},),
     "prefetch_asynchronously": ({"stages": 2},),
     "prefetch_by_tma": ({"stages": 2},),
