@@ -368,6 +368,22 @@ def choose_config(
     )
 
 
+def choose_for(sch: Schedule) -> AttentionWgmmaConfig:
+    """`choose_config` of a kernel as it was written; raises `TransformError` for an open size."""
+    scores, _, power, *_ = (sch.get(block) for block in get_sblocks(sch))
+    sizes = [constant(item.dom.extent) for item in scores.iter_vars]
+    batch, heads, queries, keys, dim = (size or 0 for size in sizes)
+    if None in sizes:
+        raise TransformError(
+            "attention_wgmma_best",
+            f"the sizes {sizes} are not all known, and choose the config",
+            "use attention_wgmma_overlap, or give them",
+        )
+    powers: Powers = "fused" if allows_fused_exponents(power) else "two"
+    is_masked = bool(find_choices(power))
+    return choose_config(batch * heads, queries, keys, dim, is_masked=is_masked, powers=powers)
+
+
 @recipe(
     kernel="attention",
     blocks=(BLOCKS,),
@@ -386,19 +402,7 @@ def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
     Queries, keys and elements of a head are of any number, in tiles that may end early. Exponents
     are fused where the kernel allows it.
     """
-    scores, _, power, *_ = (sch.get(block) for block in get_sblocks(sch))
-    sizes = [constant(item.dom.extent) for item in scores.iter_vars]
-    batch, heads, queries, keys, dim = (size or 0 for size in sizes)
-    if None in sizes:
-        raise TransformError(
-            "attention_wgmma_best",
-            f"the sizes {sizes} are not all known, and choose the config",
-            "use attention_wgmma_overlap, or give them",
-        )
-    powers: Powers = "fused" if allows_fused_exponents(power) else "two"
-    is_masked = bool(find_choices(power))
-    shape = (batch * heads, queries, keys, dim)
-    yield from schedule(sch, choose_config(*shape, is_masked=is_masked, powers=powers))
+    yield from schedule(sch, choose_for(sch))
 
 
 LADDERS = (

@@ -9,8 +9,8 @@ from .formatting import complete, explain_unknown, get_dtype, join_alternatives,
 from .request import Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 
-OTHERS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec", "decode_attention")
-"""Kernels that are no products: over rows, and decoding."""
+OTHERS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec", "attention", "decode_attention")
+"""Kernels that are no products: over rows, and attention."""
 
 
 @with_options("shape", "dtype", "option")
@@ -45,6 +45,7 @@ def command(
     from tirstep.modules import get_kernel
     from tirstep.transforms import TransformError
     from tirstep.transforms.recipes import RECIPES, matmul_best
+    from tirstep.transforms.recipes.attention_wgmma import choose_for
     from tirstep.transforms.recipes.decoding import rank_ranges
     from tirstep.transforms.recipes.matmul_best import keep_tiles, read_product
     from tirstep.transforms.recipes.row_ladders import rank_rows
@@ -60,7 +61,8 @@ def command(
     except TransformError as error:
         raise UseError(f"--gpu {device}: {error}") from error
     family = RECIPES[name].kernel_name if name in RECIPES else name
-    kinds = ("_wgmma", "_mma", "") if "matmul" in family else ("",) if family in OTHERS else ()
+    kinds = ("_wgmma", "_mma", "") if "matmul" in family else ("", "_wgmma")
+    kinds = kinds if "matmul" in family or family in OTHERS else ()
     known = [RECIPES[it] for kind in kinds if (it := f"{family}{kind}_best") in RECIPES]
     if name in RECIPES:
         known = [recipe for recipe in known if recipe.name == name]
@@ -93,6 +95,9 @@ def command(
     choices: list[tuple[Any, dict[str, Any]]] = []
     if family == "decode_attention":
         choices = [(config, parts._asdict()) for config, parts in rank_ranges(sch, gpu)]
+    elif family == "attention":
+        why = "rules that were measured say, and no model of time:"
+        choices = [(choose_for(sch), {})]
     elif "k" not in problem.shape:
         ranked = rank_rows(sch, recipe.name, gpu)
         times = [cut.us for _, cut in ranked if cut]
