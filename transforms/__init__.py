@@ -28,7 +28,6 @@ from .fusion.fuse import FusedReductions as FusedReductions
 from .fusion.fuse import SplitReductions as SplitReductions
 from .fusion.fuse import fuse_reductions as fuse_reductions
 from .fusion.fuse import split_reductions as split_reductions
-from .fusion.pad import pad_reductions as pad_reductions
 from .hopper.tma_loads import prefetch_by_tma as prefetch_by_tma
 from .hopper.tma_loads import specialize_warps as specialize_warps
 from .hopper.tma_stores import store_by_tma as store_by_tma
@@ -60,6 +59,7 @@ from .loops import unroll_loop as unroll_loop
 from .masked_loops import end_loop_at_mask as end_loop_at_mask
 from .masked_loops import launch_longest_first as launch_longest_first
 from .masked_loops import split_loop_at_mask as split_loop_at_mask
+from .masked_operands import mask_operand as mask_operand
 from .pass_options import get_pass_options as get_pass_options
 from .pass_options import get_pipeline as get_pipeline
 from .pass_options import set_pass_option as set_pass_option

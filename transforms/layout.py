@@ -350,19 +350,21 @@ def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:
         raise TransformError(f"block '{get_sblock_name(sch, block)}' {fault}", advice)
 
 
-def is_zero(term: Any, padded: list[Any]) -> bool:
-    """Whether an expression is zero where all that is loaded along padded iterators is zero."""
+def is_zero(term: Any, padded: list[Any], zeros: list[Any] | None = None) -> bool:
+    """Whether an expression is zero where all that is loaded along padded iterators is zero, or all
+    of the buffers `zeros`.
+    """
     if isinstance(term, TensorLoad):
-        return any(is_used(var, index) for index in term.indices for var in padded)
+        is_ours = zeros is None or is_among(term.source, zeros)
+        return is_ours and any(is_used(var, index) for index in term.indices for var in padded)
     if isinstance(term, Mul):
         # Zero times infinity is none: the other factor is zero as well, or cannot be infinite.
-        zeros = [is_zero(factor, padded) for factor in (term.a, term.b)]
-        others = [f for f, zero in zip((term.a, term.b), zeros, strict=True) if not zero]
-        return any(zeros) and not any(find_all(factor, TensorLoad) for factor in others)
+        others = [it for it in (term.a, term.b) if not is_zero(it, padded, zeros)]
+        return len(others) < 2 and not any(find_all(factor, TensorLoad) for factor in others)
     if isinstance(term, (Add, Sub, Max, Min)):
-        return is_zero(term.a, padded) and is_zero(term.b, padded)
+        return all(is_zero(part, padded, zeros) for part in (term.a, term.b))
     if isinstance(term, Cast):
-        return is_zero(term.value, padded)
+        return is_zero(term.value, padded, zeros)
     if is_choice(term):
-        return all(is_zero(argument, padded) for argument in list(term.args)[1:])
+        return all(is_zero(argument, padded, zeros) for argument in list(term.args)[1:])
     return isinstance(term, (FloatImm, IntImm)) and term.value == 0

@@ -103,11 +103,24 @@ def replace_scope(
         sch.trace.pop()
     scope = get_scope(sch, handle)
     sch.state.replace(scope, new, {scope.stmt: new})
-    # Append what fails when it is replayed, by a name that says why.
+    _forbid_replay(sch, function, who)
+
+
+def _forbid_replay(sch: Schedule, function: str, who: str) -> None:
+    """Append to the trace what fails when it is replayed, by a name that says why."""
     found, name = SBlockRV(), f"what {who} made, {NO_REPLAY}"
     kinds = [InstructionKind.get(kind) for kind in ("GetSBlock", "ComputeInline")]
     sch.trace.append(Instruction(kinds[0], [], [name, function], [found]))
     sch.trace.append(Instruction(kinds[1], [found], [], []))
+
+
+def replace_block(sch: Schedule, block: SBlockRV, new: SBlock, *, who: str) -> None:
+    """Put another block in the place of one, of which TVM's analysis knows the same.
+
+    The trace gets an instruction that fails where it is replayed, and names `who`.
+    """
+    sch.state.replace(sch.get_sref(block), new, {sch.get(block): new})
+    _forbid_replay(sch, get_function(sch, block), who)
 
 
 def edit_scope(scope: SBlock, body: Any, new_buffers: list[Any]) -> SBlock:

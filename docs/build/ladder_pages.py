@@ -104,7 +104,9 @@ def find_ladders(folder: Path) -> list[MeasuredLadder]:
                 ]
                 place = case.kernel, repr(dict(case.shape)), case.dtype, run.device["name"]
                 own = dataclasses.replace(case, outcomes=tuple(outcomes))
-                one = MeasuredLadder(ladder, run, own, profiles.get(place))
+                profile = profiles.get(place, {"recipes": []})
+                has_own = any(it["recipe"].split(" ")[0] in names for it in profile["recipes"])
+                one = MeasuredLadder(ladder, run, own, profile if has_own else None)
                 timed = [(at := one.get_outcome(recipe)) and at.time for recipe in ladder]
                 if timed[0] and timed[-1]:
                     is_own = dict(case.shape) == dict(ladder.shape)

@@ -1,11 +1,12 @@
-"""Fills what is generated in README.md and in docs (speed.md, shapes.md, own-programs.md), between
-markers, and writes the pages of ladders: ``make docs``.
+"""Fills what is generated in README.md and in pages of docs (speed, shapes, tutorials, tutorial,
+own-programs), between markers, and writes the pages of ladders: ``make docs``.
 
 ``<!-- begin output-NAME -->`` right below a Python block holds what the program prints,
 ``<!-- begin file-NAME -->`` the text of NAME.py, and ``<!-- begin commands -->``, or commands-NAME,
 a block of commands after ``$``, each with what it prints.
 ``<!-- begin bench-SUITE -->`` holds what the newest run of ``tirstep bench`` with that suite
-measured, ``<!-- begin bench-overview -->`` a row a kernel, and `shapes_page` has its own markers.
+measured, ``<!-- begin bench-overview -->`` a row a kernel, and `shapes_page` and `tutorials_page`
+have their own markers.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from pathlib import Path
 from ladder_pages import describe_run, find_strays, make_pages
 from plots import find_runs
 from shapes_page import find_shapes_writers
+from tutorials_page import find_tutorial_writers
 
 from tirstep.bench import BenchError
-from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
+from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES, TUTORIAL
 from tirstep.bench.metrics import (
     Row,
     Table,
@@ -52,6 +54,8 @@ Writer = Callable[[], str]
 _MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
 SPEED, SHAPES = Path("docs", "speed.md"), Path("docs", "shapes.md")
 """Beside the README: the tables of suites, and those of what is chosen at drawn shapes."""
+TUTORIALS = Path("docs", "tutorials.md")
+"""The steps of texts, with our times."""
 FOLDERS = {
     Path("docs", "own-programs.md"): Path("examples", "tutorial"),
     Path("docs", "tutorial.md"): Path("examples", "first_steps"),
@@ -234,6 +238,9 @@ def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
         readme: lambda text: find_output_writers(text, None) | find_bench_writers(text, results),
         root / SPEED: lambda text: find_bench_writers(text, results),
         root / SHAPES: lambda text: find_shapes_writers(results),
+        root / TUTORIALS: lambda text: find_tutorial_writers(
+            text, find_newest(find_runs(results), TUTORIAL)[1]
+        ),
     }
     for page, folder in FOLDERS.items():
         writers[root / page] = partial(find_output_writers, folder=root / folder)

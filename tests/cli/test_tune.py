@@ -55,7 +55,7 @@ def test_the_same_command_again_goes_on(command: Command, tmp_path: Path) -> Non
     assert first.code == 0
     assert "threads ran one after the other: the times say nothing of a GPU" in first.out
     again = command(*line, "--trials", "4")
-    assert "tried 4 candidates of 18, 2 of them by an earlier run" in again.out
+    assert "tried 4 candidates of 24, 2 of them by an earlier run" in again.out
     assert "refused by tile_block  " in again.out
     (file,) = (tmp_path / FOLDER).glob("*.jsonl")
     assert len(file.read_text().splitlines()) == 1 + 4

@@ -306,7 +306,7 @@ def test_a_joined_program_has_the_threads_that_the_host_launches() -> None:
     assert got.sum() == 1024, "64 threads of each block of 128 elements, and 2 for each element"
 
 
-@pytest.mark.parametrize("name", ["matmul_shared", "depthwise_conv2d_fused_blocks"])
+@pytest.mark.parametrize("name", ["matmul_registers", "depthwise_conv2d_fused_blocks"])
 def test_every_kernel_behind_the_split_is_run_and_right(name: str) -> None:
     run = run_golden(find_recipe(name))
     stages = find_stages(lower_through_passes(run.steps[-1].module, GPU))

@@ -408,7 +408,7 @@ def split_reductions(
         raise TransformError(
             f"loop '{sch.get(loop).loop_var.name}' runs {extent} times, which {given} does not "
             "divide",
-            "choose a divisor, or pad the reductions first with pad_reductions",
+            "choose a divisor, or pad their axis first with pad_axis",
         )
     if extent == parts:
         raise TransformError(

@@ -132,33 +132,11 @@ def prefetch_by_tma(
             f"iterations{f' with {in_flight} groups in flight' if in_flight else ''}",
             f"use {least} to {extent}" if extent > least else f"use {least}",
         )
-    shapes, used = [], 0
-    for copy in copies:
-        block, name = sch.get(copy), get_sblock_name(sch, copy)
-        if constant(get_realize(sch, copy).predicate) != 1:
-            raise TransformError(
-                f"block '{name}' copies a part of its tile only, under a predicate",
-                "choose threads and vectors that divide the tile",
-            )
-        if not isinstance(block.body, BufferStore):
-            raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
-        if ALIGNMENT in block.annotations:
-            raise TransformError(
-                f"block '{name}' writes rows with padding in between, and the TMA writes them one "
-                "behind the other",
-                "leave the rows without padding, and exchange their chunks where banks conflict",
-            )
-        own, places, analyzer = find_own_places(sch, copy)
-        extents = {it: int(analyzer.const_int_bound(at).max_value) + 1 for it, at in places.items()}
-        shape = measure_copy(block, extents, is_swizzled=SWIZZLE in block.annotations, name=name)
-        runs = math.prod(constant(loop.extent) or 0 for loop in own)
-        if runs != shape.panels * math.prod(shape.box):
-            raise TransformError(
-                f"block '{name}' does not copy each element of its tile once",
-                "place a plain copy, or one that stage_fragments_at makes",
-            )
-        shapes.append(shape)
-        used += stages * runs * block.writes[0].source.dtype.itemsize
+    shapes = [_measure(sch, copy) for copy in copies]
+    used = stages * sum(
+        shape.panels * math.prod(shape.box) * sch.get(copy).writes[0].source.dtype.itemsize
+        for copy, shape in zip(copies, shapes, strict=True)
+    )
     most = MAX_SHARED_BYTES[SCOPE] - ATOM  # which the mbarriers take
     if used > most:
         raise TransformError(
@@ -249,6 +227,73 @@ def specialize_warps(
     sch.annotate(loop, TMA_ROLES, [added, *counts])
 
 
+def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
+    """How the TMA copies what a block does; raises `TransformError` where it cannot."""
+    block, name = sch.get(copy), get_sblock_name(sch, copy)
+    if constant(get_realize(sch, copy).predicate) != 1:
+        raise TransformError(
+            f"block '{name}' copies a part of its tile only, under a predicate",
+            "choose threads and vectors that divide the tile",
+        )
+    if not isinstance(block.body, BufferStore):
+        raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
+    if ALIGNMENT in block.annotations:
+        raise TransformError(
+            f"block '{name}' writes rows with padding in between, and the TMA writes them one "
+            "behind the other",
+            "leave the rows without padding, and exchange their chunks where banks conflict",
+        )
+    own, places, analyzer = find_own_places(sch, copy)
+    extents = {it: int(analyzer.const_int_bound(at).max_value) + 1 for it, at in places.items()}
+    shape = measure_copy(block, extents, is_swizzled=SWIZZLE in block.annotations, name=name)
+    runs = math.prod(constant(loop.extent) or 0 for loop in own)
+    if runs != shape.panels * math.prod(shape.box):
+        raise TransformError(
+            f"block '{name}' does not copy each element of its tile once",
+            "place a plain copy, or one that stage_fragments_at makes",
+        )
+    return shape
+
+
+@transform
+def copy_once_by_tma(sch: Schedule, loop: LoopRV, copy: SBlockRV) -> None:
+    """Let the warps that copy a pipeline's tiles bring one, too, that all of its iterations read.
+
+    An mbarrier says when it has arrived. Where thread blocks stay, another one says that it has
+    been read, and the next tile's is copied while this one is stored.
+
+    rewrite: ``Q_shared = Q[i]; for k: wait for full[k % stages]; compute`` -> ``wait for Q_shared;
+        for k: …`` and, of the warps that copy, ``copy K[0]; copy Q[i]; copy K[1] …``, when the
+        module is lowered
+    consumes: nothing
+    requires: a loop to which `specialize_warps` has given roles, and whose blocks do not stay yet;
+        a `copy` in front of it, in its kernel, under threads and loops of its own; otherwise what
+        `prefetch_by_tma` requires of a copy
+    """
+    node, kernel = sch.get(loop), get_enclosing_kernel(sch, loop)
+    block, name = sch.get(copy), get_sblock_name(sch, copy)
+    if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
+        raise TransformError(
+            f"loop '{get_loop_name(sch, loop)}' is no pipeline in which warps have roles, or its "
+            "blocks stay already",
+            "call specialize_warps first, and make_persistent after this",
+        )
+    around = get_enclosing_loops(sch, loop)[-1].body
+    parts = list(around.seq) if isinstance(around, SeqStmt) else [around]
+    place = next(at for at, part in enumerate(parts) if part.same_as(node))
+    if not any(it.same_as(block) for part in parts[:place] for it in find_all(part, SBlock)):
+        raise TransformError(
+            f"block '{name}' does not stand in front of loop '{get_loop_name(sch, loop)}'",
+            "stage its tile at the loop around the pipeline, with comes_first=True",
+        )
+    if sum(TMA_STAGES in it.annotations for it in find_all(kernel, For)) > 1:
+        raise TransformError(
+            f"the kernel of loop '{get_loop_name(sch, loop)}' has another pipeline of bulk copies",
+            "let threads copy the tile",
+        )
+    sch.annotate(copy, TMA_COPY, _measure(sch, copy).to_list())
+
+
 def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
     """The extents of the kernel's thread axes, x first; without those that it does not have."""
     bound = find_all(get_enclosing_kernel(sch, loop), For)
@@ -296,6 +341,9 @@ class Pipeline:
     counters : a register that counts steps of earlier tiles; none where each has as many
     block : that allocates the tiles, around the loop's body
     tiles : of the copies, with buffers of one stage
+    once, fetches : the tiles that all iterations read, and the statements that copy them by threads
+    groups : the numbers of tiles that arrive and are released together: all of them, but where
+        products overlap those of the first product apart, which is done with them earlier
     rest : what the loop computes
     others : the buffers that the loop's body allocates beside the tiles
     producers, registers : threads of warps with roles that copy, and registers of a thread of
@@ -329,14 +377,23 @@ class Pipeline:
         self.producers, *self.registers = map(int, notes.get(TMA_ROLES, (0, 0, 0)))
         self.warps = math.prod(count for _, count in threads) // WARP
         self.tiles = [self._read(copy) for copy in copies]
+        kernel = get_loops_around(loop, find_all(body, For))[-1].body
+        self.fetches = [it for it in _list_parts(kernel) if _find_copies(it)]
+        self.fetches = [it for it in self.fetches if loop not in find_all(it, For)]
+        self.once = [self._read(copy) for copy in self.fetches]
         targets = [tile.target for tile in self.tiles]
+        self.groups = [list(range(len(targets)))]
+        if self.overlaps:
+            used = [it.source for block in find_all(self.rest[0], SBlock) for it in block.reads]
+            first = [at for at in self.groups[0] if is_among(targets[at], used)]
+            self.groups = [first, [at for at in self.groups[0] if at not in first]]
         self.others = [it for it in block.alloc_buffers if not is_among(it, targets)]
         self.staged = [
             decl_buffer((self.stages, *it.shape), it.dtype, str(it.name), scope=SCOPE)
             for it in targets
         ]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
-        numbers = range(first_map, first_map + len(targets))
+        numbers = range(first_map, first_map + len(targets) + len(self.once))
         self.maps = [Var(f"tensor_map_{at}", T.handle("tensormap").ty) for at in numbers]
         self.notes = {key: it for key, it in notes.items() if not str(key).startswith(TMA_PREFIX)}
         self.axes, self.counters = list[tuple[Any, int]](), list[Any]()
@@ -434,7 +491,7 @@ class Pipeline:
 
         The fences in the loop would order that, and are dropped with those of its tiles.
         """
-        own = [tile.target.data for tile in self.tiles]
+        own = [tile.target.data for tile in (*self.tiles, *self.once)]
         pointers = [
             call.args[1]
             for part in self.rest
@@ -491,10 +548,10 @@ class Pipeline:
         made = substitute(body, {self.round_: variable, **places})
         return For(variable, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
 
-    def wait_for_tile(self) -> Evaluate:
-        """Wait until an iteration's tiles have arrived."""
+    def wait_for_tile(self, group: int = 0) -> Evaluate:
+        """Wait until an iteration's tiles of a group have arrived."""
         step = self.count(self.loop.loop_var)
-        place = self.point_to(FloorMod(step, self.stages))
+        place = self.point_to(FloorMod(step, self.stages) + group * self.stages)
         return Evaluate(T.cuda.mbarrier_wait(place, FloorMod(FloorDiv(step, self.stages), 2)))
 
     def wait_for_groups(self) -> list[Any]:
@@ -540,21 +597,32 @@ class Pipeline:
         realized = SBlockRealize([], True, block)
         return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, self.notes)
 
-    def copy(self, step: Any) -> Any:
-        """Announce the bytes of an iteration's tiles, and issue their copies."""
+    def copy(self, step: Any, group: int = 0) -> Any:
+        """Announce the bytes of an iteration's tiles of a group, and issue their copies."""
         if isinstance(step, int):
             stage, value = step % self.stages, IntImm("int32", step)
         else:
             stage, value = FloorMod(self.count(step), self.stages), step
-        arrived = self.point_to(stage)
-        total = sum(tile.bytes for tile in self.tiles)
+        arrived = self.point_to(stage + group * self.stages)
+        return self._issue(self.groups[group], arrived, stage, {self.loop.loop_var: value})
+
+    def copy_once(self, arrived: Any) -> Any:
+        """The same of the tiles that all iterations read; `arrived` points to their mbarrier."""
+        first = len(self.tiles)
+        return self._issue(list(range(first, first + len(self.once))), arrived, 0, {})
+
+    def _issue(self, numbers: list[int], arrived: Any, stage: Any, values: dict[Any, Any]) -> Any:
+        """Copies of tiles into a stage, which an mbarrier hears of; `values` are of variables."""
+        tiles = [*self.tiles, *self.once]
+        buffers = [*self.staged, *(tile.target for tile in self.once)]
+        total = sum(tiles[number].bytes for number in numbers)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
-        for tile, buffer, variable in zip(self.tiles, self.staged, self.maps, strict=True):
+        for number in numbers:
+            tile, buffer, variable = (it[number] for it in (tiles, buffers, self.maps))
             _, panels, box = tile.shape
             size = math.prod(box)
             for panel in range(panels):
-                start = tile.get_start(panel)
-                start = [substitute(index, {self.loop.loop_var: value}) for index in start]
+                start = [substitute(index, values) for index in tile.get_start(panel)]
                 place = stage * (size * panels) + panel * size
                 target = buffer.access_ptr(READ, offset=place, extent=size)
                 load, described = T.ptx[_LOAD.format(len(start))], T.address_of(variable)
@@ -562,7 +630,7 @@ class Pipeline:
         return SeqStmt(calls)
 
     def point_to(self, stage: Any) -> Any:
-        """A pointer to an mbarrier: those of the stages come first."""
+        """A pointer to an mbarrier: those of a group's stages follow one another."""
         return self.barriers.access_ptr(READ, offset=stage, extent=1)
 
 
@@ -582,6 +650,12 @@ def if_elected(
 def if_one_lane(statements: list[Any]) -> IfThenElse:
     """Statements that one lane of each warp runs, of warps all of whose lanes are there."""
     return IfThenElse(T.cuda.elect_sync() != T.uint32(0), stmt_seq(*statements), None)
+
+
+def _list_parts(statement: Any) -> list[Any]:
+    """What follows one another in a statement, or in the block that it is."""
+    body = statement.block.body if isinstance(statement, SBlockRealize) else statement
+    return list(body.seq) if isinstance(body, SeqStmt) else [body]
 
 
 def _find_copies(part: Any) -> list[SBlock]:

@@ -14,6 +14,7 @@ bar".
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -195,7 +196,8 @@ def LowerTmaPipelines(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
             continue
         parameters = list(function.params)
         pipeline = Pipeline(loop, function.body, threads, parameters, len(maps) // 2)
-        for variable, tile in zip(pipeline.maps, pipeline.tiles, strict=True):
+        tiles = [*pipeline.tiles, *pipeline.once]
+        for variable, tile in zip(pipeline.maps, tiles, strict=True):
             maps += make_tensor_map(variable, tile)
         if TMA_ROLES in loop.annotations:
             body, has_roles = give_roles(body, pipeline), True
@@ -270,11 +272,11 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
-            kernel = _guard(loop.body, pipeline, computes)
+            kernel = _guard(_drop(loop.body, pipeline.fetches), pipeline, computes)
             # A kernel's buffers that stand beside the stages in all rounds: memory of theirs is no
             # stage's, which the next tile is copied to while this one is stored.
             others, staging = list[Any](), list_allocated(pipeline.loop)
-            if pipeline.axes:
+            if pipeline.axes or pipeline.once:
                 others = [it for it in list_allocated(loop.body) if not is_among(it, staging)]
                 others += pipeline.counters
             loop = edit_loop(loop, body=pipeline.allocate(kernel, others))
@@ -287,6 +289,16 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         return loop
 
     return structural_map(body, (For, rewrite))
+
+
+def _drop(statement: Any, parts: list[Any]) -> Any:
+    """A statement without some parts of it."""
+
+    def rewrite(sequence: Any) -> Any:
+        kept = [part for part in sequence.seq if not is_among(part, parts)]
+        return sequence if len(kept) == len(sequence.seq) else stmt_seq(*kept)
+
+    return structural_map(statement, (SeqStmt, rewrite)) if parts else statement
 
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any) -> Any:
@@ -324,11 +336,14 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     require_no_barrier(computed, pipeline)
     loads = pipeline.fence_loads(computed)
 
-    def find_empty(step: Any) -> Any:
-        return pipeline.point_to(FloorMod(pipeline.count(step), pipeline.stages) + pipeline.stages)
+    full = len(pipeline.groups) * pipeline.stages  # mbarriers, behind which those of empty ones are
 
-    def release(done: Any) -> list[Any]:
-        arrive = T.ptx["mbarrier.arrive.shared.b64"](find_empty(done))
+    def find_empty(step: Any, group: int) -> Any:
+        stage = FloorMod(pipeline.count(step), pipeline.stages)
+        return pipeline.point_to(stage + (full + group * pipeline.stages))
+
+    def release(done: Any, group: int = 0) -> list[Any]:
+        arrive = T.ptx["mbarrier.arrive.shared.b64"](find_empty(done, group))
         return [*loads, *_arrive_by_warps(arrive)]
 
     # Wait for tile after tile, compute, and release its stage.
@@ -345,9 +360,22 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     # One lane copies tile after tile, each to a stage that is empty: at first all of them are.
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
     free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
-    until_empty = Evaluate(T.cuda.mbarrier_wait(find_empty(step), free))
-    body = SeqStmt([until_empty, pipeline.copy(step)])
-    copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
+    body = [
+        [Evaluate(T.cuda.mbarrier_wait(find_empty(step, group), free)), pipeline.copy(step, group)]
+        for group in range(len(pipeline.groups))
+    ]
+    once_full, once_empty = pipeline.point_to(2 * full), pipeline.point_to(2 * full + 1)
+    if pipeline.once:  # behind the first tile, for which there may be room earlier
+        parity = FloorMod(pipeline.round_, 2) if pipeline.axes else IntImm("int32", 0)
+        fetch = [Evaluate(T.cuda.mbarrier_wait(once_empty, 1 - parity))]
+        fetch.append(pipeline.copy_once(once_full))
+        body[0].append(IfThenElse(step.equal(0), stmt_seq(*fetch), None))
+        consumer = [Evaluate(T.cuda.mbarrier_wait(once_full, parity)), *consumer]
+        arrive = T.ptx["mbarrier.arrive.shared.b64"](once_empty)
+        consumer += _arrive_by_warps(arrive)
+    copies = For(
+        step, loop.min, loop.extent, ForKind.SERIAL, stmt_seq(*itertools.chain(*body)), None, {}
+    )
     tile = stmt_seq(copies, *pipeline.end_tile())
     tiles = pipeline.loop_over_tiles(tile, f"{loop.loop_var.name}_tile_copied")
     producer = [if_elected(pipeline.threads, [tiles], first=pipeline.warps * WARP)]
@@ -381,7 +409,7 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
         less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
         few, many = pipeline.registers
         first = count_registers(pipeline.warps * WARP + pipeline.producers)
-        given_back = pipeline.point_to(2 * pipeline.stages)
+        given_back = pipeline.point_to(2 * full + 2 * bool(pipeline.once))
         arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
         wait = T.cuda.mbarrier_wait(given_back, 0)
         producer = [Evaluate(less(few)), *producer, Evaluate(wait), Evaluate(more(first))]
@@ -395,8 +423,9 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
         roles = ((COMPUTES, does), (COPIES, does_not))
         split[-1:] = [AttrStmt(threads, key, computes, each) for key, each in roles]
     # Arrivals at mbarriers: of full stages; by warps at empty ones, and where registers move.
-    warps = [pipeline.warps] * (pipeline.stages + bool(pipeline.registers[0]))
-    counts = [*[1] * pipeline.stages, *warps]
+    warps = [pipeline.warps] * (full + bool(pipeline.registers[0]))
+    counts = [*[1] * full, *warps]
+    counts[2 * full : 2 * full] = [1, pipeline.warps] if pipeline.once else []
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 

@@ -63,11 +63,13 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
     iteration the last of this one is issued; threads wait for the first alone, and compute on until
     they need registers of the last. As by hand in FlashAttention-3 (J. Shah and others, 2024),
     where scores of the next tile are computed ahead, and softmax runs under the product by values.
-    Tiles of two iterations are in use at once: with 3 stages another one is on its way.
+    Tiles of the first products and of the last ones are waited for, and released, apart: the keys
+    of an iteration are free for the next but one while its values are still read.
 
     rewrite: ``for j: wait for full[j]; S = Q * K[j]; P = f(S); O = g(O) + P * V[j]`` ->
-        ``S = Q * K[0]; P = f(S); O = g(O); for j: wait for full[j + 1]; issue S = Q * K[j + 1];
-        issue O += P * V[j]; wait for S; P' = f(S); wait for O; P = P'; O = g(O)`` and the last
+        ``S = Q * K[0]; P = f(S); O = g(O); for j: wait for K[j + 1]; issue S = Q * K[j + 1];
+        wait for V[j]; issue O += P * V[j]; wait for S; release K[j + 1]; P' = f(S); wait for O;
+        release V[j]; P = P'; O = g(O)`` and the last
         ``O += P * V[j]`` behind the loop, when the module is lowered
     consumes: nothing
     requires: a loop to which `specialize_warps` has given roles, in which no group of wgmma stays
@@ -143,8 +145,9 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
 WAIT = "wgmma_wait_group"
 
 
-def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[Any]:
-    """What computes, of warps with roles; `done` says that an iteration's stage is empty.
+def run_overlapped(pipeline: Pipeline, done: Callable[[Any, int], list[Any]]) -> list[Any]:
+    """What computes, of warps with roles; `done` says that an iteration's stage is empty, of a
+    group of tiles: those of the first products, and those of the last ones.
 
     The first iteration has its own first group, and the last one its own last group.
     """
@@ -161,23 +164,26 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     def at(value: Any, statements: list[Any]) -> list[Any]:
         return [substitute(each, {step: value}) for each in statements]
 
-    wait, (opens, begins, ends, closes) = pipeline.wait_for_tile(), take_turns(pipeline)
+    opens, begins, ends, closes = take_turns(pipeline)
+    waits = [pipeline.wait_for_tile(group) for group in range(2)]
     zero = IntImm("int32", 0)
     body = [
-        *at(ahead, [wait, *begins, _drop_wait(first)]),
+        *at(ahead, [waits[0], *begins, _drop_wait(first)]),
+        waits[1],
         _drop_wait(last),
         *ends,
         wait_for_groups(1),
+        *done(ahead, 0),
         *at(ahead, between[:kept]),
         wait_for_groups(0),
-        *done(step),
+        *done(step, 1),
         *at(ahead, between[kept:]),
     ]
     loop = pipeline.loop
     turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, stmt_seq(*body), None, pipeline.notes)
     end = loop.extent - 1
-    begin = [*opens, *at(zero, [wait, first, *between])]
-    return [*begin, turned, *at(end, [last]), *done(end), *closes]
+    begin = [*opens, *at(zero, [waits[0], first]), *done(zero, 0), *at(zero, between)]
+    return [*begin, turned, *at(end, [waits[1], last]), *done(end, 1), *closes]
 
 
 def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[Any]:

@@ -7,7 +7,7 @@ block of threads, and sums are repaired where the maximum of a row moves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
@@ -15,15 +15,16 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind
 
 from ..binding import bind_loop
-from ..caching import cache_read_at, fetch_cooperatively, stage_operand_at
+from ..caching import cache_read_at, fetch_cooperatively, place_copy_at, stage_operand_at
 from ..fusion.fuse import fuse_reductions
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..layout import pad_longer_rows
-from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
+from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask
+from ..padding import pad_axis
 from ..pass_options import set_pass_option, set_pipeline
 from ..placement import compute_block_at, reverse_compute_block_at
-from ..queries import get_own_loops, get_spatial_loops, is_reduction_loop
+from ..queries import get_extent, get_own_loops, get_spatial_loops, is_reduction_loop
 from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
 from ..thread_rows import keep_in_registers, spread_over_threads
@@ -113,6 +114,37 @@ rows.plus(
 )
 
 
+FEW = 8
+"""Rows of a result, below which guards leave loops of a single iteration: TVM would use their
+variables behind them."""
+
+
+def pad_tiles(
+    sch: Schedule, blocks: Sequence[SBlockRV], *, queries: int, keys: int, dim: int
+) -> Generator[str, None, SBlockRV | None]:
+    """Queries, keys and elements of a head in whole tiles, where they are none.
+
+    Returns the block that takes the rows that there are out of a padded result, where these are
+    fewer than a fragment's 8; of others each thread knows its own (None).
+    """
+    scores, largest, _, _, weighted, result = blocks
+    sizes = ((largest, 2, queries), (largest, 3, keys), (scores, 4, dim), (weighted, 3, dim))
+    extents = [get_extent(sch, sch.get_loops(block)[place]) or 1 for block, place, _ in sizes]
+    crop = sch.cache_write(result, 0, "global") if extents[0] < FEW else None
+    for block, place, multiple in sizes:
+        pad_axis(sch, sch.get_loops(block)[place], multiple=multiple)
+    if any(extent % size[2] for extent, size in zip(extents, sizes, strict=True)):
+        yield "padded"
+    return crop
+
+
+def bind_crop(sch: Schedule, crop: SBlockRV) -> None:
+    """A kernel of its own, of one thread for each element."""
+    blocks, threads = split_loop(sch, fuse_loops(sch, sch.get_loops(crop)), inner=128, tail="guard")
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    bind_loop(sch, threads, axis="threadIdx.x")
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryConfig:
     """Knobs of attention in one kernel with a query for each thread."""
@@ -193,9 +225,12 @@ class TileConfig:
 
 def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     """One kernel, whose blocks of threads share queries, keys, values and exponentials."""
-    scores, largest, power, total, weighted, result = get_sblocks(sch)
-    batch, head, query, key = sch.get_loops(largest)
+    scores, largest, power, total, weighted, result = blocks = get_sblocks(sch)
     (lines, columns), (each, wide) = config.threads, config.thread_tile
+    crop = yield from pad_tiles(sch, blocks, queries=lines * each, keys=columns * wide, dim=columns)
+    if crop is not None:
+        bind_crop(sch, crop)
+    batch, head, query, key = sch.get_loops(largest)
     tiles, rest = split_loop(sch, query, inner=lines * each)
     line, row = split_loop(sch, rest, inner=each)
     steps, _ = split_loop(sch, key, inner=columns * wide)
@@ -212,14 +247,8 @@ def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     # The columns of results, neighbouring ones on one thread, and those of scores as rows are.
     queries = sch.get(scores).reads[0].source
     dim = constant(queries.shape[-1]) or 1
-    if dim % columns:
-        raise TransformError(
-            "schedule_tiles",
-            f"dim={dim} does not divide among {columns} columns of threads",
-            "choose columns of threads that divide dim",
-        )
     for block, size in ((result, dim // columns), (weighted, dim // columns), (scores, wide)):
-        among, _ = split_loop(sch, get_spatial_loops(sch, block)[-1], inner=size)
+        among, _ = sch.split(get_spatial_loops(sch, block)[-1], [columns, size])
         bind_loop(sch, among, axis="threadIdx.x")
     # Results in registers of the threads that compute them, and one for all threads of a block.
     for block in (scores, tile, part, largest, total, weighted):
@@ -234,7 +263,7 @@ def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     exponentials = lines * each * columns * wide * sch.get(scores).writes[0].source.dtype.itemsize
     used = operands * queries.dtype.itemsize + exponentials
     scope = "shared.dyn" if used > MAX_SHARED_BYTES["shared"] else "shared"
-    keys = cache_read_at(sch, scores, steps, operand=1, scope=scope)
+    keys = place_copy_at(sch, scores, steps, operand=1, scope=scope, inlines=True)
     pad_longer_rows(sch, keys, elements=config.padding)
     fetch_cooperatively(sch, keys, threads=config.threads, tail="guard")
     for block, loop, operand in ((weighted, steps, 3), (scores, line, 0)):

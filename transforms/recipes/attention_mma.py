@@ -19,7 +19,7 @@ from ..binding import bind_loop
 from ..caching import cache_read_at
 from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
-from ..loops import reorder_loops, split_loop, suggest_unrolling
+from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..pipelining import prefetch_asynchronously
 from ..placement import compute_block_at, reverse_compute_block_at
@@ -38,7 +38,7 @@ from ..tensor_cores.quads import (
 )
 from ..tir import constant
 from ..vectorize import vectorize_loop
-from .attention import BLOCKS, FEWER
+from .attention import BLOCKS, FEWER, bind_crop, pad_tiles
 from .recipe import Example, get_sblocks
 from .rungs import Family, knob, order
 
@@ -48,6 +48,8 @@ Powers = Literal["e", "two", "fused"]
 """exp((x - m) * c), exp2((x - m) * d) or exp2(x * d - m * d) of scores x and their maximum m."""
 VECTOR = 8
 """Elements of 16 bytes."""
+WHOLE_DIM = 2 * SIDE
+"""Elements of a head are padded to a multiple of it, 64 bytes: what shared memory swizzles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,9 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
+    crop = yield from pad_tiles(sch, blocks, queries=config.warps * config.rows, keys=config.keys)
+    if crop is not None:
+        bind_crop(sch, crop)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
@@ -151,11 +156,16 @@ def fuse_blocks(
     return Fused(warp, steps, scores, tile, largest, power, rounded, part, total, weighted, result)
 
 
-def bind_fused(sch: Schedule, fused: Fused) -> None:
-    """Bind tiles of queries to GPU blocks, and warps to threadIdx.z."""
-    axes = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.z")
-    for axis, loop in zip(axes, sch.get_loops(fused.scores)[: len(axes)], strict=True):
-        bind_loop(sch, loop, axis=axis)
+def bind_fused(sch: Schedule, fused: Fused, *, heads_first: bool = False) -> None:
+    """Bind tiles of queries to thread blocks, and warps to threadIdx.z.
+
+    Thread blocks that are launched one after the other go through the tiles of a head, or
+    `heads_first` through the heads.
+    """
+    axes = "yxz" if heads_first else "zyx"
+    names = (*(f"blockIdx.{axis}" for axis in axes), "threadIdx.z")
+    for name, loop in zip(names, sch.get_loops(fused.scores)[: len(names)], strict=True):
+        bind_loop(sch, loop, axis=name)
 
 
 def _compute_in_fragments(
@@ -183,7 +193,8 @@ def _compute_in_fragments(
     elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
     elements += [fused.part, fused.power, fused.largest, fused.tile]
     for block in elements:
-        spread_over_quads(sch, block, columns=block not in of_rows)
+        tail: Tail = "guard" if block is fused.result else "refuse"
+        spread_over_quads(sch, block, columns=block not in of_rows, tail=tail)
     vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
     yield "tensorized"
     for block in elements:
@@ -202,11 +213,11 @@ def require_half(sch: Schedule, weighted: SBlockRV) -> None:
             f"values of {values.dtype} are not of 16 bits",
             "choose dtype=float16 or dtype=bfloat16",
         )
-    if (constant(values.shape[-1]) or 0) % SIDE:
+    if (constant(values.shape[-1]) or 0) % VECTOR:
         raise TransformError(
             "attention_mma",
-            f"dim={values.shape[-1]} is no multiple of a fragment's {SIDE}",
-            f"choose a multiple of {SIDE}",
+            f"rows of dim={values.shape[-1]} are no whole vectors of {VECTOR}",
+            f"choose a multiple of {VECTOR}",
         )
 
 

@@ -8,6 +8,7 @@ TMA, which a warpgroup of its own feeds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
@@ -15,13 +16,13 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..exponentials import allows_fused_exponents
-from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
+from ..hopper.tma_loads import copy_once_by_tma, prefetch_by_tma, specialize_warps
 from ..hopper.warp_roles import make_persistent
 from ..hopper.warp_turns import alternate_warpgroups, overlap_products
 from ..hopper.warpgroup_tiles import stage_swizzled_at
-from ..hopper.wgmma_intrinsics import ROWS
+from ..hopper.wgmma_intrinsics import ROWS, THREADS
 from ..hopper.wgmma_rows import WARPS, order_product, tensorize_warp_rows
-from ..loops import suggest_unrolling
+from ..loops import Tail, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent, get_own_loops
@@ -30,12 +31,13 @@ from ..tensor_cores.fragments import SIDE
 from ..tensor_cores.quads import lay_in_quads, round_operand, spread_over_quads
 from ..tir import constant, find_choices
 from ..vectorize import vectorize_loop
-from .attention import BLOCKS
+from .attention import BLOCKS, bind_crop, pad_tiles
 from .attention_mma import (
     EXAMPLE,
     HALF,
     SHAPE,
     VECTOR,
+    WHOLE_DIM,
     Fused,
     Powers,
     bind_fused,
@@ -78,6 +80,10 @@ class AttentionWgmmaConfig:
     longest_first: bool = knob(
         False, "whether blocks with the most tiles are launched first, where tiles are left out"
     )
+    heads_first: bool = knob(
+        False,
+        "whether blocks of neighbouring heads are launched one after the other, or of queries",
+    )
     persistent: int = knob(
         0, "thread blocks that stay and go through the tiles of queries; 0 for a block each"
     )
@@ -97,20 +103,26 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
+    warps, is_masked = WARPS * config.warpgroups, bool(find_choices(sch.get(power)))
+    ends_in_tile = (
+        not is_masked and (get_extent(sch, sch.get_loops(power)[-1]) or 0) % config.keys > 0
+    )
+    crop = yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys, dim=WHOLE_DIM)
+    if crop is not None:
+        bind_crop(sch, crop)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
-    warps = WARPS * config.warpgroups
     fused = fuse_blocks(sch, blocks, warps=warps, rows=SIDE, keys=config.keys)
     yield "fused"
-    copies = yield from _compute_in_fragments(sch, fused, config)
+    queries, *copies = yield from _compute_in_fragments(sch, fused, config)
     if config.ends_at_mask:
         end_loop_at_mask(sch, fused.steps)
         yield "ends_at_mask"
         if config.longest_first:
             launch_longest_first(sch, fused.steps)
             yield "longest_first"
-    if config.splits_at_mask:
+    if config.splits_at_mask or ends_in_tile:
         split_loop_at_mask(sch, fused.steps)
         yield "splits_at_mask"
     stages = min(config.stages, get_extent(sch, fused.steps) or 1)
@@ -125,6 +137,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     if config.roles:
         registers = _REGISTERS.get((config.warpgroups, bool(config.persistent)))
         specialize_warps(sch, fused.steps, registers=registers)
+        copy_once_by_tma(sch, fused.steps, queries)
         yield "warps_specialized"
     if config.overlaps:
         overlap_products(sch, fused.steps)
@@ -142,9 +155,9 @@ def _compute_in_fragments(
 ) -> Generator[str, None, list[SBlockRV]]:
     """Products by wgmma, and between them what lanes compute in registers of their own.
 
-    Returns the copies of keys and values into shared memory.
+    Returns the copies of queries, keys and values into shared memory.
     """
-    bind_fused(sch, fused)
+    bind_fused(sch, fused, heads_first=config.heads_first)
     repair = take_out_repair(sch, fused.weighted)
     for product in (fused.scores, fused.weighted):
         order_product(sch, product)
@@ -153,7 +166,7 @@ def _compute_in_fragments(
     for block in (fused.tile, fused.part, fused.largest, fused.total):
         lay_in_quads(sch, block, rows=2)
     yield "in_fragments"
-    copies = _stage(sch, fused, config.warpgroups)
+    copies = _stage(sch, fused, config)
     yield "in_shared_memory"
     for product in (fused.scores, fused.weighted):
         tensorize_warp_rows(sch, product)
@@ -162,7 +175,8 @@ def _compute_in_fragments(
     elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
     elements += [fused.part, fused.power, fused.largest, fused.tile]
     for block in elements:
-        spread_over_quads(sch, block, columns=block not in of_rows)
+        tail: Tail = "guard" if block is fused.result else "refuse"
+        spread_over_quads(sch, block, columns=block not in of_rows, tail=tail)
     vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
     yield "tensorized"
     for block in elements:
@@ -171,11 +185,15 @@ def _compute_in_fragments(
     return copies
 
 
-def _stage(sch: Schedule, fused: Fused, warpgroups: int) -> list[SBlockRV]:
+def _stage(sch: Schedule, fused: Fused, config: AttentionWgmmaConfig) -> list[SBlockRV]:
     """Bring queries, keys and values into shared memory, as descriptors read them.
 
-    Returns the copies of keys and values in their order.
+    Returns the copies.
     """
+    vector, dim = VECTOR, SIDE * (constant(sch.get(fused.weighted).writes[0].source.shape[3]) or 1)
+    if config.copies == "tma":  # which takes the place of threads that share a tile evenly
+        share = config.keys * dim // (config.warpgroups * THREADS)
+        vector = math.gcd(VECTOR, share) or VECTOR
 
     def stage(block: SBlockRV, loop: LoopRV, operand: int) -> SBlockRV:
         return stage_swizzled_at(
@@ -183,16 +201,15 @@ def _stage(sch: Schedule, fused: Fused, warpgroups: int) -> list[SBlockRV]:
             block,
             loop,
             operand=operand,
-            warpgroups=warpgroups,
-            vector=VECTOR,
+            warpgroups=config.warpgroups,
+            vector=vector,
             in_quads=True,
             comes_first=True,
             tail="guard",
         )
 
     values, keys = stage(fused.weighted, fused.steps, 2), stage(fused.scores, fused.steps, 1)
-    stage(fused.scores, fused.warp, 0)
-    return [keys, values]
+    return [stage(fused.scores, fused.warp, 0), keys, values]
 
 
 SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
@@ -244,12 +261,7 @@ roles = tma.plus(
     "for each other",
     expects={"warps_specialized": BY_TMA},
 )
-deeper = roles.plus(
-    "wgmma_stages",
-    stages=3,
-    why="A tile more is on its way, so that warpgroups may be an iteration apart",
-)
-deeper.plus(
+roles.plus(
     "wgmma_overlap",
     overlaps=True,
     why="Scores of the next tile are computed ahead, and softmax runs under the product by values",
@@ -260,7 +272,7 @@ causal = CAUSAL_WGMMA.root(
     "wgmma_causal",
     powers="two",
     copies="tma",
-    stages=3,
+    stages=2,
     roles=True,
     overlaps=True,
     why="All scores are computed, and those of keys behind a query are hidden",
@@ -284,7 +296,7 @@ fused = FUSED_WGMMA.root(
     "wgmma_fused",
     powers="fused",
     copies="tma",
-    stages=3,
+    stages=2,
     roles=True,
     overlaps=True,
     why="An exponent is one multiply-add instead of a difference and a product, which the kernel "
@@ -299,8 +311,60 @@ fused.plus(
     golden={"persistent": 2},
     expects={"blocks_stay": BY_TMA},
 )
-NARROW = 64
-"""Elements of a head, up to which small blocks are faster than one that stays; and their keys."""
+ALONE = {32: 0.99, 64: 0.99, 96: 1.1, 224: 1.3, 256: 1.3}
+"""By elements of a head, padded: how much longer 64 queries take in a block of one warpgroup than
+half of 128 in a block of two; 1.5 for others. From runs on one H200, as what follows."""
+TILE_KEYS = {96: (128,), 128: (128,), 160: (96, 112), 192: (96, 112)}
+"""Keys of a tile that registers hold, by elements of a head; (64, 80) beyond."""
+TURN = 10
+"""What an iteration takes beside its keys, in keys."""
+
+
+def choose_config(
+    heads: int, queries: int, keys: int, dim: int, *, is_masked: bool, powers: Powers
+) -> AttentionWgmmaConfig:
+    """The knobs for so many heads of all sequences, from how evenly tiles fill the GPU.
+
+    A block has two warpgroups with 64 queries each, or one where that leaves fewer multiprocessors
+    idle. Under a mask the longest tile takes as long as all others on average take twice.
+    """
+    wide = -(-dim // 32) * 32
+
+    def count(groups: int) -> int:
+        return heads * -(-queries // (groups * ROWS))
+
+    def estimate(groups: int) -> float:
+        rounds = count(groups) / SMS
+        rounds = max(1, rounds / 2) if is_masked else math.ceil(rounds)
+        return rounds * groups * (ALONE.get(wide, 1.5) if groups == 1 else 1)
+
+    groups = 1 if queries <= ROWS else min((2, 1), key=estimate)
+    sizes = TILE_KEYS.get(wide, (64, 80))
+    if keys <= 128:  # two tiles at least, where there can be two
+        sizes = (64,) if keys > 64 else (32,)
+    elif wide <= 64:
+        sizes = (64,) if is_masked else (128,)
+    elif groups == 1 and wide < 224:
+        sizes = (64,)
+    elif is_masked:
+        sizes = sizes[:1]
+    size = min(sizes, key=lambda each: -(-keys // each) * (each + TURN))
+    ends = is_masked and keys > size
+    return AttentionWgmmaConfig(
+        warpgroups=groups,
+        keys=size,
+        powers=powers,
+        stages=2,
+        copies="tma",
+        roles=True,
+        persistent=SMS if groups > 1 and count(groups) > SMS else 0,
+        heads_first=ends and 2 * heads <= SMS,
+        ends_at_mask=ends,
+        splits_at_mask=ends,
+        longest_first=ends and queries > groups * ROWS,
+        overlaps=not (is_masked and wide <= 64),
+        pingpong=is_masked and groups > 1 and wide <= 128,
+    )
 
 
 @recipe(
@@ -308,7 +372,7 @@ NARROW = 64
     blocks=(BLOCKS,),
     default_example=FUSED_WGMMA.default_example,
     golden=Example(
-        {**SMALL, "queries": 256, "keys": 256},
+        {**SMALL, "heads": 2, "queries": 150, "keys": 250, "dim": 40},
         options={**FUSED_WGMMA.small.options, "causal": True},
     ),
     expects={"products_overlapped": BY_TMA},
@@ -316,45 +380,24 @@ NARROW = 64
     arch=FUSED_WGMMA.arch,
 )
 def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
-    """The knobs that were fastest on an H200 for such heads, with a mask and without.
+    """The knobs that `choose_config` has for the sizes, with a mask and without.
 
-    A block for each multiprocessor stays, and products overlap. Loops end and are split at a mask,
-    whose longest tiles come first, and warpgroups take turns there. Of heads of up to 64 elements
-    blocks have one warpgroup each, tiles of 64 keys, and come and go, several at a time on a
-    multiprocessor; products overlap under a mask alone. Exponents are fused where the kernel allows
-    it.
+    Queries, keys and elements of a head are of any number, in tiles that may end early. Exponents
+    are fused where the kernel allows it.
     """
     scores, _, power, *_ = (sch.get(block) for block in get_sblocks(sch))
-    *_, queries, keys, dim = (constant(item.dom.extent) for item in scores.iter_vars)
-    if queries is None or keys is None or dim is None:
+    sizes = [constant(item.dom.extent) for item in scores.iter_vars]
+    batch, heads, queries, keys, dim = (size or 0 for size in sizes)
+    if None in sizes:
         raise TransformError(
             "attention_wgmma_best",
-            "queries, keys or dim are open, and choose the config",
+            f"the sizes {sizes} are not all known, and choose the config",
             "use attention_wgmma_overlap, or give them",
         )
-    is_narrow = dim <= NARROW and keys % NARROW == 0
-    groups = 2 if queries % (2 * ROWS) == 0 and not is_narrow else 1
-    is_masked, size = bool(find_choices(power)), NARROW if is_narrow else 128
-    size = next((each for each in (size, 128, 64, 32, 16) if keys % each == 0), 16)
-    ends = is_masked and keys > size
-    stages = 3
-    if is_narrow:
-        stages = 4 if is_masked else 2
-    config = AttentionWgmmaConfig(
-        warpgroups=groups,
-        keys=size,
-        powers="fused" if allows_fused_exponents(power) else "two",
-        stages=stages,
-        copies="tma",
-        roles=True,
-        persistent=SMS if groups > 1 else 0,
-        ends_at_mask=ends,
-        splits_at_mask=ends,
-        longest_first=ends and queries > groups * ROWS,
-        overlaps=is_masked or not is_narrow,
-        pingpong=is_masked and groups > 1,
-    )
-    yield from schedule(sch, config)
+    powers: Powers = "fused" if allows_fused_exponents(power) else "two"
+    is_masked = bool(find_choices(power))
+    shape = (batch * heads, queries, keys, dim)
+    yield from schedule(sch, choose_config(*shape, is_masked=is_masked, powers=powers))
 
 
 LADDERS = (

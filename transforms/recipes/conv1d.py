@@ -63,6 +63,8 @@ conv1d_tutorial = functools.partial(
 def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """One sum for each thread, read from global memory, as the notes' first window sum.
 
+    Text: "TVM Learning (8)-GPU and Hardware Acceleration, Part 1".
+
     Knobs: threads of a block.
     """
     block = sch.get_sblock("C")
@@ -81,6 +83,8 @@ def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
 )
 def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """The window of a block in shared memory, fetched by its threads together.
+
+    Text: "TVM Learning (8)-GPU and Hardware Acceleration, Part 1".
 
     The notes place the copy under the thread's loop, so that every thread loads the whole window
     (128 times the traffic, and all threads write the same words). Here the threads share the
@@ -329,7 +333,11 @@ coalesced = registers.plus(
     expects={"decomposed": ("barriers == 3", "spills == 0 on sm_90a")},
 )
 LADDERS = (
-    order('"GPU and hardware acceleration, part 1"', window_sum_bound, window_sum_shared),
+    order(
+        '"TVM Learning (8)-GPU and Hardware Acceleration, Part 1"',
+        window_sum_bound,
+        window_sum_shared,
+    ),
     order(
         "the convolution tutorials, from the naive kernel to the unrolled one",
         conv1d_naive,

@@ -81,7 +81,9 @@ def schedule(sch: Schedule, config: FlatConfig, block: SBlockRV | None = None) -
     expects={"bound": ("threads == 128", "guards == 0")},
 )
 def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
-    """One element for each thread: split and bind, as the "GPU and hardware acceleration" notes do.
+    """One element for each thread: split and bind.
+
+    Text: "TVM Learning (8)-GPU and Hardware Acceleration, Part 1".
 
     Knobs: threads of a block.
     """

@@ -1,8 +1,9 @@
-"""Recipes of matmul that follow a text, step by step, as the text has them.
+"""Recipes of matmul that follow a text, step by step, as the text has them: docs/tutorials.md.
 
-They are the GEMM tutorial's v0 to v4; the three steps of the step-by-step blog; and, for
-matmul_bias_relu too, the two of the "GPU and hardware acceleration" notes: local blocking (the tile
-of C in registers) and shared memory blocking (the tiles of A and B in shared memory as well).
+They are v0 to v4 of "TVM: GEMM GPU Optimization"; the three steps of the blog "TVM Matrix
+Multiplication Optimization"; and, for matmul_bias_relu too, the two of "TVM Learning (8)-GPU and
+Hardware Acceleration, Part 1": local blocking (the tile of C in registers) and shared memory
+blocking (the tiles of A and B in shared memory as well).
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from dataclasses import replace
 from tvm.s_tir import Schedule
 
 from ..binding import bind_loop, tile_block
-from ..caching import accumulate_in_registers, stage_operand_at
+from ..caching import accumulate_in_registers, place_copy_at, stage_operand_at
 from ..layout import pad_block
-from ..loops import PaddedTail, Tail, reorder_loops, split_loop, unroll_loop
+from ..loops import PaddedTail, Tail, fuse_loops, reorder_loops, split_loop, unroll_loop
+from ..queries import get_own_loops, get_reduction_loops
 from ..reduction import decompose_reduction_at, split_reduction
 from .recipe import Example, SourcePattern, read_expectations, recipe
 from .rungs import order
@@ -42,10 +44,15 @@ step_by_step = functools.partial(gemm_tutorial, default_example=SQUARE)
 
 @gemm_tutorial(expects=ONE)
 def matmul_naive(sch: Schedule) -> Iterator[str]:
-    """One element of C for each block of one thread (v0)."""
-    i, j, _ = sch.get_loops(sch.get_sblock("C"))
+    """One element of C for each block of one thread (v0).
+
+    Text: "TVM: GEMM GPU Optimization", 2.1.1.
+    """
+    block = sch.get_sblock("C")
+    i, j, k = sch.get_loops(block)
     bind_loop(sch, i, axis="blockIdx.y")
     bind_loop(sch, j, axis="blockIdx.x")
+    decompose_reduction_at(sch, block, k)
     yield "bound"
 
 
@@ -57,15 +64,19 @@ def matmul_naive(sch: Schedule) -> Iterator[str]:
 def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """Rows of C in tiles, one thread for each row of a tile; columns on blockIdx.y (v1).
 
+    Text: "TVM: GEMM GPU Optimization", 2.1.2.
+
     Knobs: threads of a block, which is also the tile of rows.
     """
-    i, j, _ = sch.get_loops(sch.get_sblock("C"))
+    block = sch.get_sblock("C")
+    i, j, k = sch.get_loops(block)
     row_tile, row = split_loop(sch, i, inner=threads, tail=tail)
     reorder_loops(sch, [row_tile, j, row])
     yield "rows_tiled"
     bind_loop(sch, row_tile, axis="blockIdx.x")
     bind_loop(sch, j, axis="blockIdx.y")
     bind_loop(sch, row, axis="threadIdx.x")
+    decompose_reduction_at(sch, block, k)
     yield "bound"
 
 
@@ -82,10 +93,13 @@ def matmul_threads_2d(
     Neighbouring threads work on neighbouring rows, whose elements lie far apart in memory: the
     step-by-step recipes have it the other way round, and are faster for it.
 
+    Text: "TVM: GEMM GPU Optimization", 2.1.3.
+
     Knobs: rows and columns of a tile, which are the threads of a block.
     """
     block = sch.get_sblock("C")
     tile_block(sch, block, threads=(rows, columns), axes=("x", "y"), tail=tail)
+    decompose_reduction_at(sch, block, *get_reduction_loops(sch, block))
     yield "tiled_and_bound"
 
 
@@ -104,8 +118,11 @@ def matmul_shared(
 ) -> Iterator[str]:
     """Tiles of A and B in shared memory, fetched by all threads of a block together (v3).
 
-    The tutorial gives every thread one element of a tile or none, by guards; a tile of A has
-    rows * tile_k elements for rows * columns threads, so here too the fetch is guarded.
+    threadIdx.x goes over the rows of a tile and threadIdx.y over its columns, as they do of C, and
+    those beyond its end fetch nothing. Adjacent threads read a row apart: `fetch_cooperatively`,
+    which the fast ladder has, lets them read side by side.
+
+    Text: "TVM: GEMM GPU Optimization", 2.1.4.
 
     Knobs: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
     the tiles of A and B.
@@ -122,7 +139,9 @@ def matmul_shared(
         accumulate_in_registers(sch, block, tile.threads[1])
         yield "epilogue_fused"
     for operand, name in enumerate("AB"):
-        stage_operand_at(sch, block, steps.outer, operand=operand, threads=(columns, rows))
+        copy = place_copy_at(sch, block, steps.outer, operand=operand, scope="shared", inlines=True)
+        for own, threads, axis in zip(get_own_loops(sch, copy), (rows, columns), "xy", strict=True):
+            bind_loop(sch, sch.split(own, [threads, None])[0], axis=f"threadIdx.{axis}")
         yield f"{name}_in_shared_memory"
     decompose_reduction_at(sch, block, steps.outer)
     yield "decomposed"
@@ -144,6 +163,11 @@ def matmul_registers(
 ) -> Iterator[str]:
     """Tiles in shared memory, and the sum of each thread in a register, written once (v4).
 
+    A tile is divided by threadIdx.y first, and each share by threadIdx.x: the 128 elements of the
+    tutorial's tiles are 4 for each threadIdx.y, so that 28 of 32 lanes fetch nothing.
+
+    Text: "TVM: GEMM GPU Optimization", 2.1.5.
+
     Knobs: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
     the tiles of A and B.
     """
@@ -158,7 +182,10 @@ def matmul_registers(
     yield "accumulated_in_registers"
     steps = split_reduction(sch, block, inner=tile_k, tail=rest)
     for operand, name in enumerate("AB"):
-        stage_operand_at(sch, block, steps.outer, operand=operand, threads=(columns, rows))
+        copy = place_copy_at(sch, block, steps.outer, operand=operand, scope="shared", inlines=True)
+        share, rest = sch.split(fuse_loops(sch, get_own_loops(sch, copy)), [columns, None])
+        bind_loop(sch, share, axis="threadIdx.y")
+        bind_loop(sch, sch.split(rest, [rows, None])[0], axis="threadIdx.x")
         yield f"{name}_in_shared_memory"
     decompose_reduction_at(sch, block, steps.outer)
     yield "decomposed"
@@ -170,6 +197,8 @@ def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
 
     The blog shows it for any n; a block has at most 1024 threads, so it runs for n up to 1024
     and is refused beyond.
+
+    Text: "TVM 행렬 곱셈 최적화 - Step 1: Simple GPU Binding".
     """
     i, j, _ = sch.get_loops(sch.get_sblock("C"))
     bind_loop(sch, i, axis="blockIdx.x")
@@ -179,18 +208,23 @@ def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
 
 @step_by_step(
     golden=Example(SMALL, config={"rows": 4, "columns": 8, "per_thread": 2}),
-    choices={"rows": (4, 8, 16), "columns": (16, 32), "per_thread": (1, 2, 4)},
-    expects={"tiled_and_bound": ("threads == 256", "shared_bytes == 0")},
+    choices={"rows": (1, 4, 8), "columns": (16, 32), "per_thread": (1, 2, 4, 32)},
+    expects={"tiled_and_bound": ("threads == 32", "shared_bytes == 0")},
 )
 def matmul_tiled(
-    sch: Schedule, *, rows: int = 8, columns: int = 32, per_thread: int = 4, tail: Tail = "refuse"
+    sch: Schedule, *, rows: int = 1, columns: int = 32, per_thread: int = 32, tail: Tail = "refuse"
 ) -> Iterator[str]:
-    """A 32×32 tile of C for each block, four rows of one column for each thread (step 2).
+    """A 32×32 tile of C for each block of 32 threads, one element after the other (step 2).
+
+    It is what step 3 says of step 2: 32 threads with 32 elements each, and k innermost.
+
+    Text: "TVM Matrix Multiplication Optimization - Step 3: Shared Memory".
 
     Knobs: rows and columns of threads in a block; per_thread, the rows of C of one thread.
     """
     block = sch.get_sblock("C")
-    tile_block(sch, block, threads=(rows, columns), per_thread=(per_thread, 1), tail=tail)
+    tile = tile_block(sch, block, threads=(rows, columns), per_thread=(per_thread, 1), tail=tail)
+    reorder_loops(sch, [*tile.locals, *get_reduction_loops(sch, block)])
     yield "tiled_and_bound"
 
 
@@ -198,9 +232,9 @@ def matmul_tiled(
     blocks=("C", "C C_cast"),
     golden=Example(SMALL, config={"rows": 4, "columns": 8, "per_thread": 2, "tile_k": 16}),
     choices={
-        "rows": (4, 8, 16),
+        "rows": (1, 4, 8),
         "columns": (16, 32),
-        "per_thread": (1, 2, 4),
+        "per_thread": (1, 2, 4, 32),
         "tile_k": (8, 16, 32),
     },
     expects={"decomposed": ("barriers_per_step == 2", "scalar_stores == 1", "guards == 0")},
@@ -208,13 +242,17 @@ def matmul_tiled(
 def matmul_tiled_shared(
     sch: Schedule,
     *,
-    rows: int = 8,
+    rows: int = 1,
     columns: int = 32,
-    per_thread: int = 4,
+    per_thread: int = 32,
     tile_k: int = 32,
     tail: PaddedTail = "refuse",
 ) -> Iterator[str]:
-    """The tiled recipe with 32×32 tiles of A and B in shared memory, fetched together (step 3).
+    """32×32 tiles of A and B in shared memory, of which each thread fetches a share (step 3).
+
+    The blog's 32 threads fetch 32 elements each, side by side: adjacent threads read a row apart.
+
+    Text: "TVM Matrix Multiplication Optimization - Step 3: Shared Memory".
 
     Knobs: rows and columns of threads in a block; per_thread, the rows of C of one thread;
     tile_k, the depth of the tiles of A and B.
@@ -230,8 +268,13 @@ def matmul_tiled_shared(
     accumulate_in_registers(sch, block, tile.threads[1])
     yield "accumulated_in_registers"
     steps = split_reduction(sch, block, inner=tile_k, tail=rest)
+    reorder_loops(sch, [*tile.locals, steps.inner])
     for operand, name in enumerate("AB"):
-        stage_operand_at(sch, block, steps.outer, operand=operand, threads=threads)
+        copy = place_copy_at(sch, block, steps.outer, operand=operand, scope="shared", inlines=True)
+        fused = fuse_loops(sch, get_own_loops(sch, copy))
+        row, column, _ = sch.split(fused, [*threads, None])
+        bind_loop(sch, row, axis="threadIdx.y")
+        bind_loop(sch, column, axis="threadIdx.x")
         yield f"{name}_in_shared_memory"
     decompose_reduction_at(sch, block, steps.outer)
     yield "decomposed"
@@ -289,6 +332,8 @@ def matmul_local_blocking(
 ) -> Iterator[str]:
     """A tile of C in the registers of each thread; A and B from global memory.
 
+    Text: "TVM Learning (8)-GPU and Hardware Acceleration, Part 1".
+
     Knobs: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
     tile_k, the unrolled steps of the reduction.
     """
@@ -336,6 +381,8 @@ def matmul_shared_blocking(
 
     All threads of a block lie on threadIdx.x and fetch the tiles together, with vectors.
 
+    Text: "TVM Learning (8)-GPU and Hardware Acceleration, Part 1".
+
     Knobs: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
     tile_k, the depth of the tiles of A and B; vector, the elements of one load.
     """
@@ -382,7 +429,7 @@ tile_k, the depth of the tiles of A and B; vector, the elements of one load.""",
 )
 LADDERS = (
     order(
-        "the GEMM tutorial, v0 to v4",
+        '"TVM: GEMM GPU Optimization", v0 to v4',
         matmul_naive,
         matmul_threads_1d,
         matmul_threads_2d,
@@ -391,14 +438,14 @@ LADDERS = (
         name="gemm-tutorial",
     ),
     order(
-        "the step-by-step blog, 1 to 3",
+        '"TVM Matrix Multiplication Optimization", steps 1 to 3',
         matmul_rows_on_blocks,
         matmul_tiled,
         matmul_tiled_shared,
         name="step-by-step",
     ),
     order(
-        'the blocking of "GPU and hardware acceleration"',
+        'the blocking of "TVM Learning (8)-GPU and Hardware Acceleration, Part 1"',
         matmul_local_blocking,
         matmul_shared_blocking,
         name="blocking",

@@ -121,7 +121,10 @@ PRODUCTS = (*BATCHED_MATMUL, *MATMUL_BIAS_RELU, *MATMUL_BIAS_GELU)
 """Whose schedules are those of matmul's ladders."""
 LADDERS = (
     *MATMUL_BIAS_RELU,
-    order('the blocking of "GPU and hardware acceleration"', matmul_bias_relu_shared_blocking),
+    order(
+        'the blocking of "TVM Learning (8)-GPU and Hardware Acceleration, Part 1"',
+        matmul_bias_relu_shared_blocking,
+    ),
     *MATMUL_BIAS_GELU,
     *BATCHED_MATMUL,
 )

@@ -26,10 +26,10 @@ from tvm_ffi import structural_map
 from ..annotations import OWN_LANES
 from ..binding import require_bindable
 from ..gpu_limits import WARP
-from ..loops import require_serial
+from ..loops import Tail, require_serial
 from ..pass_options import require_root, set_pipeline
 from ..queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
-from ..rewriting import edit_block, map_elements, replace_blocks
+from ..rewriting import edit_block, map_elements, replace_block, replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tir import bind_ranges, constant, find_all, get_elements
 from .fragments import (
@@ -172,7 +172,7 @@ def state_reads(sch: Schedule, block: SBlockRV, *, who: str) -> None:
     node = sch.get(block)
     stated = edit_block(node, node.body)
     if node.init is None and len(stated.reads) != len(node.reads):
-        replace_blocks(sch, block, {node: stated}, [], who=who)
+        replace_block(sch, block, stated, who=who)
 
 
 def _require_whole_fragments(sch: Schedule, loop: LoopRV) -> None:
@@ -240,7 +240,9 @@ def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | No
 
 
 @transform
-def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -> None:
+def spread_over_quads(
+    sch: Schedule, block: SBlockRV, *, columns: bool = True, tail: Tail = "refuse"
+) -> None:
     """Spread a block's last two loops over the lanes of a warp as fragments of sums are.
 
     Without `columns` the last loop goes over rows alone, and all four threads of a quad do the
@@ -249,7 +251,8 @@ def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -
     rewrite: ``for i, j`` -> ``for i_0, i_1 in 2: for i_2 in threadIdx.y: for j_0, j_1 in 2: for
         j_2 in threadIdx.x: for j_3 in 2``
     consumes: these loops
-    requires: loops of the block's own, serial, which 16 divides; what `bind_loop` requires
+    requires: loops of the block's own, serial, which 16 divides, or ``tail="guard"`` of a block
+        whose columns end within a fragment; what `bind_loop` requires
     guarded: readers are spread before what they read
     """
     own = get_own_loops(sch, block)
@@ -260,7 +263,8 @@ def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -
         )
     for loop in own[-1 - columns :]:
         require_serial(sch, loop)
-        _require_whole_fragments(sch, loop)
+        if tail == "refuse":
+            _require_whole_fragments(sch, loop)
     among = {"threadIdx.y": sch.split(own[-1 - columns], [None, 2, ROWS])[2]}
     if columns:
         among["threadIdx.x"] = sch.split(own[-1], [None, 2, QUAD, 2])[2]

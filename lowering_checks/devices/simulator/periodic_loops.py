@@ -59,7 +59,7 @@ def find_periods(kernel: Any) -> dict[Any, Period]:
     calls = [get_op_name(call) for call in find_all(kernel, Call)]
     if any("thread_return" in name or "mbarrier" in name for name in calls):
         return {}  # threads that are gone, and phases, make iterations differ
-    loops, values = find_all(kernel, For), _inline_names(kernel)
+    loops, values = find_all(kernel, For), inline_names(kernel)
     ranges = {axis.node.var: Range(0, axis.value) for axis in find_axes(kernel)}
     ranges |= {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
     periods = {loop: _find_period(loop, values, ranges) for loop in loops}
@@ -68,12 +68,12 @@ def find_periods(kernel: Any) -> dict[Any, Period]:
 
 def is_decided_by_memory(statement: Any) -> bool:
     """Whether a value in memory decides an address, a condition, or how often a loop runs."""
-    values, indices = _inline_names(statement), (index for _, index in list_indices(statement))
+    values, indices = inline_names(statement), (index for _, index in list_indices(statement))
     deciding = (*list_conditions(statement), *indices)
     return any(find_all(substitute(each, values), TensorLoad) for each in deciding)
 
 
-def _inline_names(kernel: Any) -> dict[Any, Any]:
+def inline_names(kernel: Any) -> dict[Any, Any]:
     """What the names that a kernel binds stand for, without others of these names."""
     values: dict[Any, Any] = {}
     for bind in find_all(kernel, Bind):

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from tvm.ir import TensorLoad
-from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, Var
+from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, For, IfThenElse, Var, While
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
-from tirstep.transforms.tir import constant, find_all, find_axes
+from tirstep.transforms.tir import constant, find_all, find_axes, is_used, substitute
 
 from ...compile.passes import count_item_bytes
 from ...device import (
@@ -42,7 +42,7 @@ from .memory import (
 )
 from .merged_memory import Origin, SharedLayout, find_written_buffers, get_shared_layout
 from .named_barriers import NAMED_BARRIERS, NamedBarriers
-from .periodic_loops import Period, find_periods
+from .periodic_loops import Period, find_periods, inline_names
 from .run_state import RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
 from .shared_memory import SharedMemory
@@ -94,6 +94,7 @@ class TranslatedKernel(NamedTuple):
     knows : whether its threads learn of one another in another way than by barriers of their block
     pool_bytes : how large a pool of TIRx's is, which names no size where it is allocated
     static_bytes : of shared memory, which lies in front of what is dynamic
+    most_blocks : how many thread blocks run in one batch at most; None for any number
     """
 
     run: Execute
@@ -104,6 +105,7 @@ class TranslatedKernel(NamedTuple):
     pool_bytes: int
     static_bytes: int
     has_tensor_memory: bool
+    most_blocks: int | None
 
     @classmethod
     def of(cls, body: Any) -> TranslatedKernel:
@@ -124,8 +126,31 @@ class TranslatedKernel(NamedTuple):
             if str(buffer.scope()) == "shared":
                 own = math.prod(constant(it) or 1 for it in buffer.shape) * count_item_bytes(buffer)
                 static += -(-own // _PLACES) * _PLACES
-        run = translate_statement(body)
-        return cls(run, has_proxies, in_step, knows, read_only, size, static, has_tensor_memory)
+        most = 1 if _waits_apart(body) else MOST_BLOCKS if has_tensor_memory else None
+        told = (has_proxies, in_step, knows, read_only, size, static, has_tensor_memory, most)
+        return cls(translate_statement(body), *told)
+
+
+def _waits_apart(kernel: Any) -> bool:
+    """Whether thread blocks wait for mbarriers in other loops than their neighbours, or in other
+    iterations: blocks of a batch go on together, and one would wait for another one's loop.
+    """
+    around = [it for kind in (For, IfThenElse, While) for it in find_all(kernel, kind)]
+    waiting = [it for it in around if any(map(_is_wait, get_names(it)))]
+    if not waiting:
+        return False
+    blocks = [it.node.var for it in find_axes(kernel) if "blockIdx" in str(it.node.thread_tag)]
+    values = inline_names(kernel)
+    for node in waiting:
+        asked = node.extent if isinstance(node, For) else node.condition
+        asked = substitute(asked, values)
+        if find_all(asked, TensorLoad) or any(is_used(block, asked) for block in blocks):
+            return True
+    return False
+
+
+def _is_wait(name: str) -> bool:
+    return "mbarrier" in name and "wait" in name
 
 
 class SimulatedGpu:
@@ -265,7 +290,7 @@ class SimulatedGpu:
         self._counted = {}
         outside, sectors = Memories(self.memories), counts.sectors  # what is there before
         self.state.chosen = None if self.choose is None else self.choose(extents, body)
-        chosen, most = self.state.chosen, MOST_BLOCKS if kernel.has_tensor_memory else None
+        chosen, most = self.state.chosen, kernel.most_blocks
         for batch in split_grid(extents, first_only=self.first_only, chosen=chosen, most=most):
             knows = kernel.knows or batch.cluster > 1
             self.state.begin_batch(batch, knows=knows, hears=kernel.has_tensor_memory)

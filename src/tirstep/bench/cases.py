@@ -73,38 +73,62 @@ def draw_planes() -> tuple[Plane, ...]:
     return tuple(found)
 
 
-Decoded = tuple[tuple[int, int, int, int], dict[str, object]]
-"""Batch, heads, keys and dim, and options."""
-DECODED_COUNT, DECODED_SEED = 20, 40
-FEWEST_KEYS, MOST_KEYS, MOST_CACHED = 32, 2**16, 2**29
-DIMS, GROUPS = (64, 80, 96, 128, 192, 256), (1, 1, 1, 1, 4, 8)
+HEADS_SEED, HEADS_COUNT, LONGEST = 18, 24, 8192
+MOST_SCORES = 2**33
 
 
-def draw_decoding() -> tuple[Decoded, ...]:
-    """Decoding of up to 64 sequences, 32 heads of keys, and 32 to 2^16 keys, evenly by logarithms.
+def draw_heads() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
+    """Sizes and options of attention: lengths from 1 to 8192, evenly by their logarithms, and heads
+    of 64 to 256 elements, in multiples of 8.
 
-    At most 2^29 elements of keys; a third has groups of heads that share keys, and every other
-    problem lengths of its own for its sequences.
+    Of three one is causal, with as many keys as queries, and in one several heads share keys. The
+    batch is halved while scores times elements of a head are more than 2^33.
     """
-    dice = random.Random(DECODED_SEED)
-    found: list[Decoded] = []
-    while len(found) < DECODED_COUNT:
+    dice = random.Random(HEADS_SEED)
+    for number in range(HEADS_COUNT):
+        queries, keys = (round(math.exp(dice.uniform(0, math.log(LONGEST)))) for _ in range(2))
+        options: dict[str, object] = dict(ROUNDED)
+        batch, shared = dice.choice((1, 2, 4, 8)), dice.choice((1, 5, 8, 12, 16, 24, 32))
+        dim, group = 8 * dice.randint(8, 32), dice.choice((2, 4, 8))
+        if number % 3 == 0:
+            keys, options["causal"] = queries, True
+        heads = shared * group if number % 3 == 1 else shared
+        if number % 3 == 1:
+            options["group"] = group
+        while batch > 1 and batch * heads * queries * keys * dim > MOST_SCORES:
+            batch //= 2
+        yield (batch, heads, queries, keys, dim), options
+
+
+DECODED_SEED, DECODED_COUNT = 40, 20
+MOST_CACHED = 2**29
+
+
+def draw_decoding() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
+    """Sizes and options of decoding: up to 64 sequences, 32 heads of keys, and 32 to 2^16 keys,
+    evenly by their logarithms, of at most 2^29 elements together.
+
+    In a third several heads share keys; every other one has lengths of its own for its sequences.
+    """
+    dice, number = random.Random(DECODED_SEED), 0
+    while number < DECODED_COUNT:
         batch, heads, keys = (
             round(math.exp(dice.uniform(math.log(least), math.log(most))))
-            for least, most in ((1, 64), (1, 32), (FEWEST_KEYS, MOST_KEYS))
+            for least, most in ((1, 64), (1, 32), (32, 2**16))
         )
-        dim, group = dice.choice(DIMS), dice.choice(GROUPS)
+        dim, group = dice.choice((64, 80, 96, 128, 192, 256)), dice.choice((1, 1, 1, 1, 4, 8))
         if batch * heads * keys * dim <= MOST_CACHED:
-            options = {**BFLOAT16, "group": group, "full": len(found) % 2 == 0}
-            found.append(((batch, heads * group, keys, dim), options))
-    return tuple(found)
+            options = {**BFLOAT16, "group": group, "full": number % 2 == 0}
+            number += 1
+            yield (batch, heads * group, keys, dim), options
 
 
-PRODUCT_SHAPES, ROW_SHAPES, DECODING = "product-shapes", "row-shapes", "decoding-shapes"
+PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
+HEAD_SHAPES, DECODING_SHAPES = "attention-shapes", "decoding-shapes"
 """The suites of drawn shapes."""
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
-NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES, DECODING)
+NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES, HEAD_SHAPES, DECODING_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 MEANINGS = ("causal",)
 """Options that say what is computed: those of the problem, whatever a recipe is shown at."""
@@ -261,9 +285,15 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             for number, plane in enumerate(draw_planes())
             for kernel in [IN_TURNS[(number + number // len(IN_TURNS)) % len(IN_TURNS)]]
         ),
-        DECODING: tuple(
-            SuiteEntry("decode_attention", (shape,), (options,), DECODING_BEST, ATTENTION_PEERS)
-            for shape, options in draw_decoding()
+        HEAD_SHAPES: tuple(
+            SuiteEntry(
+                "attention", (sizes,), (options,), ("attention_wgmma_best",), ATTENTION_PEERS
+            )
+            for sizes, options in draw_heads()
+        ),
+        DECODING_SHAPES: tuple(
+            SuiteEntry("decode_attention", (sizes,), (options,), DECODING_BEST, ATTENTION_PEERS)
+            for sizes, options in draw_decoding()
         ),
         TUTORIAL: (
             SuiteEntry("matmul", SQUARES, recipes=("all",)),

@@ -39,8 +39,9 @@ class Module:
                                                     v3 = T.axis.spatial(32, (ax0_ax1_ax2_ax3_fused_0 * 1024 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) % 32)
                                                     T.reads(Q[v0, v1, v2, v3])
                                                     T.writes(Q_shared_dyn[v0, v1, 0, v2, 0:4, v3 % 8])
+                                                    T.sblock_attr({"tirstep_tma_copy": [64, 1, 1, 1, 64, 32]})
                                                     Q_shared_dyn[v0, v1, 0, v2, (v3 // 8 ^ v2 % 8 // 2) % 4, v3 % 8] = Q[v0, v1, v2, v3]
-                            for j_0 in T.serial(4, annotations={"tirstep_tma_overlap": 1, "tirstep_tma_roles": [32, 0, 0], "tirstep_tma_stages": 3}):
+                            for j_0 in T.serial(4, annotations={"tirstep_tma_overlap": 1, "tirstep_tma_roles": [32, 0, 0], "tirstep_tma_stages": 2}):
                                 for ax0_ax1_ax2_ax3_fused_0 in range(1):
                                     for ax0_ax1_ax2_ax3_fused_1 in T.thread_binding(4, thread="threadIdx.z"):
                                         for ax0_ax1_ax2_ax3_fused_2 in T.thread_binding(8, thread="threadIdx.y"):

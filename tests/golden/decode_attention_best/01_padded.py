@@ -12,29 +12,29 @@ class Module:
         total = T.sblock_alloc_buffer((3, 2, 1))
         weighted = T.sblock_alloc_buffer((3, 2, 1, 40))
         scores = T.sblock_alloc_buffer((3, 2, 1, 1536))
-        K_pad = T.sblock_alloc_buffer((3, 2, 1536, 40))
         power = T.sblock_alloc_buffer((3, 2, 1, 1536))
-        V_pad = T.sblock_alloc_buffer((3, 2, 1536, 40))
+        V_global = T.sblock_alloc_buffer((3, 2, 1536, 40))
+        K_global = T.sblock_alloc_buffer((3, 2, 1536, 40))
         for ax0, ax1, ax2, ax3 in T.grid(3, 2, 1536, 40):
-            with T.sblock("K_pad"):
-                vax0, vax1, vax2, vax3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
-                T.reads(lengths[vax0], K[vax0, vax1, vax2, vax3])
-                T.writes(K_pad[vax0, vax1, vax2, vax3])
-                K_pad[vax0, vax1, vax2, vax3] = T.if_then_else(vax2 < lengths[vax0] and vax2 < 1201, K[vax0, vax1, vax2, vax3], T.float32(0.0))
+            with T.sblock("V_global"):
+                v0, v1, v2, v3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(lengths[v0], V[v0, v1, v2, v3])
+                T.writes(V_global[v0, v1, v2, v3])
+                V_global[v0, v1, v2, v3] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, V[v0, v1, v2, v3], T.float32(0.0))
         for ax0, ax1, ax2, ax3 in T.grid(3, 2, 1536, 40):
-            with T.sblock("V_pad"):
-                vax0, vax1, vax2, vax3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
-                T.reads(lengths[vax0], V[vax0, vax1, vax2, vax3])
-                T.writes(V_pad[vax0, vax1, vax2, vax3])
-                V_pad[vax0, vax1, vax2, vax3] = T.if_then_else(vax2 < lengths[vax0] and vax2 < 1201, V[vax0, vax1, vax2, vax3], T.float32(0.0))
+            with T.sblock("K_global"):
+                v0, v1, v2, v3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(lengths[v0], K[v0, v1, v2, v3])
+                T.writes(K_global[v0, v1, v2, v3])
+                K_global[v0, v1, v2, v3] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, K[v0, v1, v2, v3], T.float32(0.0))
         for b, h, i, j, d in T.grid(3, 2, 1, 1536, 40):
             with T.sblock("scores"):
                 vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])
-                T.reads(Q[vb, vh, vi, vd], K_pad[vb, vh, vj, vd])
+                T.reads(Q[vb, vh, vi, vd], K_global[vb, vh, vj, vd])
                 T.writes(scores[vb, vh, vi, vj])
                 with T.init():
                     scores[vb, vh, vi, vj] = T.float32(0.0)
-                scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + Q[vb, vh, vi, vd] * K_pad[vb, vh, vj, vd]
+                scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + Q[vb, vh, vi, vd] * K_global[vb, vh, vj, vd]
         for b, h, i, j in T.grid(3, 2, 1, 1536):
             with T.sblock("max"):
                 vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
@@ -60,11 +60,11 @@ class Module:
         for b, h, i, d, j in T.grid(3, 2, 1, 40, 1536):
             with T.sblock("weighted"):
                 vb, vh, vi, vd, vj = T.axis.remap("SSSSR", [b, h, i, d, j])
-                T.reads(power[vb, vh, vi, vj], V_pad[vb, vh, vj, vd])
+                T.reads(power[vb, vh, vi, vj], V_global[vb, vh, vj, vd])
                 T.writes(weighted[vb, vh, vi, vd])
                 with T.init():
                     weighted[vb, vh, vi, vd] = T.float32(0.0)
-                weighted[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] + power[vb, vh, vi, vj] * V_pad[vb, vh, vj, vd]
+                weighted[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] + power[vb, vh, vi, vj] * V_global[vb, vh, vj, vd]
         for b, h, i, d in T.grid(3, 2, 1, 40):
             with T.sblock("Y"):
                 vb, vh, vi, vd = T.axis.remap("SSSS", [b, h, i, d])

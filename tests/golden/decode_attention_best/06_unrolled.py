@@ -33,8 +33,8 @@ class Module:
             largest_tile_local = T.sblock_alloc_buffer((3, 2, 1, 3), scope="local")
             largest_previous_local = T.sblock_alloc_buffer((3, 2, 1), scope="local")
             Q_local = T.sblock_alloc_buffer((3, 2, 1, 3, 4, 4), scope="local")
-            K_pad_local = T.sblock_alloc_buffer((3, 2, 1536, 3, 4, 4), scope="local")
-            V_pad_local = T.sblock_alloc_buffer((3, 2, 1536, 3, 4, 4), scope="local")
+            K_global_local = T.sblock_alloc_buffer((3, 2, 1536, 3, 4, 4), scope="local")
+            V_global_local = T.sblock_alloc_buffer((3, 2, 1536, 3, 4, 4), scope="local")
             for b in T.thread_binding(3, thread="blockIdx.y"):
                 for h in T.thread_binding(2, thread="blockIdx.x"):
                     for i in range(1):
@@ -56,27 +56,27 @@ class Module:
                                     for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 4, 3):
                                         for ax3_0_1 in T.thread_binding(4, thread="threadIdx.x"):
                                             for ax3_1 in T.vectorized(4):
-                                                with T.sblock("V_pad_local"):
+                                                with T.sblock("V_global_local"):
                                                     v0 = T.axis.spatial(3, b + ax0)
                                                     v1 = T.axis.spatial(2, h + ax1)
                                                     v2 = T.axis.spatial(1536, part * 128 + j * 64 + part_1 * 4 + ax2)
                                                     v3 = T.axis.spatial(40, (ax3_0_0 * 4 + ax3_0_1) * 4 + ax3_1)
                                                     T.where(ax3_0_0 * 4 + ax3_0_1 < 10)
                                                     T.reads(lengths[v0], V[v0, v1, v2, v3])
-                                                    T.writes(V_pad_local[v0, v1, v2, v3 // 16, v3 % 16 // 4, v3 % 4])
-                                                    V_pad_local[v0, v1, v2, v3 // 16, v3 % 16 // 4, v3 % 4] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, V[v0, v1, v2, v3], T.float32(0.0))
+                                                    T.writes(V_global_local[v0, v1, v2, v3 // 16, v3 % 16 // 4, v3 % 4])
+                                                    V_global_local[v0, v1, v2, v3 // 16, v3 % 16 // 4, v3 % 4] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, V[v0, v1, v2, v3], T.float32(0.0))
                                     for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 4, 3):
                                         for ax3_0_1 in T.thread_binding(4, thread="threadIdx.x"):
                                             for ax3_1 in T.vectorized(4):
-                                                with T.sblock("K_pad_local"):
+                                                with T.sblock("K_global_local"):
                                                     v0 = T.axis.spatial(3, b + ax0)
                                                     v1 = T.axis.spatial(2, h + ax1)
                                                     v2 = T.axis.spatial(1536, part * 128 + j * 64 + part_1 * 4 + ax2)
                                                     v3 = T.axis.spatial(40, (ax3_0_0 * 4 + ax3_0_1) * 4 + ax3_1)
                                                     T.where(ax3_0_0 * 4 + ax3_0_1 < 10)
                                                     T.reads(lengths[v0], K[v0, v1, v2, v3])
-                                                    T.writes(K_pad_local[v0, v1, v2, v3 // 16, v3 % 16 // 4, v3 % 4])
-                                                    K_pad_local[v0, v1, v2, v3 // 16, v3 % 16 // 4, v3 % 4] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, K[v0, v1, v2, v3], T.float32(0.0))
+                                                    T.writes(K_global_local[v0, v1, v2, v3 // 16, v3 % 16 // 4, v3 % 4])
+                                                    K_global_local[v0, v1, v2, v3 // 16, v3 % 16 // 4, v3 % 4] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, K[v0, v1, v2, v3], T.float32(0.0))
                                     for ax0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                         for ax1, ax2, ax3, ax4_0_0 in T.grid(1, 1, 4, 3):
                                             for ax4_0_1 in T.thread_binding(4, thread="threadIdx.x"):
@@ -88,11 +88,11 @@ class Module:
                                                         vj = T.axis.spatial(1536, part * 128 + j * 64 + part_1 * 4 + ax3)
                                                         vd = T.axis.reduce(40, (ax4_0_0 * 4 + ax4_0_1) * 4 + ax4_1)
                                                         T.where(ax4_0_0 * 4 + ax4_0_1 < 10)
-                                                        T.reads(Q_local[vb, vh, vi, vd // 16, vd % 16 // 4, vd % 4], K_pad_local[vb, vh, vj, vd // 16, vd % 16 // 4, vd % 4])
+                                                        T.reads(Q_local[vb, vh, vi, vd // 16, vd % 16 // 4, vd % 4], K_global_local[vb, vh, vj, vd // 16, vd % 16 // 4, vd % 4])
                                                         T.writes(scores_local[vb, vh, vi, vj])
                                                         with T.init():
                                                             scores_local[vb, vh, vi, vj] = T.float32(0.0)
-                                                        scores_local[vb, vh, vi, vj] = scores_local[vb, vh, vi, vj] + Q_local[vb, vh, vi, vd // 16, vd % 16 // 4, vd % 4] * K_pad_local[vb, vh, vj, vd // 16, vd % 16 // 4, vd % 4]
+                                                        scores_local[vb, vh, vi, vj] = scores_local[vb, vh, vi, vj] + Q_local[vb, vh, vi, vd // 16, vd % 16 // 4, vd % 4] * K_global_local[vb, vh, vj, vd // 16, vd % 16 // 4, vd % 4]
                                     for j_run in range(4):
                                         with T.sblock("max_part_part_tile"):
                                             vb, vh, vi, vpart, vpart_1, vj, vj_run = T.axis.remap("SSSSSSR", [b, h, i, part, part_1, j, j_run])
@@ -131,11 +131,11 @@ class Module:
                                                     vd = T.axis.spatial(40, (d_0_0 * 4 + d_0_1) * 4 + d_1)
                                                     vj, vj_run = T.axis.remap("SR", [j, j_run])
                                                     T.where(d_0_0 * 4 + d_0_1 < 10)
-                                                    T.reads(largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1], largest_part_part_local[vb, vh, vi, vpart, vpart_1], power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj, vj_run], V_pad_local[vb, vh, vpart * 128 + vj * 64 + vpart_1 * 4 + vj_run, vd // 16, vd % 16 // 4, vd % 4])
+                                                    T.reads(largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1], largest_part_part_local[vb, vh, vi, vpart, vpart_1], power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj, vj_run], V_global_local[vb, vh, vpart * 128 + vj * 64 + vpart_1 * 4 + vj_run, vd // 16, vd % 16 // 4, vd % 4])
                                                     T.writes(weighted_part_part_local[vb, vh, vi, vpart, vpart_1, vd // 16, vd % 16 // 4, vd % 4])
                                                     with T.init():
                                                         weighted_part_part_local[vb, vh, vi, vpart, vpart_1, vd // 16, vd % 16 // 4, vd % 4] = T.if_then_else(vj == 0, T.float32(0.0), weighted_part_part_local[vb, vh, vi, vpart, vpart_1, vd // 16, vd % 16 // 4, vd % 4] * T.exp((largest_part_part_previous_local[vb, vh, vi, vpart, vpart_1] - largest_part_part_local[vb, vh, vi, vpart, vpart_1]) * T.float32(0.15811388300841897)))
-                                                    weighted_part_part_local[vb, vh, vi, vpart, vpart_1, vd // 16, vd % 16 // 4, vd % 4] = weighted_part_part_local[vb, vh, vi, vpart, vpart_1, vd // 16, vd % 16 // 4, vd % 4] + power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj, vj_run] * V_pad_local[vb, vh, vpart * 128 + vj * 64 + vpart_1 * 4 + vj_run, vd // 16, vd % 16 // 4, vd % 4]
+                                                    weighted_part_part_local[vb, vh, vi, vpart, vpart_1, vd // 16, vd % 16 // 4, vd % 4] = weighted_part_part_local[vb, vh, vi, vpart, vpart_1, vd // 16, vd % 16 // 4, vd % 4] + power_part_part_running_local[vb, vh, vi, vpart, vpart_1, vj, vj_run] * V_global_local[vb, vh, vpart * 128 + vj * 64 + vpart_1 * 4 + vj_run, vd // 16, vd % 16 // 4, vd % 4]
                                 for ax0, ax1, ax2, ax3, ax4, u_0 in T.grid(1, 1, 1, 1, 1, 1):
                                     for u_1 in T.thread_binding(4, thread="threadIdx.x"):
                                         with T.sblock("largest_part_part_shared"):

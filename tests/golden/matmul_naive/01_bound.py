@@ -10,11 +10,14 @@ class Module:
         # with T.sblock("root"):
         for i in T.thread_binding(64, thread="blockIdx.y"):
             for j in T.thread_binding(48, thread="blockIdx.x"):
+                with T.sblock("C_init"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    T.reads()
+                    T.writes(C[vi, vj])
+                    C[vi, vj] = T.float32(0.0)
                 for k in range(32):
-                    with T.sblock("C"):
+                    with T.sblock("C_update"):
                         vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        T.reads(A[vi, vk], B[vk, vj])
+                        T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
                         T.writes(C[vi, vj])
-                        with T.init():
-                            C[vi, vj] = T.float32(0.0)
                         C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]

@@ -22,23 +22,23 @@ class Module:
                             T.writes(C_local[vi, vj])
                             C_local[vi, vj] = T.float32(0.0)
                         for k_0 in range(8):
-                            for ax0_ax1_fused_0 in range(1):
-                                for ax0_ax1_fused_1 in T.thread_binding(8, thread="threadIdx.y"):
-                                    for ax0_ax1_fused_2 in T.thread_binding(16, thread="threadIdx.x"):
+                            for ax0_ax1_fused_0 in T.thread_binding(8, thread="threadIdx.y"):
+                                for ax0_ax1_fused_1_0 in T.thread_binding(16, thread="threadIdx.x"):
+                                    for ax0_ax1_fused_1_1 in range(1):
                                         with T.sblock("A_shared"):
-                                            v0 = T.axis.spatial(64, i_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) // 4)
-                                            v1 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) % 4)
-                                            T.where((ax0_ax1_fused_0 * 8 + ax0_ax1_fused_1) * 16 + ax0_ax1_fused_2 < 64)
+                                            v0 = T.axis.spatial(64, i_0 * 16 + (ax0_ax1_fused_0 * 8 + (ax0_ax1_fused_1_0 + ax0_ax1_fused_1_1)) // 4)
+                                            v1 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 8 + (ax0_ax1_fused_1_0 + ax0_ax1_fused_1_1)) % 4)
+                                            T.where(ax0_ax1_fused_1_0 + ax0_ax1_fused_1_1 < 8)
                                             T.reads(A[v0, v1])
                                             T.writes(A_shared[v0, v1])
                                             A_shared[v0, v1] = A[v0, v1]
-                            for ax0_ax1_fused_0 in range(1):
-                                for ax0_ax1_fused_1 in T.thread_binding(8, thread="threadIdx.y"):
-                                    for ax0_ax1_fused_2 in T.thread_binding(16, thread="threadIdx.x"):
+                            for ax0_ax1_fused_0 in T.thread_binding(8, thread="threadIdx.y"):
+                                for ax0_ax1_fused_1_0 in T.thread_binding(16, thread="threadIdx.x"):
+                                    for ax0_ax1_fused_1_1 in range(1):
                                         with T.sblock("B_shared"):
-                                            v0 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) // 8)
-                                            v1 = T.axis.spatial(48, j_0 * 8 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) % 8)
-                                            T.where((ax0_ax1_fused_0 * 8 + ax0_ax1_fused_1) * 16 + ax0_ax1_fused_2 < 32)
+                                            v0 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 4 + (ax0_ax1_fused_1_0 + ax0_ax1_fused_1_1)) // 8)
+                                            v1 = T.axis.spatial(48, j_0 * 8 + (ax0_ax1_fused_0 * 4 + (ax0_ax1_fused_1_0 + ax0_ax1_fused_1_1)) % 8)
+                                            T.where(ax0_ax1_fused_1_0 + ax0_ax1_fused_1_1 < 4)
                                             T.reads(B[v0, v1])
                                             T.writes(B_shared[v0, v1])
                                             B_shared[v0, v1] = B[v0, v1]

@@ -15,26 +15,28 @@ class Module:
                 for i_1 in T.thread_binding(16, thread="threadIdx.x"):
                     for j_1 in T.thread_binding(16, thread="threadIdx.y"):
                         for k_0 in range(4):
-                            for ax0_ax1_fused_0 in range(1):
-                                for ax0_ax1_fused_1 in T.thread_binding(16, thread="threadIdx.y"):
-                                    for ax0_ax1_fused_2 in T.thread_binding(16, thread="threadIdx.x"):
-                                        with T.sblock("A_shared"):
-                                            v0 = T.axis.spatial(64, i_0 * 16 + (ax0_ax1_fused_0 * 256 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) // 8)
-                                            v1 = T.axis.spatial(32, k_0 * 8 + (ax0_ax1_fused_0 * 256 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) % 8)
-                                            T.where((ax0_ax1_fused_0 * 16 + ax0_ax1_fused_1) * 16 + ax0_ax1_fused_2 < 128)
-                                            T.reads(A[v0, v1])
-                                            T.writes(A_shared[v0, v1])
-                                            A_shared[v0, v1] = A[v0, v1]
-                            for ax0_ax1_fused_0 in range(1):
-                                for ax0_ax1_fused_1 in T.thread_binding(16, thread="threadIdx.y"):
-                                    for ax0_ax1_fused_2 in T.thread_binding(16, thread="threadIdx.x"):
-                                        with T.sblock("B_shared"):
-                                            v0 = T.axis.spatial(32, k_0 * 8 + (ax0_ax1_fused_0 * 256 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) // 16)
-                                            v1 = T.axis.spatial(48, j_0 * 16 + (ax0_ax1_fused_0 * 256 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) % 16)
-                                            T.where((ax0_ax1_fused_0 * 16 + ax0_ax1_fused_1) * 16 + ax0_ax1_fused_2 < 128)
-                                            T.reads(B[v0, v1])
-                                            T.writes(B_shared[v0, v1])
-                                            B_shared[v0, v1] = B[v0, v1]
+                            for ax0_0 in T.thread_binding(16, thread="threadIdx.x"):
+                                for ax0_1 in range(1):
+                                    for ax1_0 in T.thread_binding(16, thread="threadIdx.y"):
+                                        for ax1_1 in range(1):
+                                            with T.sblock("A_shared"):
+                                                v0 = T.axis.spatial(64, i_0 * 16 + ax0_0 + ax0_1)
+                                                v1 = T.axis.spatial(32, k_0 * 8 + (ax1_0 + ax1_1))
+                                                T.where(ax1_0 + ax1_1 < 8)
+                                                T.reads(A[v0, v1])
+                                                T.writes(A_shared[v0, v1])
+                                                A_shared[v0, v1] = A[v0, v1]
+                            for ax0_0 in T.thread_binding(16, thread="threadIdx.x"):
+                                for ax0_1 in range(1):
+                                    for ax1_0 in T.thread_binding(16, thread="threadIdx.y"):
+                                        for ax1_1 in range(1):
+                                            with T.sblock("B_shared"):
+                                                v0 = T.axis.spatial(32, k_0 * 8 + (ax0_0 + ax0_1))
+                                                v1 = T.axis.spatial(48, j_0 * 16 + ax1_0 + ax1_1)
+                                                T.where(ax0_0 + ax0_1 < 8)
+                                                T.reads(B[v0, v1])
+                                                T.writes(B_shared[v0, v1])
+                                                B_shared[v0, v1] = B[v0, v1]
                             for k_1 in range(8):
                                 with T.sblock("C"):
                                     vi = T.axis.spatial(64, i_0 * 16 + i_1)

@@ -11,12 +11,16 @@ class Module:
         for i_0 in T.thread_binding(4, thread="blockIdx.x"):
             for j in T.thread_binding(48, thread="blockIdx.y"):
                 for i_1 in T.thread_binding(16, thread="threadIdx.x"):
+                    with T.sblock("C_init"):
+                        vi = T.axis.spatial(64, i_0 * 16 + i_1)
+                        vj = T.axis.spatial(48, j)
+                        T.reads()
+                        T.writes(C[vi, vj])
+                        C[vi, vj] = T.float32(0.0)
                     for k in range(32):
-                        with T.sblock("C"):
+                        with T.sblock("C_update"):
                             vi = T.axis.spatial(64, i_0 * 16 + i_1)
                             vj, vk = T.axis.remap("SR", [j, k])
-                            T.reads(A[vi, vk], B[vk, vj])
+                            T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
                             T.writes(C[vi, vj])
-                            with T.init():
-                                C[vi, vj] = T.float32(0.0)
                             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]

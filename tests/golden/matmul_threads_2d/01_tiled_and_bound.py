@@ -12,13 +12,17 @@ class Module:
             for j_0 in T.thread_binding(6, thread="blockIdx.y"):
                 for i_1 in T.thread_binding(16, thread="threadIdx.x"):
                     for j_1 in T.thread_binding(8, thread="threadIdx.y"):
+                        with T.sblock("C_init"):
+                            vi = T.axis.spatial(64, i_0 * 16 + i_1)
+                            vj = T.axis.spatial(48, j_0 * 8 + j_1)
+                            T.reads()
+                            T.writes(C[vi, vj])
+                            C[vi, vj] = T.float32(0.0)
                         for k in range(32):
-                            with T.sblock("C"):
+                            with T.sblock("C_update"):
                                 vi = T.axis.spatial(64, i_0 * 16 + i_1)
                                 vj = T.axis.spatial(48, j_0 * 8 + j_1)
                                 vk = T.axis.reduce(32, k)
-                                T.reads(A[vi, vk], B[vk, vj])
+                                T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
                                 T.writes(C[vi, vj])
-                                with T.init():
-                                    C[vi, vj] = T.float32(0.0)
                                 C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]

@@ -12,7 +12,7 @@ class Module:
             for j_0 in T.thread_binding(6, thread="blockIdx.x"):
                 for i_1 in T.thread_binding(4, thread="threadIdx.y"):
                     for j_1 in T.thread_binding(8, thread="threadIdx.x"):
-                        for k, i_2, j_2 in T.grid(32, 2, 1):
+                        for i_2, j_2, k in T.grid(2, 1, 32):
                             with T.sblock("C"):
                                 vi = T.axis.spatial(64, i_0 * 8 + i_1 * 2 + i_2)
                                 vj = T.axis.spatial(48, j_0 * 8 + j_1 + j_2)

@@ -16,25 +16,25 @@ class Module:
                 for i_1 in T.thread_binding(4, thread="threadIdx.y"):
                     for j_1 in T.thread_binding(8, thread="threadIdx.x"):
                         for k_0 in range(2):
-                            for ax0_ax1_fused_0 in range(4):
-                                for ax0_ax1_fused_1 in T.thread_binding(4, thread="threadIdx.y"):
-                                    for ax0_ax1_fused_2 in T.thread_binding(8, thread="threadIdx.x"):
+                            for ax0_ax1_fused_0 in T.thread_binding(4, thread="threadIdx.y"):
+                                for ax0_ax1_fused_1 in T.thread_binding(8, thread="threadIdx.x"):
+                                    for ax0_ax1_fused_2 in range(4):
                                         with T.sblock("A_shared"):
-                                            v0 = T.axis.spatial(64, i_0 * 8 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 8 + ax0_ax1_fused_2) // 16)
-                                            v1 = T.axis.spatial(32, k_0 * 16 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 8 + ax0_ax1_fused_2) % 16)
+                                            v0 = T.axis.spatial(64, i_0 * 8 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
+                                            v1 = T.axis.spatial(32, k_0 * 16 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
                                             T.reads(A[v0, v1])
                                             T.writes(A_shared[v0, v1])
                                             A_shared[v0, v1] = A[v0, v1]
-                            for ax0_ax1_fused_0 in range(4):
-                                for ax0_ax1_fused_1 in T.thread_binding(4, thread="threadIdx.y"):
-                                    for ax0_ax1_fused_2 in T.thread_binding(8, thread="threadIdx.x"):
+                            for ax0_ax1_fused_0 in T.thread_binding(4, thread="threadIdx.y"):
+                                for ax0_ax1_fused_1 in T.thread_binding(8, thread="threadIdx.x"):
+                                    for ax0_ax1_fused_2 in range(4):
                                         with T.sblock("B_shared"):
-                                            v0 = T.axis.spatial(32, k_0 * 16 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 8 + ax0_ax1_fused_2) // 8)
-                                            v1 = T.axis.spatial(48, j_0 * 8 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 8 + ax0_ax1_fused_2) % 8)
+                                            v0 = T.axis.spatial(32, k_0 * 16 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 8)
+                                            v1 = T.axis.spatial(48, j_0 * 8 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 8)
                                             T.reads(B[v0, v1])
                                             T.writes(B_shared[v0, v1])
                                             B_shared[v0, v1] = B[v0, v1]
-                            for k_1, i_2, j_2 in T.grid(16, 2, 1):
+                            for i_2, j_2, k_1 in T.grid(2, 1, 16):
                                 with T.sblock("C"):
                                     vi = T.axis.spatial(64, i_0 * 8 + i_1 * 2 + i_2)
                                     vj = T.axis.spatial(48, j_0 * 8 + j_1 + j_2)

@@ -1,0 +1,88 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(Q: T.Buffer((1, 2, 150, 40), "bfloat16"), K: T.Buffer((1, 2, 250, 40), "bfloat16"), V: T.Buffer((1, 2, 250, 40), "bfloat16"), Y: T.Buffer((1, 2, 150, 40), "bfloat16")):
+        T.func_attr({"tirx.noalias": True})
+        # with T.sblock("root"):
+        largest = T.sblock_alloc_buffer((1, 2, 192))
+        total = T.sblock_alloc_buffer((1, 2, 192))
+        scores = T.sblock_alloc_buffer((1, 2, 192, 256))
+        power = T.sblock_alloc_buffer((1, 2, 192, 256))
+        Q_global = T.sblock_alloc_buffer((1, 2, 192, 64), "bfloat16")
+        K_global = T.sblock_alloc_buffer((1, 2, 256, 64), "bfloat16")
+        V_global = T.sblock_alloc_buffer((1, 2, 256, 64), "bfloat16")
+        weighted = T.sblock_alloc_buffer((1, 2, 192, 64))
+        power_bfloat16 = T.sblock_alloc_buffer((1, 2, 192, 256), "bfloat16")
+        for ax0, ax1, ax2, ax3 in T.grid(1, 2, 256, 64):
+            with T.sblock("V_global"):
+                v0, v1, v2, v3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(V[v0, v1, v2, v3])
+                T.writes(V_global[v0, v1, v2, v3])
+                V_global[v0, v1, v2, v3] = T.if_then_else(v2 < 250 and v3 < 40, V[v0, v1, v2, v3], T.bfloat16(0.0))
+        for ax0, ax1, ax2, ax3 in T.grid(1, 2, 256, 64):
+            with T.sblock("K_global"):
+                v0, v1, v2, v3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(K[v0, v1, v2, v3])
+                T.writes(K_global[v0, v1, v2, v3])
+                K_global[v0, v1, v2, v3] = T.if_then_else(v2 < 250 and v3 < 40, K[v0, v1, v2, v3], T.bfloat16(0.0))
+        for ax0, ax1, ax2, ax3 in T.grid(1, 2, 192, 64):
+            with T.sblock("Q_global"):
+                v0, v1, v2, v3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(Q[v0, v1, v2, v3])
+                T.writes(Q_global[v0, v1, v2, v3])
+                Q_global[v0, v1, v2, v3] = T.if_then_else(v2 < 150 and v3 < 40, Q[v0, v1, v2, v3], T.bfloat16(0.0))
+        for b, h, i, j, d in T.grid(1, 2, 192, 256, 64):
+            with T.sblock("scores"):
+                vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])
+                T.reads(Q_global[vb, vh, vi, vd], K_global[vb, vh, vj, vd])
+                T.writes(scores[vb, vh, vi, vj])
+                with T.init():
+                    scores[vb, vh, vi, vj] = T.float32(0.0)
+                scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + T.Cast("float32", Q_global[vb, vh, vi, vd]) * T.Cast("float32", K_global[vb, vh, vj, vd])
+        for b, h, i, j in T.grid(1, 2, 192, 256):
+            with T.sblock("max"):
+                vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
+                T.reads(scores[vb, vh, vi, vj])
+                T.writes(largest[vb, vh, vi])
+                with T.init():
+                    largest[vb, vh, vi] = T.float32(-340282346638528859811704183484516925440.0)
+                largest[vb, vh, vi] = T.max(largest[vb, vh, vi], T.if_then_else(vj <= vi + 100 and vj < 250, scores[vb, vh, vi, vj], T.float32(-340282346638528859811704183484516925440.0)))
+        for b, h, i, j in T.grid(1, 2, 192, 256):
+            with T.sblock("exp"):
+                vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+                T.reads(scores[vb, vh, vi, vj], largest[vb, vh, vi])
+                T.writes(power[vb, vh, vi, vj])
+                T.sblock_attr({"tirstep_exponents": "fused"})
+                power[vb, vh, vi, vj] = T.if_then_else(vj <= vi + 100 and vj < 250, T.exp2(scores[vb, vh, vi, vj] * T.float32(0.22811011491194377) - largest[vb, vh, vi] * T.float32(0.22811011491194377)), T.float32(0.0))
+        for b, h, i, j in T.grid(1, 2, 192, 256):
+            with T.sblock("sum"):
+                vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
+                T.reads(power[vb, vh, vi, vj])
+                T.writes(total[vb, vh, vi])
+                with T.init():
+                    total[vb, vh, vi] = T.float32(0.0)
+                total[vb, vh, vi] = total[vb, vh, vi] + power[vb, vh, vi, vj]
+        for ax0, ax1, ax2, ax3 in T.grid(1, 2, 192, 256):
+            with T.sblock("power_global"):
+                v0, v1, v2, v3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
+                T.reads(power[v0, v1, v2, v3])
+                T.writes(power_bfloat16[v0, v1, v2, v3])
+                power_bfloat16[v0, v1, v2, v3] = T.Cast("bfloat16", power[v0, v1, v2, v3])
+        for b, h, i, d, j in T.grid(1, 2, 192, 64, 256):
+            with T.sblock("weighted"):
+                vb, vh, vi, vd, vj = T.axis.remap("SSSSR", [b, h, i, d, j])
+                T.reads(power_bfloat16[vb, vh, vi, vj], V_global[vb, vh, vj, vd])
+                T.writes(weighted[vb, vh, vi, vd])
+                with T.init():
+                    weighted[vb, vh, vi, vd] = T.float32(0.0)
+                weighted[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] + T.Cast("float32", power_bfloat16[vb, vh, vi, vj]) * T.Cast("float32", V_global[vb, vh, vj, vd])
+        for b, h, i, d in T.grid(1, 2, 150, 40):
+            with T.sblock("Y"):
+                vb, vh, vi, vd = T.axis.remap("SSSS", [b, h, i, d])
+                T.reads(weighted[vb, vh, vi, vd], total[vb, vh, vi])
+                T.writes(Y[vb, vh, vi, vd])
+                Y[vb, vh, vi, vd] = T.Cast("bfloat16", weighted[vb, vh, vi, vd] / total[vb, vh, vi])

@@ -1,0 +1,13 @@
+@T.prim_func
+def main(A: T.Buffer((1024, 2048), "float32"), B: T.Buffer((2048, 512), "float32"), C: T.Buffer((1024, 512), "float32")):
+    T.func_attr({"from_legacy_te_schedule": T.bool(True), "tir.noalias": T.bool(True)})
+    blockIdx_x = T.launch_thread("blockIdx.x", 32)
+    threadIdx_x = T.launch_thread("threadIdx.x", 32)
+    blockIdx_y = T.launch_thread("blockIdx.y", 16)
+    threadIdx_y = T.launch_thread("threadIdx.y", 32)
+    C_1 = T.Buffer((524288,), data=C.data)
+    C_1[blockIdx_x * 16384 + threadIdx_x * 512 + blockIdx_y * 32 + threadIdx_y] = T.float32(0)
+    for k in range(2048):
+        A_1 = T.Buffer((2097152,), data=A.data)
+        B_1 = T.Buffer((1048576,), data=B.data)
+        C_1[blockIdx_x * 16384 + threadIdx_x * 512 + blockIdx_y * 32 + threadIdx_y] = C_1[blockIdx_x * 16384 + threadIdx_x * 512 + blockIdx_y * 32 + threadIdx_y] + A_1[blockIdx_x * 65536 + threadIdx_x * 2048 + k] * B_1[k * 512 + blockIdx_y * 32 + threadIdx_y]
