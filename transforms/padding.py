@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tvm.ir import Range
 from tvm.s_tir import SBlock, Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import (
     And,
     BufferLoad,
@@ -67,7 +67,7 @@ class _Axis(NamedTuple):
 
 
 @transform
-def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> list[SBlockRV]:
+def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
     """Round an axis up to a multiple of a tile, in all blocks that share it through buffers between
     them: what is computed beyond its end counts for nothing.
 
@@ -85,7 +85,6 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> list[SBlockRV]:
         least)`` and ``for j in 80: e[j] = exp(x[j] - m) if j < 77 else 0`` and ``for j in 80: s +=
         e[j]`` of ``x_global[j] = x[j] if j < 77 else 0``
     consumes: nothing
-    returns: the copies
     requires: a serial loop of constant extent, which an iterator of one block goes over; blocks
         that share the axis with loops of their own, one for each iterator, before any is split or
         bound; tensors and buffers between blocks that are used at iterators along the axis; sums,
@@ -97,7 +96,7 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> list[SBlockRV]:
     if multiple < 1:
         raise TransformError(f"multiple={multiple} is no size", "use 1 or more")
     if length % multiple == 0:
-        return []
+        return
     padded = -(-length // multiple) * multiple
     variable, function = sch.get(loop).loop_var, get_function(sch, loop)
     if padded > (most := find_largest_index(variable)):
@@ -107,7 +106,6 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> list[SBlockRV]:
             "choose a smaller multiple, or give the kernel int64 loops",
         )
     # Reductions read copies of tensors, to which zeros can be added.
-    copies = list[SBlockRV]()
     for block in find_all(get_scope(sch, loop).stmt.body, SBlock):
         axis = _follow_axis(sch, loop)
         if not axis.find_own(block):
@@ -120,7 +118,7 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> list[SBlockRV]:
             )
         if any(map(is_reduced, block.iter_vars)):
             for operand in axis.find_tensors(block):
-                copies.append(sch.cache_read(handle, operand, "global"))
+                sch.cache_read(handle, operand, "global")
     axis = _follow_axis(sch, loop)
     blocks = [it for it in find_all(axis.scope.body, SBlock) if axis.find_own(it)]
     made = {block: block for block in find_all(axis.scope.body, SBlock)}
@@ -208,7 +206,6 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> list[SBlockRV]:
     replace_blocks(
         sch, handles[0], made, list(longer.values()), who="pad_axis", callbacks=[(For, extend)]
     )
-    return copies
 
 
 def _follow_axis(sch: Schedule, loop: LoopRV) -> _Axis:

@@ -21,6 +21,7 @@ from ..fusion.fuse import fuse_reductions, split_reductions
 from ..gpu_limits import MAX_SHARED_BYTES, REGISTERS, THREADS, WARP
 from ..loops import reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
+from ..masked_operands import mask_operand
 from ..padding import pad_axis
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, get_spatial_loops
@@ -92,12 +93,18 @@ class RangesConfig:
 
 def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     """Keys and values are read once, and what their ranges come to is combined."""
-    scores, largest, _, total, weighted, result = get_sblocks(sch)
+    scores, largest, power, total, weighted, result = get_sblocks(sch)
     queries, keys = (region.source for region in sch.get(scores).reads[:2])
     heads = constant(keys.shape[1]) or 1
     tile = config.groups * config.keys
-    padded = pad_axis(sch, sch.get_loops(largest)[-1], multiple=config.ranges * tile)
-    if padded:
+    # Keys and values beyond the end, or a length, are zero, and not read.
+    is_masked = bool(find_choices(sch.get(largest).body))
+    for block in (scores, weighted) if config.ends and is_masked else ():
+        mask_operand(sch, block, operand=1)
+    pad_axis(sch, sch.get_loops(largest)[3], multiple=config.ranges * tile)
+    made = [it for block in (scores, weighted) for it in sch.get_producers(block)]
+    copies = [it for it in made if not sch.get(it).same_as(sch.get(power))]
+    if copies:
         yield "padded"
     whole: Sums = (largest, total, weighted)
     ranges = _split(sch, whole, config.ranges)
@@ -184,7 +191,7 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     cache_row_at(sch, scores, group or home, operand=0)
     cache_row_at(sch, scores, steps, operand=1)
     cache_row_at(sch, weighted, steps, operand=3, ahead=config.wide)
-    for copy in padded:
+    for copy in copies:
         sch.compute_inline(copy)
     is_masked = any(find_choices(sch.get(block).body) for block in tiles)
     if config.ends and is_masked and get_extent(sch, steps) != 1:

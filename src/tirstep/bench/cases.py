@@ -221,7 +221,7 @@ ATTENDED: tuple[tuple[Options, tuple[str, ...]], ...] = tuple(
     )
 )
 NEXT_TOKEN = _read("64x32x8192x128 1x32x65536x128")
-DECODING_BEST = ("decode_attention_best",)
+DECODING_BEST, HEADS_BEST = ("decode_attention_best",), ("attention_wgmma_best",)
 IN_TURNS, ROW_PEERS = ROW_KERNELS + ELEMENT_KERNELS, (PEERS["torch"], PEERS["triton"])
 ROW_TYPES = tuple({"dtype": dtype} for dtype in ("float32", "float16", "bfloat16"))
 ANY = _read(

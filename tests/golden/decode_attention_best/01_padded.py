@@ -18,15 +18,15 @@ class Module:
         for ax0, ax1, ax2, ax3 in T.grid(3, 2, 1536, 40):
             with T.sblock("V_global"):
                 v0, v1, v2, v3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
-                T.reads(V[v0, v1, v2, v3])
+                T.reads(lengths[v0], V[v0, v1, v2, v3])
                 T.writes(V_global[v0, v1, v2, v3])
-                V_global[v0, v1, v2, v3] = T.if_then_else(v2 < 1201, V[v0, v1, v2, v3], T.float32(0.0))
+                V_global[v0, v1, v2, v3] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, V[v0, v1, v2, v3], T.float32(0.0))
         for ax0, ax1, ax2, ax3 in T.grid(3, 2, 1536, 40):
             with T.sblock("K_global"):
                 v0, v1, v2, v3 = T.axis.remap("SSSS", [ax0, ax1, ax2, ax3])
-                T.reads(K[v0, v1, v2, v3])
+                T.reads(lengths[v0], K[v0, v1, v2, v3])
                 T.writes(K_global[v0, v1, v2, v3])
-                K_global[v0, v1, v2, v3] = T.if_then_else(v2 < 1201, K[v0, v1, v2, v3], T.float32(0.0))
+                K_global[v0, v1, v2, v3] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, K[v0, v1, v2, v3], T.float32(0.0))
         for b, h, i, j, d in T.grid(3, 2, 1, 1536, 40):
             with T.sblock("scores"):
                 vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])

@@ -62,9 +62,9 @@ class Module:
                                                     v2 = T.axis.spatial(1536, part * 64 + j * 32 + part_1 * 2 + ax2)
                                                     v3 = T.axis.spatial(40, (ax3_0_0 * 16 + ax3_0_1) * 4 + ax3_1)
                                                     T.where(ax3_0_0 * 16 + ax3_0_1 < 10)
-                                                    T.reads(V[v0, v1, v2, v3])
+                                                    T.reads(lengths[v0], V[v0, v1, v2, v3])
                                                     T.writes(V_global_local[v0, v1, v2, v3 // 64, v3 % 64 // 4, v3 % 4])
-                                                    V_global_local[v0, v1, v2, v3 // 64, v3 % 64 // 4, v3 % 4] = T.if_then_else(v2 < 1201, V[v0, v1, v2, v3], T.float32(0.0))
+                                                    V_global_local[v0, v1, v2, v3 // 64, v3 % 64 // 4, v3 % 4] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, V[v0, v1, v2, v3], T.float32(0.0))
                                     for ax0, ax1, ax2, ax3_0_0 in T.grid(1, 1, 2, 1):
                                         for ax3_0_1 in T.thread_binding(16, thread="threadIdx.x"):
                                             for ax3_1 in T.vectorized(4):
@@ -74,9 +74,9 @@ class Module:
                                                     v2 = T.axis.spatial(1536, part * 64 + j * 32 + part_1 * 2 + ax2)
                                                     v3 = T.axis.spatial(40, (ax3_0_0 * 16 + ax3_0_1) * 4 + ax3_1)
                                                     T.where(ax3_0_0 * 16 + ax3_0_1 < 10)
-                                                    T.reads(K[v0, v1, v2, v3])
+                                                    T.reads(lengths[v0], K[v0, v1, v2, v3])
                                                     T.writes(K_global_local[v0, v1, v2, v3 // 64, v3 % 64 // 4, v3 % 4])
-                                                    K_global_local[v0, v1, v2, v3 // 64, v3 % 64 // 4, v3 % 4] = T.if_then_else(v2 < 1201, K[v0, v1, v2, v3], T.float32(0.0))
+                                                    K_global_local[v0, v1, v2, v3 // 64, v3 % 64 // 4, v3 % 4] = T.if_then_else(v2 < lengths[v0] and v2 < 1201, K[v0, v1, v2, v3], T.float32(0.0))
                                     for ax0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                         for ax1, ax2, ax3, ax4_0_0 in T.grid(1, 1, 2, 1):
                                             for ax4_0_1 in T.thread_binding(16, thread="threadIdx.x"):
