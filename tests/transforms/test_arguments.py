@@ -37,7 +37,6 @@ GOOD = {
     "parts": 2,
     "multiple": 4,
     "multiples": (1, 1, 1),
-    "multiple": 5,
     "elements": 1,
     "width": 1,
     "per_thread": (2, 2),

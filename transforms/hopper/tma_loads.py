@@ -618,7 +618,7 @@ class Pipeline:
         total = sum(tiles[number].bytes for number in numbers)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
         for number in numbers:
-            tile, buffer, variable = (it[number] for it in (tiles, buffers, self.maps))
+            tile, buffer, variable = tiles[number], buffers[number], self.maps[number]
             _, panels, box = tile.shape
             size = math.prod(box)
             for panel in range(panels):

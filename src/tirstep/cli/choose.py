@@ -61,8 +61,9 @@ def command(
     except TransformError as error:
         raise UseError(f"--gpu {device}: {error}") from error
     family = RECIPES[name].kernel_name if name in RECIPES else name
-    kinds = ("_wgmma", "_mma", "") if "matmul" in family else ("", "_wgmma")
-    kinds = kinds if "matmul" in family or family in OTHERS else ()
+    kinds: tuple[str, ...] = ("", "_wgmma") if family in OTHERS else ()
+    if "matmul" in family:
+        kinds = ("_wgmma", "_mma", "")
     known = [RECIPES[it] for kind in kinds if (it := f"{family}{kind}_best") in RECIPES]
     if name in RECIPES:
         known = [recipe for recipe in known if recipe.name == name]
