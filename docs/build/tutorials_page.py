@@ -13,11 +13,6 @@ _BLOCK = re.compile(r"^<!-- begin (tutorial-[\w-]+) -->\n(.*?)^<!-- end \1 -->$"
 _TIMED = re.compile(r"`tirstep (?:lower|steps) (\w+) --shape (\w+) (?:--pass \w+|--step (\w+))`")
 NOT_LAST = ("input", "split", "window_in_every_thread")
 """Steps of rows that a recipe goes on from: they have no time of their own."""
-CHANGED_ON = "2026-11-29"
-CHANGED = ["naive", "threads_1d", "threads_2d", "shared", "registers", "tiled", "tiled_shared"]
-"""Recipes of matmul that are as their texts have them since that day: what older runs timed under
-their names are other programs.
-"""
 
 
 def find_tutorial_writers(text: str, run: BenchRun) -> dict[str, Callable[[], str]]:
@@ -53,9 +48,7 @@ def _fill(row: str, cell: str) -> str:
 
 
 def _find(run: BenchRun, recipe: str, shape: str) -> tuple[Case, Outcome] | None:
-    """The case of a shape, and the time of a recipe there; None without one of this program."""
-    if recipe.removeprefix("matmul_") in CHANGED and run.date < CHANGED_ON:
-        return None
+    """The case of a shape, and the time of a recipe there; None without one."""
     for case in run.cases:
         for outcome in case.outcomes if case.shape_text == shape else ():
             if outcome.candidate == recipe and outcome.time is not None:

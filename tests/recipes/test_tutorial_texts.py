@@ -20,7 +20,6 @@ from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.bench.results import read_run
 from tirstep.cli import main
 from tirstep.programs.modernizing import modernize_text
 
@@ -183,20 +182,6 @@ def test_a_difference_is_found() -> None:
     ):
         assert text.count(old) == 1
         assert find_difference(theirs, from_source(text.replace(old, new))) is not None
-
-
-def test_times_of_other_programs_are_not_shown() -> None:
-    run = read_run(ROOT / "benchmarks/results/bench-nvidia-h200.json")
-    rows = [
-        f"| {name} | `tirstep lower matmul_{name} --shape 512x512x512 --pass FlattenBuffer` | |"
-        for name in ("shared", "local_blocking", "shared_blocking")
-    ]
-    table = "\n".join(["| a | b | c |", "| --- | --- | --- |", *rows])
-    shared, local, blocking = tutorials_page.fill_table(table, run).splitlines()[2:]
-    assert shared.endswith("| not measured |")
-    assert re.search(r"\| [\d.]+ µs, [\d.]+ TFLOP/s \|$", local)
-    assert re.search(r"\| [\d.]+ µs, [\d.]+ TFLOP/s, ×[\d.]+ \|$", blocking)
-    assert tutorials_page.fill_table(tutorials_page.fill_table(table, run), run)
 
 
 def test_the_page_has_the_times_of_the_newest_run() -> None:
