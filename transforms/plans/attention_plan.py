@@ -8,9 +8,8 @@ the TMA read and write the model's own tensors.
 from __future__ import annotations
 
 from tvm.s_tir import SBlock, Schedule
-from tvm.tirx import IterVar
 
-from ..queries import is_reduction
+from ..hopper.tma_tiles import TMA_COPY, CopyShape
 from ..recipes import find_recipe
 from ..recipes.attention import BLOCKS
 from ..recipes.recipe import Recipe
@@ -35,19 +34,26 @@ def swap_axes(sch: Schedule, number: int) -> None:
     function = sch.mod[sch.func_working_on]
     tensor, nodes = function.params[number], find_all(function.body, SBlock)
     names = [str(node.name_hint) for node in nodes]
-    for node in nodes:
-        if names.count(name := str(node.name_hint)) > 1 or name == "root":
-            continue
-        for kind, regions in (("read", node.reads), ("write", node.writes)):
-            for place, region in enumerate(regions):
-                if region.source.same_as(tensor):
-                    sch.transform_layout(
-                        sch.get_sblock(name), (kind, place), lambda b, i, j, d: (b, j, i, d)
-                    )
-                    return
-    raise TransformError(
-        "swap_axes", f"no block uses '{tensor.name}' alone", "swap axes before it is copied"
-    )
+    uses = [
+        (sch.get_sblock(name), (kind, place), node)
+        for node, name in zip(nodes, names, strict=True)
+        if names.count(name) == 1 and name != "root"
+        for kind, regions in (("read", node.reads), ("write", node.writes))
+        for place, region in enumerate(regions)
+        if region.source.same_as(tensor)
+    ]
+    if not uses:
+        problem = f"no block of its own name uses '{tensor.name}'"
+        raise TransformError("swap_axes", problem, "swap axes before blocks are copied")
+    for block, _, node in uses:
+        if TMA_COPY in node.annotations:  # its box has an extent for each axis, too
+            copied = CopyShape.of_list(node.annotations[TMA_COPY])
+            batch, first, second, *rest = copied.box
+            swapped = copied._replace(box=(batch, second, first, *rest))
+            sch.unannotate(block, TMA_COPY)
+            sch.annotate(block, TMA_COPY, swapped.to_list())
+    block, place, _ = uses[0]
+    sch.transform_layout(block, place, lambda b, i, j, d: (b, j, i, d))
 
 
 def match_attention(sch: Schedule) -> Roles | Mismatch:
