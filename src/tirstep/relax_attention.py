@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from tvm.ir.expr import GenericConst
 from tvm.s_tir import Schedule
 from tvm.tirx import IntImm, PrimFunc
 
-from tirstep.modules.attention import attention, find_visible
+from tirstep.lowering_checks.compile.compiling import UNOPTIMIZED
+from tirstep.modules.attention import attention
 from tirstep.modules.kernel import KernelError
 from tirstep.transforms.plans.attention_plan import MARK, swap_axes
 from tirstep.tvm_compat import get_op_name
@@ -24,7 +25,10 @@ HIDDEN = -1e4
 whatever the other scores are, as far as float16 holds them.
 """
 LARGEST = float(np.finfo("float16").max)
-LAYOUTS = ("bhsd", "bshd", "hsd")
+OPAQUE = 8
+"""Of TVM's OpPatternKind: `FuseOps` adds nothing to such a function."""
+FLOATS = ("float16", "bfloat16", "float32")
+LAYOUTS = ("bhsd", "bshd", "hsd", "sd")
 """Axes of operands: batch, heads, the sequence of queries or keys, the elements of a head."""
 
 
@@ -44,12 +48,12 @@ class Attention:
     ----------
     tensors : queries, keys, values and the result
     scale : of scores, above 0
-    visible : which keys (queries, keys) queries see; None for all
+    causal : whether query i sees the keys up to i + keys - queries alone
     """
 
     tensors: tuple[Tensor, Tensor, Tensor, Tensor]
     scale: float
-    visible: np.ndarray | None
+    causal: bool
 
 
 class _NoMatch(Exception):
@@ -97,13 +101,14 @@ class _Finder:
         self.module, self.reasons = module, dict[str, str]()
         self.values: dict[Any, Any] = {}
         self.uses: dict[Any, int] = {}
-        self.constant: set[Any] = set()
+        self.constants: dict[Any, np.ndarray | None] = {}  # computed when they are asked for
         bindings = [it for block in function.body.blocks for it in block.bindings]
         for binding in bindings:
             self.values[binding.var] = value = binding.value
             free = relax.analysis.free_vars(value)
-            if isinstance(value, relax.Call) and _is_pure(value) and self.constant.issuperset(free):
-                self.constant.add(binding.var)
+            if isinstance(value, relax.Call) and _is_pure(value):
+                if all(it in self.constants for it in free):
+                    self.constants[binding.var] = None
             for used in free:
                 self.uses[used] = self.uses.get(used, 0) + 1
         for used in relax.analysis.free_vars(function.body.body):
@@ -119,7 +124,7 @@ class _Finder:
                 elif _get_name(value) == "relax.permute_dims" and self._is_alone(value.args[0]):
                     self._permute(found, variable, value)
             except (_NoMatch, KernelError) as reason:
-                self.reasons[str(variable.name_hint)] = str(reason)
+                self.reasons[str(variable.name)] = str(reason)
         return found
 
     def _permute(self, found: dict[Any, Attention], variable: Any, value: Any) -> None:
@@ -129,99 +134,100 @@ class _Finder:
         if inner is not None and axes in LAYOUTS:
             del found[value.args[0]]
             tensors = (*inner.tensors[:3], Tensor(variable, axes))
-            found[variable] = Attention(tensors, inner.scale, inner.visible)
+            found[variable] = replace(inner, tensors=tensors)
 
     def _match(self, variable: Any, value: Any) -> Attention | None:
         name = _get_name(value)
         if name == "relax.nn.attention":
-            given, attrs = (value.args[0], value.args[1], value.args[2]), value.attrs
-            sizes = [_get_sizes(each) for each in given]
-            if attrs.window_size is not None:
-                raise _NoMatch("its window has no function")
-            visible, scale = None, attrs.scale
-            if attrs.causal_mask is not None:
-                (_, queries, *_), (_, keys, *_) = sizes[:2]
-                ahead = keys - queries if attrs.causal_mask == "BottomRight" else 0
-                visible = np.tri(queries, keys, ahead, dtype=bool)
-            scale = 1 / math.sqrt(sizes[0][3]) if scale is None else float(scale)
-            tensors = [*(self._read(each, "bshd") for each in given), Tensor(variable, "bshd")]
-            return _require_kernel(Attention(tuple(tensors), scale, visible))
-        if name != "relax.matmul":
+            queries, keys, values = (self._read(value.args[at], "bshd") for at in range(3))
+            first, last = (_get_extents(it)[2] for it in (queries, keys))
+            if value.attrs.window_size is not None:
+                raise _NoMatch("it has a window")
+            if value.attrs.causal_mask == "TopLeft" and first != last:
+                raise _NoMatch(f"its mask is that of {first} queries, and there are {last} keys")
+            scale, causal = value.attrs.scale, value.attrs.causal_mask is not None
+            scale = 1 / math.sqrt(_get_extents(queries)[3]) if scale is None else float(scale)
+            tensors = (queries, keys, values, Tensor(variable, "bshd"))
+        elif name == "relax.matmul":
+            probabilities = self._skip_casts(value.args[0])
+            if _get_name(probabilities) != "relax.nn.softmax":
+                return None
+            axes = "bhsd"[4 - len(_get_sizes(probabilities)) :]
+            if int(probabilities.attrs.axis) not in (-1, len(axes) - 1):
+                raise _NoMatch(f"softmax is over axis {probabilities.attrs.axis}, not the last one")
+            queries, keys, scale, causal = self._read_scores(probabilities.args[0], axes)
+            values = self._read(value.args[1], axes)
+            tensors = (queries, keys, values, Tensor(variable, axes))
+        else:
             return None
-        probabilities = self._skip_casts(value.args[0])
-        if _get_name(probabilities) != "relax.nn.softmax":
-            return None
-        axes = "bhsd"[-probabilities.args[0].ty.ndim :]
-        if int(probabilities.attrs.axis) not in (-1, len(axes) - 1):
-            raise _NoMatch(f"softmax is over axis {probabilities.attrs.axis}, not the last one")
-        self._require_alone(value.args[0], "the probabilities")
-        queries, keys, scale, visible = self._read_scores(probabilities.args[0], axes)
-        values = self._read(value.args[1], axes)
-        made = Attention((queries, keys, values, Tensor(variable, axes)), scale, visible)
-        return _require_kernel(made)
+        made = Attention(tensors, scale, causal)
+        _write_kernel(made)  # or raise why there is none
+        return made
 
-    def _read_scores(self, scores: Any, axes: str) -> tuple[Tensor, Tensor, float, Any]:
-        """Queries, keys, the scale and what is visible, from scores back to their product."""
+    def _read_scores(self, scores: Any, axes: str) -> tuple[Tensor, Tensor, float, bool]:
+        """Queries, keys, the scale and whether it is causal, from scores back to their product."""
         scale, visible = 1.0, None
         while True:
             self._require_alone(scores, "the scores")
             call = self.values.get(scores)
             name = _get_name(call)
             if name == "relax.matmul":
-                queries, keys = (
-                    self._read(call.args[0], axes),
-                    self._read(call.args[1], axes[:-2] + "ds"),
-                )
-                return queries, keys, scale, visible
-            if name == "relax.astype":
+                queries = self._read(call.args[0], axes)
+                keys = self._read(call.args[1], f"{axes[:-2]}ds")
+                return queries, keys, scale, visible is not None and _is_causal(visible)
+            if name == "relax.astype" and str(call.ty.dtype) in FLOATS:
                 scores = call.args[0]
                 continue
             if name not in _OF_SCORES:
-                raise _NoMatch(f"scores are not taken through {name or 'what computes them'}")
-            given = [None if self._is_data(it) else self._compute(it) for it in call.args]
+                raise _NoMatch(f"scores come from {name or 'elsewhere'}, and not from a product")
+            given = [self._compute(it) for it in call.args]
             data = [at for at, it in enumerate(given) if it is None]
             if len(data) != 1 or (name == "relax.divide" and data != [0]):
                 raise _NoMatch(f"{name} takes {len(data)} operands that are no constants")
-            scores, shape = call.args[data[0]], _get_sizes(call)
-            if _get_sizes(scores) != shape:
-                raise _NoMatch(f"{name} changes the shape of the scores")
+            scores = call.args[data[0]]
+            if _get_sizes(scores) != (sizes := _get_sizes(call)):
+                raise _NoMatch(f"{name} repeats the scores")
             if name in ("relax.multiply", "relax.divide"):
-                factor = given[1 - data[0]]
-                if factor.size == 0 or not (factor == factor.flat[0]).all():
-                    raise _NoMatch("scores have several scales")
-                value = float(factor.flat[0])
-                scale = scale * value if name == "relax.multiply" else scale / (value or math.inf)
+                factors = np.unique(given[1 - data[0]].astype("float64"))
+                if len(factors) != 1 or not 0 < (factor := float(factors[0])) < math.inf:
+                    raise _NoMatch("the scale is not one number above 0")
+                scale = scale * factor if name == "relax.multiply" else scale / factor
                 continue
-            seen = np.broadcast_to(_find_seen(name, given, scale), shape)
-            seen = seen.reshape(-1, *shape[-2:])
-            if not (seen == seen[:1]).all():
+            seen = _find_seen(name, given, scale)
+            seen = seen.reshape(-1, *seen.shape[-2:]) if seen.ndim > 2 else seen[None]
+            if (seen != seen[:1]).any():
                 raise _NoMatch("heads or sequences have masks of their own")
-            visible = seen[0] if visible is None else visible & seen[0]
+            seen = np.broadcast_to(seen[0], sizes[-2:])
+            visible = seen if visible is None else visible & seen
 
     def _read(self, value: Any, axes: str) -> Tensor:
         """The tensor of which an operand is a permutation, with heads repeated."""
-        found = Tensor(value, axes) if axes in LAYOUTS else None
-        while (call := self.values.get(value)) is not None:
+        found = None
+        while len(axes) == len(_get_sizes(value)):
+            found = Tensor(value, axes) if axes in LAYOUTS else found
+            call = self.values.get(value)
             name = _get_name(call)
             if name == "relax.permute_dims":
                 value, axes = call.args[0], _permute_back(call, axes)
-            elif name == "relax.repeat" and call.attrs.axis is not None:
-                if axes[int(call.attrs.axis)] != "h":
-                    break
+            elif name == "relax.repeat" and _is_over_heads(call, axes):
                 value = call.args[0]
             else:
                 break
-            found = Tensor(value, axes) if axes in LAYOUTS else found
         if found is None:
-            raise _NoMatch(f"'{value}' has axes in the order {axes}")
+            raise _NoMatch(f"'{value}' has no axes {' or '.join(LAYOUTS)}")
         return found
 
     def _skip_casts(self, value: Any) -> Any:
+        """What computes the probabilities, or None where that has other readers."""
         call = self.values.get(value)
-        while _get_name(call) == "relax.astype" and self._is_alone(value):
+        while _get_name(call) == "relax.astype" and str(call.ty.dtype) in FLOATS:
+            if not self._is_alone(value):
+                return None
             value = call.args[0]
             call = self.values.get(value)
-        return call if self._is_alone(value) else None
+        if _get_name(call) == "relax.nn.softmax":
+            self._require_alone(value, "the probabilities")
+        return call
 
     def _is_alone(self, value: Any) -> bool:
         return self.uses.get(value) == 1
@@ -230,26 +236,32 @@ class _Finder:
         if not self._is_alone(value):
             raise _NoMatch(f"{what} have other readers")
 
-    def _is_data(self, value: Any) -> bool:
-        return not isinstance(value, GenericConst) and value not in self.constant
-
-    def _compute(self, value: Any) -> np.ndarray:
-        """What needs no parameter, computed on the CPU, as float64."""
+    def _compute(self, value: Any) -> np.ndarray | None:
+        """What needs no parameter, computed on the CPU; None for data."""
         if isinstance(value, GenericConst):
-            return value.value.numpy().astype("float64")
-        needed, result = {value}, relax.Var("result", value.ty)
-        bindings = [relax.VarBinding(result, value)]
-        for variable in reversed([*self.values]):
-            if variable in needed:
-                bindings.insert(0, relax.VarBinding(variable, self.values[variable]))
-                needed |= {*relax.analysis.free_vars(self.values[variable])}
-        body = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
-        functions = {it: f for it, f in self.module.functions_items() if isinstance(f, PrimFunc)}
-        function = relax.Function([], body, value.ty).with_attr("global_symbol", "constant")
-        module = tvm.IRModule({**functions, tvm.ir.GlobalVar("constant"): function})
-        module = relax.transform.DeadCodeElimination(["constant"])(module)
-        machine = relax.VirtualMachine(relax.build(module, "llvm"), tvm.cpu())
-        return np.asarray(machine["constant"]().numpy().astype("float64"))
+            return np.asarray(value.value.numpy())
+        if value not in self.constants:
+            return None
+        if self.constants[value] is None:
+            needed, result = {value}, relax.Var("result", value.ty)
+            bindings = [relax.VarBinding(result, value)]
+            for variable in reversed([*self.values]):
+                if variable in needed:
+                    bindings.insert(0, relax.VarBinding(variable, self.values[variable]))
+                    needed |= {*relax.analysis.free_vars(self.values[variable])}
+            body = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
+            function = relax.Function([], body, value.ty).with_attr("global_symbol", "constant")
+            others = {it: f for it, f in self.module.functions_items() if isinstance(f, PrimFunc)}
+            module = tvm.IRModule({**others, tvm.ir.GlobalVar("constant"): function})
+            module = relax.transform.DeadCodeElimination(["constant"])(module)
+            try:
+                machine = relax.VirtualMachine(
+                    relax.build(module, tvm.target.Target(UNOPTIMIZED)), tvm.cpu()
+                )
+                self.constants[value] = machine["constant"]().numpy()
+            except Exception as error:  # of TVM's many kinds
+                raise _NoMatch(f"'{value}' is constant, and not computed: {error}") from error
+        return self.constants[value]
 
 
 _OF_SCORES = {
@@ -277,13 +289,13 @@ def _find_seen(name: str, given: Sequence[Any], scale: float) -> np.ndarray:
     return np.asarray(seen)
 
 
-def _require_kernel(made: Attention) -> Attention:
-    """Raises `_NoMatch` where our kernel computes something else."""
-    queries, keys, values, result = (it.value.ty for it in made.tensors)
-    if len({str(it.dtype) for it in (queries, keys, values)}) > 1:
-        raise _NoMatch("queries, keys and values are of several types")
-    _write_kernel(made)
-    return made
+def _is_causal(visible: np.ndarray) -> bool:
+    queries, keys = visible.shape
+    if visible.all():
+        return False
+    if (visible != np.tri(queries, keys, keys - queries, dtype=bool)).any():
+        raise _NoMatch("its mask is not that of causality, where the last query sees all keys")
+    return True
 
 
 def _get_extents(tensor: Tensor) -> list[int]:
@@ -298,28 +310,25 @@ def _write_kernel(made: Attention) -> PrimFunc:
     (batch, heads, queries, dim), (_, shared, keys, _) = q, k
     if k != v or y != q or k[0] != batch or k[3] != dim or heads % shared:
         raise _NoMatch(f"queries {q}, keys {k}, values {v} and result {y} do not fit together")
-    if not 0 < made.scale < math.inf:
-        raise _NoMatch(f"the scale is {made.scale}")
-    masks: dict[str, Any] = {}
-    if made.visible is not None and not made.visible.all():
-        masks = {"causal": True, "window": None}
-        if (made.visible != find_visible(queries, keys, **masks)).any():
-            raise _NoMatch("its mask is not that of causality, where the last query sees all keys")
-    dtype, out = (str(made.tensors[at].value.ty.dtype) for at in (0, 3))
+    dtype, *others, out = (str(it.value.ty.dtype) for it in made.tensors)
+    if {*others} != {dtype}:
+        raise _NoMatch(f"queries, keys and values are {', '.join((dtype, *others))}")
     module = attention(
         *(batch, heads, queries, keys, dim),
         dtype=dtype,
         out=out,
         group=heads // shared,
         scale=made.scale,
-        fused_exponents=dtype != "float32",
-        **masks,
+        # By a factor above 1 the lowest score, from which maxima begin, becomes -inf.
+        fused_exponents=dtype != "float32" and made.scale * math.log2(math.e) <= 1,
+        causal=made.causal,
     )
     sch = Schedule(module)
     for number, tensor in enumerate(made.tensors):
         if tensor.axes == "bshd":
             swap_axes(sch, number)
-    return sch.mod["main"].without_attr("global_symbol").with_attr(MARK, True)
+    function = sch.mod["main"].without_attr("global_symbol").with_attr(MARK, True)
+    return function.with_attr("op_pattern", OPAQUE)
 
 
 def _replace(
@@ -363,6 +372,10 @@ def _replace(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
     )
     return relax.analysis.remove_all_unused(made)
+
+
+def _is_over_heads(call: Any, axes: str) -> bool:
+    return call.attrs.axis is not None and axes[int(call.attrs.axis)] == "h"
 
 
 def _is_pure(call: Any) -> bool:

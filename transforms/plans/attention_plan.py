@@ -29,31 +29,32 @@ TENSORS = 4
 def swap_axes(sch: Schedule, number: int) -> None:
     """Let a parameter have its second and its third axis in the other order, wherever it is used.
 
-    Raises `TransformError` where no block uses it under a name of its own.
+    Raises `TransformError` where blocks that use it share a name.
     """
     function = sch.mod[sch.func_working_on]
     tensor, nodes = function.params[number], find_all(function.body, SBlock)
-    names = [str(node.name_hint) for node in nodes]
     uses = [
-        (sch.get_sblock(name), (kind, place), node)
-        for node, name in zip(nodes, names, strict=True)
-        if names.count(name) == 1 and name != "root"
+        (node, (kind, place))
+        for node in nodes
         for kind, regions in (("read", node.reads), ("write", node.writes))
         for place, region in enumerate(regions)
-        if region.source.same_as(tensor)
+        if region.source.same_as(tensor) and node.name_hint != "root"
     ]
-    if not uses:
-        problem = f"no block of its own name uses '{tensor.name}'"
-        raise TransformError("swap_axes", problem, "swap axes before blocks are copied")
-    for block, _, node in uses:
+    names = [str(node.name_hint) for node in nodes]
+    for node, _ in uses:
+        if names.count(name := str(node.name_hint)) > 1:
+            problem = f"several blocks are '{name}', which uses '{tensor.name}'"
+            raise TransformError("swap_axes", problem, "swap axes before blocks are copied")
         if TMA_COPY in node.annotations:  # its box has an extent for each axis, too
             copied = CopyShape.of_list(node.annotations[TMA_COPY])
             batch, first, second, *rest = copied.box
             swapped = copied._replace(box=(batch, second, first, *rest))
-            sch.unannotate(block, TMA_COPY)
-            sch.annotate(block, TMA_COPY, swapped.to_list())
-    block, place, _ = uses[0]
-    sch.transform_layout(block, place, lambda b, i, j, d: (b, j, i, d))
+            sch.unannotate(sch.get_sblock(name), TMA_COPY)
+            sch.annotate(sch.get_sblock(name), TMA_COPY, swapped.to_list())
+    node, place = uses[0]
+    sch.transform_layout(
+        sch.get_sblock(str(node.name_hint)), place, lambda b, i, j, d: (b, j, i, d)
+    )
 
 
 def match_attention(sch: Schedule) -> Roles | Mismatch:
