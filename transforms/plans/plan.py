@@ -147,9 +147,9 @@ def _match_several_rows(sch: Schedule) -> Roles | Mismatch:
 
 
 PLANS = (
-    ATTENTION_PLAN,
     replace(MATMUL_PLAN, match=_match_several_rows),
     CONVOLUTION_PLAN,
+    ATTENTION_PLAN,
     ROWS_PLAN,
     FLAT_PLAN,
 )
