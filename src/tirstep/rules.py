@@ -12,11 +12,12 @@ A module of Relax is scheduled and built so::
 
 from __future__ import annotations
 
+from tirstep.relax_attention import FuseAttention
 from tirstep.transforms.plans.plan import PLANS, TirstepRule, make_plan_rule
 from tirstep.transforms.plans.roles import DEVICE
 from tirstep.transforms.recipes.time_model import read_gpu
 
-__all__ = ["TirstepRule", "cuda"]
+__all__ = ["FuseAttention", "TirstepRule", "cuda"]
 
 
 def cuda(*, device: str = DEVICE, tensor_cores: bool = False) -> list[TirstepRule]:

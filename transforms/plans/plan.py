@@ -54,6 +54,7 @@ from ..tir import (
     get_places,
     replace_fields,
 )
+from .attention_plan import ATTENTION_PLAN
 from .flat import FLAT_PLAN, LEFT_OVER, find_gather, schedule_flat
 from .product_plan import CONVOLUTION, CONVOLUTION_PLAN, MATMUL_PLAN, match_matmul
 from .roles import DEVICE, Mismatch, Plan, Roles, is_bound, list_sblocks, make_roles
@@ -148,6 +149,7 @@ def _match_several_rows(sch: Schedule) -> Roles | Mismatch:
 PLANS = (
     replace(MATMUL_PLAN, match=_match_several_rows),
     CONVOLUTION_PLAN,
+    ATTENTION_PLAN,
     ROWS_PLAN,
     FLAT_PLAN,
 )

@@ -1,0 +1,348 @@
+"""Attention in functions of Relax: found as models write it, and made a function of TIR each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir.expr import GenericConst
+from tvm.s_tir import Schedule
+from tvm.tirx import IntImm, PrimFunc
+
+from tirstep.lowering_checks.compile.compiling import UNOPTIMIZED
+from tirstep.modules.attention import attention
+from tirstep.modules.validation import KernelError
+from tirstep.transforms.plans.attention_plan import MARK, swap_axes
+from tirstep.tvm_compat import get_op_name
+
+HIDDEN, LARGEST = -1e4, float(np.finfo("float16").max)
+"""At most what a mask leaves of a score that it hides, whose power is 0 in float32 beside any that
+is left; at least what cuts no score."""
+FLOATS = ("float16", "bfloat16", "float32")
+LAYOUTS = ("bhsd", "bshd", "hsd", "sd")
+"""Of batch, heads, the sequence of queries or keys, and the elements of a head."""
+OPAQUE = 8
+"""Of TVM's OpPatternKind: `FuseOps` adds nothing to such a function."""
+
+
+class Tensor(NamedTuple):
+    """A variable, and the axes that it has, of `LAYOUTS`."""
+
+    value: Any
+    axes: str
+
+    @property
+    def extents(self) -> list[int]:
+        """Of all four axes, in the order of "bhsd"."""
+        sizes = dict(zip(self.axes, _get_sizes(self.value), strict=True))
+        return [sizes.get(axis, 1) for axis in "bhsd"]
+
+
+class Attention(NamedTuple):
+    """Queries, keys, values and the result; the scale; whether later keys are hidden."""
+
+    tensors: tuple[Tensor, ...]
+    scale: float
+    causal: bool
+
+
+@tvm.transform.module_pass(opt_level=0, name="FuseAttention")
+class FuseAttention:
+    """A pass of Relax, before `LegalizeOps`, that makes one function of each attention.
+
+    It finds ``R.nn.attention`` and ``softmax(scores) @ values`` of scores ``queries @ keys``, which
+    may be cast, multiplied or divided by one number above 0, and masked by constants that hide the
+    keys after a query (added, by minimum or by where). Heads of keys and values may be repeated.
+    What permutes or repeats operands, or permutes the result, becomes part of the function; its
+    sums are float32, and `rules.cuda` schedules it. All else stays as it is: where scores or
+    probabilities have other readers, where a mask is data, or where a size is left open.
+
+    Attributes
+    ----------
+    reasons : why attention was left alone, by the name of its result
+    """
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+
+    def transform_module(self, module: tvm.IRModule, _: object) -> tvm.IRModule:
+        """The module with a function for each attention; the same module where there is none."""
+        builder, changed = relax.BlockBuilder(module), False
+        for variable, function in module.functions_items():
+            if not isinstance(function, relax.Function):
+                continue
+            finder = _Finder(module, function)
+            if found := finder.find(self.reasons):
+                builder.update_func(variable, _call_kernels(builder, function, found))
+                changed = True
+        return builder.finalize() if changed else module
+
+
+class _Finder:
+    """What a function of Relax computes, from results back to its parameters.
+
+    Refuses by a `KernelError` what is no attention that our kernel computes.
+    """
+
+    def __init__(self, module: tvm.IRModule, function: relax.Function) -> None:
+        self.module = module
+        self.values: dict[Any, Any] = {}
+        self.uses: dict[Any, int] = {}
+        self.constants: dict[Any, np.ndarray | None] = {}  # computed when they are asked for
+        for binding in (it for block in function.body.blocks for it in block.bindings):
+            self.values[binding.var] = binding.value
+            read = relax.analysis.free_vars(binding.value)
+            if _is_pure(binding.value) and all(it in self.constants for it in read):
+                self.constants[binding.var] = None
+            for variable in read:
+                self.uses[variable] = self.uses.get(variable, 0) + 1
+        for variable in relax.analysis.free_vars(function.body.body):
+            self.uses[variable] = self.uses.get(variable, 0) + 1
+
+    def find(self, reasons: dict[str, str]) -> dict[Any, Attention]:
+        """Attention by the variable that has its result; and why others are none."""
+        found: dict[Any, Attention] = {}
+        for variable, value in self.values.items():
+            try:
+                made = self._match(variable, value)
+                if made is None and _get_name(value) == "relax.permute_dims":
+                    made = found.get(value.args[0])
+                    places = _get_order(value)
+                    axes = (
+                        "" if made is None else "".join(made.tensors[3].axes[at] for at in places)
+                    )
+                    if made is None or axes not in LAYOUTS or self.uses[value.args[0]] > 1:
+                        continue
+                    del found[value.args[0]]  # this permutation is part of it
+                    made = made._replace(tensors=(*made.tensors[:3], Tensor(variable, axes)))
+                if made is not None:
+                    _write_kernel(made)  # or say why there is none
+                    found[variable] = made
+            except KernelError as reason:
+                reasons[str(variable.name)] = str(reason)
+        return found
+
+    def _match(self, variable: Any, value: Any) -> Attention | None:
+        """The attention whose result is a variable's value, if it may be one."""
+        name = _get_name(value)
+        if name == "relax.nn.attention":
+            tensors = [*(self._read(it, "bshd") for it in value.args[:3]), Tensor(variable, "bshd")]
+            (*_, first, dim), (*_, last, _) = (it.extents for it in tensors[:2])
+            scale, mask, window = (
+                value.attrs[it] for it in ("scale", "causal_mask", "window_size")
+            )
+            if window is not None or (mask == "TopLeft" and first != last):
+                raise KernelError(f"its mask is that of {first} queries, and there are {last} keys")
+            scale = 1 / math.sqrt(dim) if scale is None else float(scale)
+            return Attention(tuple(tensors), scale, mask is not None)
+        if name != "relax.matmul":
+            return None
+        inner = [value.args[0]]  # from the probabilities, cast or not, to the softmax
+        while self._is_cast(call := self.values.get(inner[-1])):
+            inner.append(call.args[0])
+        if _get_name(call) != "relax.nn.softmax":
+            return None
+        for each in inner:
+            self._require_alone(each, "the probabilities")
+        axes = "bhsd"[4 - len(_get_sizes(call)) :]
+        if int(call.attrs.axis) not in (-1, len(axes) - 1):
+            raise KernelError(f"softmax is over axis {call.attrs.axis}, and not the last one")
+        queries, keys, scale, causal = self._read_scores(call.args[0], axes)
+        tensors = [queries, keys, self._read(value.args[1], axes), Tensor(variable, axes)]
+        return Attention(tuple(tensors), scale, causal)
+
+    def _read_scores(self, scores: Any, axes: str) -> tuple[Tensor, Tensor, float, bool]:
+        """Queries, keys, the scale and whether it is causal, from scores back to their product."""
+        scale, visible = 1.0, np.ones(_get_sizes(scores)[-2:], bool)
+        while _get_name(call := self.values.get(scores)) != "relax.matmul":
+            self._require_alone(scores, "the scores")
+            name = _get_name(call)
+            if self._is_cast(call):
+                scores = call.args[0]
+                continue
+            if name not in _OF_SCORES:
+                raise KernelError(f"scores come from {name or 'elsewhere'}, and not from a product")
+            given = [self._compute(it) for it in call.args]
+            data = [at for at, it in enumerate(given) if it is None]
+            if len(data) != 1 or (name == "relax.divide" and data != [0]):
+                raise KernelError(f"{name} takes {len(data)} operands that are no constants")
+            scores = call.args[data[0]]
+            if _get_sizes(scores) != _get_sizes(call):
+                raise KernelError(f"{name} repeats the scores")
+            if name in ("relax.multiply", "relax.divide"):
+                factors = np.unique(given[1 - data[0]].astype("float64"))
+                if len(factors) != 1 or not 0 < (factor := float(factors[0])) < math.inf:
+                    raise KernelError("the scale is not one number above 0")
+                scale = scale * factor if name == "relax.multiply" else scale / factor
+                continue
+            seen = np.atleast_2d(_find_seen(name, given, scale))
+            seen = seen.reshape(-1, *seen.shape[-2:])
+            if (seen != seen[:1]).any():
+                raise KernelError("heads or sequences have masks of their own")
+            visible = visible & seen[0]
+        self._require_alone(scores, "the scores")
+        queries, keys = visible.shape
+        hides = not visible.all()
+        if hides and (visible != np.tri(queries, keys, keys - queries, dtype=bool)).any():
+            raise KernelError("its mask is not that of causality, where the last query sees all")
+        first, last = self._read(call.args[0], axes), self._read(call.args[1], f"{axes[:-2]}ds")
+        return first, last, scale, hides
+
+    def _read(self, value: Any, axes: str) -> Tensor:
+        """The tensor of which an operand is a permutation, with heads repeated."""
+        found = None
+        while len(axes) == len(_get_sizes(value)):
+            found = Tensor(value, axes) if axes in LAYOUTS else found
+            name = _get_name(call := self.values.get(value))
+            if name == "relax.permute_dims":
+                places = _get_order(call)
+                axes = "".join(axes[places.index(at)] for at in range(len(axes)))
+            elif name != "relax.repeat" or axes[int(call.attrs.axis or 0)] != "h":
+                break
+            value = call.args[0]
+        if found is None:
+            raise KernelError(f"'{value}' has no axes {' or '.join(LAYOUTS)}")
+        return found
+
+    def _is_cast(self, call: Any) -> bool:
+        return _get_name(call) == "relax.astype" and str(call.ty.dtype) in FLOATS
+
+    def _require_alone(self, value: Any, what: str) -> None:
+        if self.uses.get(value) != 1:
+            raise KernelError(f"{what} have other readers")
+
+    def _compute(self, value: Any) -> np.ndarray | None:
+        """What needs no parameter, computed on the CPU; None for data."""
+        if isinstance(value, GenericConst):
+            return np.asarray(value.value.numpy())
+        if value in self.constants and self.constants[value] is None:
+            needed, result = {value}, relax.Var("result", value.ty)
+            bindings = [relax.VarBinding(result, value)]
+            for variable in reversed([*self.values]):
+                if variable in needed:
+                    bindings.insert(0, relax.VarBinding(variable, self.values[variable]))
+                    needed |= {*relax.analysis.free_vars(self.values[variable])}
+            body = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
+            main = relax.Function([], body, value.ty).with_attr("global_symbol", "main")
+            others = {it: f for it, f in self.module.functions_items() if isinstance(f, PrimFunc)}
+            module = tvm.IRModule({**others, tvm.ir.GlobalVar("main"): main})
+            module = relax.transform.DeadCodeElimination(["main"])(module)
+            try:
+                built = relax.build(module, tvm.target.Target(UNOPTIMIZED))
+                self.constants[value] = relax.VirtualMachine(built, tvm.cpu())["main"]().numpy()
+            except Exception as error:  # of TVM's many kinds
+                raise KernelError(f"'{value}' is constant, and not computed: {error}") from error
+        return self.constants.get(value)
+
+
+_OF_SCORES = [f"relax.{it}" for it in ("multiply", "divide", "add", "minimum", "maximum", "where")]
+
+
+def _find_seen(name: str, given: Sequence[Any], scale: float) -> np.ndarray:
+    """Which scores a constant operand leaves as they are; it must hide all others."""
+    if name == "relax.where" and given[0] is None:
+        raise KernelError("its mask is data")
+    mask = next(it for it in given[::-1] if it is not None)
+    hides = seen = mask * scale <= HIDDEN  # a maximum raises what is hidden, and no other score
+    if name == "relax.where":
+        seen, hides = np.broadcast_arrays((given[0] != 0) == (given[1] is None), hides)
+    elif name != "relax.maximum":
+        seen = mask == 0 if name == "relax.add" else mask >= LARGEST
+    if not (seen | hides).all():
+        raise KernelError(f"{name} changes scores by other values than those of a mask")
+    return np.asarray(seen)
+
+
+def _write_kernel(made: Attention) -> PrimFunc:
+    """The function of TIR, whose tensors have the axes that they have here."""
+    q, k, v, y = (it.extents for it in made.tensors)
+    dtype, *others, out = (str(it.value.ty.dtype) for it in made.tensors)
+    if q != y or k != v or [k[0], k[3]] != [q[0], q[3]] or q[1] % k[1] or {*others} != {dtype}:
+        shown = ", ".join(f"{it.value.ty}" for it in made.tensors)
+        raise KernelError(f"queries, keys, values and result do not fit together: {shown}")
+    module = attention(
+        *(q[0], q[1], q[2], k[2], q[3]),
+        dtype=dtype,
+        out=out,
+        causal=made.causal,
+        group=q[1] // k[1],
+        scale=made.scale,
+        # By a factor above 1 the lowest number, which maxima begin at, would become -inf.
+        fused_exponents=dtype != "float32" and made.scale * math.log2(math.e) <= 1,
+    )
+    sch, swapped = Schedule(module), [at for at, it in enumerate(made.tensors) if it.axes == "bshd"]
+    for number in swapped:
+        swap_axes(sch, number)
+    function = sch.mod["main"].without_attr("global_symbol").with_attr(MARK, swapped)
+    return function.with_attr("op_pattern", OPAQUE)
+
+
+def _call_kernels(
+    builder: relax.BlockBuilder, function: relax.Function, found: dict[Any, Attention]
+) -> relax.Function:
+    """The function with calls of what was found."""
+
+    def bind(binding: Any) -> list[Any]:
+        if binding.var not in found:
+            return [binding]
+        made, bindings = found[binding.var], list[Any]()
+
+        def emit(value: Any, variable: Any = None) -> Any:
+            value = builder.normalize(value)
+            variable = type(binding.var)("heads", value.ty) if variable is None else variable
+            bindings.append(relax.VarBinding(variable, value))
+            return variable
+
+        *given, result = made.tensors
+        operands = [
+            it.value if len(it.axes) == 4 else emit(relax.op.reshape(it.value, it.extents))
+            for it in given
+        ]
+        callee = builder.add_func(_write_kernel(made), "fused_attention")
+        if len(result.axes) == 4:
+            emit(relax.call_tir(callee, operands, binding.var.ty), binding.var)
+        else:
+            whole = relax.TensorType(result.extents, binding.var.ty.dtype)
+            made_here = emit(relax.call_tir(callee, operands, whole))
+            emit(relax.op.reshape(made_here, _get_sizes(binding.var)), binding.var)
+        return bindings
+
+    blocks = [
+        type(block)([it for binding in block.bindings for it in bind(binding)])
+        for block in function.body.blocks
+    ]
+    body = relax.SeqExpr(blocks, function.body.body)
+    made = relax.Function(
+        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
+    )
+    return relax.analysis.remove_all_unused(made)
+
+
+def _is_pure(value: Any) -> bool:
+    """Whether a call computes the same each time, by nothing of other libraries."""
+    name = _get_name(value)
+    return name == "relax.call_tir" or (
+        name.startswith("relax.") and not name.startswith(("relax.call_", "relax.nn.dropout"))
+    )
+
+
+def _get_name(value: Any) -> str:
+    is_call = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
+    return get_op_name(value) if is_call else ""
+
+
+def _get_order(call: Any) -> list[int]:
+    """The axes that a permutation takes, in the order of its result."""
+    count, axes = int(call.ty.ndim), call.attrs.axes
+    return [*range(count)][::-1] if axes is None else [int(it) % count for it in axes]
+
+
+def _get_sizes(value: Any) -> list[int]:
+    sizes = list(getattr(value.ty.shape, "values", ()))
+    if not sizes or not all(isinstance(size, IntImm) for size in sizes):
+        raise KernelError(f"the sizes of '{value}' are not known")
+    return [int(size) for size in sizes]

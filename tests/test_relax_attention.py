@@ -1,0 +1,217 @@
+"""`rules.FuseAttention`: what it takes of models, what it leaves alone, and the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from attention_blocks import BLOCKS, Sizes, make_block, run_on_the_cpu
+from relax_functions import find_difference, fuse, list_functions
+from tvm import relax
+from tvm.relax import op
+from tvm.s_tir import dlight
+
+from tirstep import rules
+from tirstep.transforms.passes.serial import make_threads_serial
+
+GPU = tvm.target.Target("nvidia/nvidia-h100")
+SIZES = {name: Sizes(20, 4, 4, 16) for name in BLOCKS} | {"llama": Sizes(20, 8, 2, 16)}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_has_its_attention_in_one_function_and_computes_the_same(name: str) -> None:
+    for sizes in (SIZES[name], replace(SIZES[name], batch=2, dtype="float32")):
+        plain, fuser = make_block(name, sizes), rules.FuseAttention()
+        fused = fuser(plain)
+        assert fuser.reasons == {}
+        text = fused["forward"].script()
+        assert text.count("R.call_tir(") == text.count("fused_attention") == 1
+        for operator in ("nn.softmax", "nn.attention", "repeat", "maximum"):
+            assert f"R.{operator}(" not in text
+        # Of permutations that of the weights alone, and where heads are part of the batch.
+        few = {"vit": 2 + 4, "exported": 2 + 1}
+        assert text.count("R.permute_dims(") <= few.get(name, 2)
+        results = [run_on_the_cpu(each).astype("float64") for each in (plain, fused)]
+        tolerance = 1e-5 if sizes.dtype == "float32" else 4e-3
+        np.testing.assert_allclose(*results, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", ["llama", "vit", "exported"])
+def test_the_rules_schedule_a_block_and_the_simulator_computes_the_same(
+    name: str, dtype: str
+) -> None:
+    module = fuse(rules.FuseAttention()(make_block(name, replace(SIZES[name], dtype=dtype))))
+    ours = rules.cuda(tensor_cores=True)
+    plain = list_functions(module)["fused_attention"]
+    with GPU:
+        scheduled = dlight.ApplyDefaultSchedule(*ours)(module.clone())
+    made = list_functions(scheduled)["fused_attention"]
+    assert ("wgmma" in made.script()) == (dtype == "float16")
+    assert find_difference(tvm.IRModule({"main": made}), plain) == ""
+    assert relax.build(scheduled, GPU, tir_pipeline="tirstep") is not None
+    if dtype == "float32":  # the whole block, its threads one after the other
+        results = [run_on_the_cpu(each) for each in (module, make_threads_serial(scheduled))]
+        np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-5)
+
+
+def write(build: Callable[..., Any], *shapes: Any, dtype: str = "float32") -> tvm.IRModule:
+    """A function of tensors of these shapes, whose calls `build` emits."""
+    builder = relax.BlockBuilder()
+    variables = [
+        relax.Var(f"x{number}", relax.TensorType(shape, dtype))
+        for number, shape in enumerate([*shapes])
+    ]
+
+    with builder.function("forward", variables):
+        with builder.dataflow():
+            result = builder.emit_output(build(builder.emit, *variables))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def attend(
+    emit: Callable[[Any], Any],
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    change: Callable[[Any], Any] = lambda it: op.divide(it, relax.const(2, str(it.ty.dtype))),
+    weigh: Callable[[Any], Any] = op.nn.softmax,
+    returns: str = "",
+) -> Any:
+    """Attention of (batch, heads, rows, head), with something done to the scores."""
+    scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
+    weights = emit(weigh(emit(change(scores))))
+    result = emit(op.matmul(weights, v))
+    others = {"scores": scores, "weights": weights}
+    return relax.Tuple([result, others[returns]]) if returns else result
+
+
+def constant(values: Any) -> Any:
+    return relax.const(np.asarray(values, "float32"))
+
+
+def mask(value: float = -np.inf, ahead: int = 0, shape: tuple[int, int] = (6, 6)) -> np.ndarray:
+    return np.where(np.tri(*shape, ahead, dtype=bool), 0, value).astype("float32")
+
+
+def scale(values: Any) -> Callable[[Any], Any]:
+    return lambda scores: op.multiply(scores, constant(values))
+
+
+def add(values: Any) -> Callable[[Any], Any]:
+    return lambda scores: op.add(scores, constant(values))
+
+
+HEADS = (1, 2, 6, 8)
+SEEN = np.tri(6, 6, dtype=bool)
+TAKEN: dict[str, Callable[[Any], Any]] = {
+    "no scale": lambda scores: op.astype(scores, "float32"),
+    "the scale first": lambda scores: op.multiply(constant([[[[0.5]]]]), scores),
+    "divided": lambda scores: op.divide(scores, constant(4)),
+    "a mask in front": lambda scores: op.add(constant(mask()), scores),
+    "a low number": add(mask(-1e9)),
+    "a mask for each head": add(np.stack([mask(), mask()])),
+    "all visible": add(np.zeros((6, 6))),
+    "where": lambda scores: op.where(relax.const(SEEN), scores, constant(-1e5)),
+    "where not": lambda scores: op.where(relax.const(~SEEN), constant(-1e5), scores),
+    "a minimum": lambda scores: op.minimum(scores, constant(np.where(SEEN, 1e5, -1e5))),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_form_of_scores_is_taken_and_computes_the_same(name: str) -> None:
+    plain = write(lambda emit, *given: attend(emit, *given, change=TAKEN[name]), *[HEADS] * 3)
+    fused = rules.FuseAttention()(plain)
+    assert "softmax" not in fused["forward"].script()
+    assert ("if_then_else" in fused.script()) == any(
+        word in name for word in ("mask", "low", "where", "minimum")
+    )
+    np.testing.assert_allclose(run_on_the_cpu(fused), run_on_the_cpu(plain), rtol=1e-5, atol=1e-5)
+
+
+def call(build: Callable[..., Any], *others: Any, shapes: Any = (HEADS,) * 3, **more: Any) -> Any:
+    return lambda: write(build, *shapes, *others, **more)
+
+
+def change(function: Callable[[Any], Any], shapes: Any = (HEADS,) * 3) -> Any:
+    return call(lambda emit, *given: attend(emit, *given, change=function), shapes=shapes)
+
+
+LONGER = (HEADS, (1, 2, 9, 8), (1, 2, 9, 8))
+ATTENTION = op.nn.attention
+LEFT: dict[str, tuple[Callable[[], tvm.IRModule], str]] = {
+    "another axis": (
+        call(lambda emit, *it: attend(emit, *it, weigh=lambda s: op.nn.softmax(s, axis=-2))),
+        "softmax is over axis -2",
+    ),
+    "a mask that is data": (
+        call(lambda emit, q, k, v, m: attend(emit, q, k, v, change=lambda s: op.add(s, m)), (6, 6)),
+        "2 operands that are no constants",
+    ),
+    "a scale for each head": (change(scale([[[0.5]], [[0.25]]])), "scale is not one number"),
+    "a scale below 0": (change(scale(-0.5)), "scale is not one number"),
+    "a mask of one head": (change(add(np.stack([mask(), mask(0)]))), "masks of their own"),
+    "a key too late": (change(add(mask(ahead=1))), "not that of causality"),
+    "a key too early": (change(add(mask(ahead=-1))), "not that of causality"),
+    "the other triangle": (change(add(mask().T)), "not that of causality"),
+    "the first keys alone": (change(add(mask(shape=(6, 9))), LONGER), "not that of causality"),
+    "a bias": (change(add(mask(-5))), "other values than those of a mask"),
+    "a mask scaled down": (
+        change(lambda s: op.multiply(op.add(s, constant(mask(-1e5))), constant(1e-3))),
+        "other values than those of a mask",
+    ),
+    "a cap": (change(lambda s: op.minimum(s, constant(3))), "other values"),
+    "a floor": (change(lambda s: op.maximum(s, constant(-3))), "other values"),
+    "a soft cap": (change(op.tanh), "scores come from relax.tanh"),
+    "a quotient": (change(lambda s: op.divide(constant(1), s)), "relax.divide takes"),
+    "dropout": (
+        call(
+            lambda emit, *it: attend(
+                emit, *it, weigh=lambda s: emit(op.nn.dropout(emit(op.nn.softmax(s))))[0]
+            )
+        ),
+        "",
+    ),
+    "scores are returned": (call(lambda *it: attend(*it, returns="scores")), "scores have other"),
+    "probabilities are read": (
+        call(lambda *it: attend(*it, returns="weights")),
+        "probabilities have other",
+    ),
+    "open lengths": (
+        lambda: write(attend, *[(1, 2, tvm.tirx.Var("n", "int64"), 8)] * 3),
+        "are not known",
+    ),
+    "values of another width": (
+        call(attend, shapes=(HEADS, HEADS, (1, 2, 6, 4))),
+        "do not fit together",
+    ),
+    "one sequence of keys": (
+        call(attend, shapes=((3, 2, 6, 8), HEADS, HEADS)),
+        "do not fit together",
+    ),
+    "float64": (call(attend, dtype="float64"), "float64"),
+    "a bias of the operator": (call(lambda emit, *it: emit(ATTENTION(*it)), (1, 6, 2, 2)), ""),
+    "the first keys of the operator": (
+        call(
+            lambda emit, *it: emit(ATTENTION(*it, causal_mask="TopLeft")),
+            shapes=((1, 6, 2, 8), (1, 9, 2, 8), (1, 9, 2, 8)),
+        ),
+        "6 queries, and there are 9 keys",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_something_else_stays_as_it_is_and_says_why(name: str) -> None:
+    make, reason = LEFT[name]
+    plain, fuser = make(), rules.FuseAttention()
+    assert tvm_ffi.structural_equal(fuser(plain), plain)
+    assert reason in " ".join(fuser.reasons.values())
+    assert len(fuser.reasons) == (reason != "")
