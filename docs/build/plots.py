@@ -9,6 +9,7 @@ import itertools
 from html import escape
 from pathlib import Path
 
+from tirstep.bench.cases import PRODUCT_SHAPES, ROW_SHAPES
 from tirstep.bench.metrics import (
     format_rate,
     format_share,
@@ -113,7 +114,8 @@ def spell(value: float) -> str:
 
 def find_runs(folder: Path) -> list[Path]:
     """The files of runs in a folder, without those of ``--quick``, whose times are rough, and
-    without those of drawn shapes, which docs/shapes.md sums up.
+    without those of drawn products and rows, which docs/shapes.md sums up.
     """
     files = sorted(folder.glob("bench-*.json"))
-    return [file for file in files if not file.stem.endswith(("-quick", "-shapes"))]
+    left = ("-quick", f"-{PRODUCT_SHAPES}", f"-{ROW_SHAPES}")
+    return [file for file in files if not file.stem.endswith(left)]
