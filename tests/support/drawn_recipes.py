@@ -1,7 +1,7 @@
 """Recipes for which shapes, types and configs are drawn.
 
 Schedules of matmul under other kernels are drawn for matmul alone: test_products.py and
-test_conv2d.py have these at chosen shapes, and test_attention.py, test_attention_mma.py,
+test_conv2d.py have these at chosen shapes, and test_attention.py,
 test_attention_wgmma.py and test_decoding.py those of whole tiles.
 """
 
