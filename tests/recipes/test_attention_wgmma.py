@@ -50,8 +50,6 @@ IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
         (LAST, {"keys": 192}, BRAIN, IN_TURNS),
         (LAST, {"keys": 128}, {}, {**IN_TURNS, "overlaps": False, "stages": 2}),
         (ENDED, {"keys": 256, "queries": 256}, {}, IN_TURNS),
-        (LAST, {"keys": 128, "dim": 48}, {}, {"keys": 64, "stages": 2}),  # rows of six chunks
-        (PARTED, {"keys": 160}, {}, {}),
         # Blocks with no tile that is whole wait in the second loop alone.
         (PARTED, {"keys": 128}, {}, {"keys": 16, "overlaps": False, "longest_first": True}),
         (PARTED, {"keys": 160, "heads": 2}, {"window": 70}, {"persistent": 3}),
@@ -63,7 +61,6 @@ IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
         ("attention_wgmma_persistent", {"keys": 64}, FUSES, {"persistent": 2}),
         (BEST, {"queries": 256, "keys": 128, "dim": 80}, BRAIN, {}),
         (BEST, {"keys": 192, "dim": 48}, {**FUSES, "causal": True}, {}),
-        (BEST, {"keys": 16, "dim": 16}, {}, {}),
     ],
     ids=str,
 )

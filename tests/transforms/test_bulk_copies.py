@@ -5,15 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 import tvm
+from edits import NOTHING, edit
 from golden_runs import run_golden
 from kernels import at_block, parse_kernel
 from mma_by_tma import MMA_BY_TMA as TMA
 from mma_by_tma import MMA_IN_ROLES as ROLES
 from pairs import check_pair, find_kinds, refuses
+from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import tirx as T
-from tvm.tirx import BufferStore, Evaluate, SeqStmt, decl_buffer
+from tvm.tirx import BufferStore, Evaluate, SeqStmt, call_intrin, decl_buffer
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
@@ -26,13 +28,16 @@ from tirstep.transforms.hopper.tma_loads import Pipeline, drop_fences, make_barr
 from tirstep.transforms.hopper.tma_tiles import (
     TMA_COPY,
     TMA_ROLES,
+    TMA_STAGES,
     CopyShape,
     measure_copy,
 )
 from tirstep.transforms.hopper.warp_roles import require_no_barrier
 from tirstep.transforms.recipes import RECIPES, Recipe
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import get_op_name
 
+ATTENTION = RECIPES["attention_wgmma_roles"]
 SIMULATOR = get_device("simulator")
 WGMMA, WGMMA_ROLES = RECIPES["matmul_wgmma_tma"], RECIPES["matmul_wgmma_roles"]
 TURNED, ROWS = {"transpose_b": True}, {"tile_k": 64, "layout": "rows"}
@@ -52,7 +57,8 @@ def find_handles(sch: Schedule):
 
 def find_loop(sch: Schedule, copy):
     """The loop over tiles around a copy."""
-    return next(loop for loop in sch.get_loops(copy) if sch.get(loop).loop_var.name == "k_0")
+    loops = {sch.get(loop).loop_var.name: loop for loop in sch.get_loops(copy)}
+    return loops.get("k_0") or loops["j_0"]
 
 
 def prepare(**changes) -> Schedule:
@@ -82,6 +88,21 @@ def test_specialize_warps_pair() -> None:
         tr.specialize_warps(sch, find_handles(sch)[0])
 
     check_pair(read("next_tiles_by_tma", ROLES), change, read("warps_specialized", ROLES))
+
+
+def find_queries(sch: Schedule):
+    """The loop over tiles of keys and values, and the copy of queries in front of it."""
+    return find_loop(sch, sch.get_sblock("K_shared.dyn")), sch.get_sblock("Q_shared.dyn")
+
+
+def test_copy_once_by_tma_pair() -> None:
+    def change(sch: Schedule) -> None:
+        loop, queries = find_queries(sch)
+        tr.specialize_warps(sch, loop)
+        tr.copy_once_by_tma(sch, loop, queries)
+
+    before = run_golden(RECIPES["attention_wgmma_tma"]).steps[-1].module
+    check_pair(before, change, read("warps_specialized", ATTENTION), is_verified=False)
 
 
 COPY = """
@@ -178,6 +199,38 @@ def test_a_stage_is_not_refilled_under_its_group(recipe: Recipe) -> None:
     found = check_numbers(run.problem, sch.mod, SIMULATOR, where=recipe.name)
     assert len(found) == 1
     assert "elements are wrong" in found[0].message
+
+
+@pytest.fixture(scope="module")
+def attention() -> Run:
+    """Three tiles of queries for two thread blocks that stay; keys and values come apart."""
+    return run_recipe(
+        RECIPES["attention_wgmma_persistent"],
+        {"batch": 1, "heads": 3, "queries": 64, "keys": 96, "dim": 32},
+        options={"dtype": "float16", "out": "float16", "fused_exponents": True},
+        config={"persistent": 2, "warpgroups": 1, "keys": 32},
+    )
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("which", [None, *range(8)])
+@pytest.mark.parametrize(("call", "keeps"), [("wait", False), ("wait", True), ("arrive", False)])
+def test_each_wait_and_arrival_counts(attention: Run, call: str, keeps: bool, which) -> None:
+    """And the parity of what waits are for, where they are kept."""
+
+    def is_wanted(node: Evaluate) -> bool:
+        return isinstance(node.value, Call) and f"mbarrier_{call}" in get_op_name(node.value)
+
+    def change(node: Evaluate) -> Evaluate:
+        if not keeps:
+            return NOTHING
+        place, parity = node.value.args
+        return Evaluate(call_intrin(node.value.ty, node.value.op, place, parity * 0))
+
+    lowered = lower(attention.steps[-1].module)
+    if which is not None:
+        lowered = edit(lowered, Evaluate, is_wanted, change, which)
+    assert bool(find_kinds(lowered, attention) & {"race", "deadlock"}) == (which is not None)
 
 
 def test_groups_end_before_tiles_become_other_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,6 +331,33 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
     extents = {iterator.var: int(iterator.dom.extent) for iterator in block.iter_vars}
     with pytest.raises(tr.TransformError, match=message):
         measure_copy(block, extents, is_swizzled=False, name="copy")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "name", "message"),
+    [
+        (lambda sch, loop, _: sch.unannotate(loop, TMA_ROLES), "Q", "no pipeline in which warps h"),
+        (
+            lambda sch, loop, _: tr.make_persistent(sch, loop, blocks=2),
+            "Q",
+            "or its blocks stay al",
+        ),
+        (lambda *_: None, "V", "block 'V_shared.dyn' does not stand in front of loop 'j_0'; stage"),
+        (lambda sch, _, copy: sch.annotate(sch.get_loops(copy)[-1], TMA_STAGES, 2), "Q", "another"),
+        (
+            lambda sch, _, copy: sch.storage_align(copy, 0, -2, 32, 8),
+            "Q",
+            "writes rows with padding",
+        ),
+    ],
+)
+def test_copy_once_by_tma_refuses(prepare, name: str, message: str) -> None:
+    sch = Schedule(read("warps_specialized", ATTENTION))
+    loop, copy = find_queries(sch)
+    prepare(sch, loop, copy)
+    block = sch.get_sblock(f"{name}_shared.dyn")
+    with refuses(sch, f"copy_once_by_tma: .*{message}"):
+        tr.copy_once_by_tma(sch, loop, block)
 
 
 @pytest.fixture(scope="module")
