@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from tvm.s_tir import dlight
 from tirstep import rules
 from tirstep.transforms.passes.serial import make_threads_serial
 
+ROOT = Path(__file__).resolve().parents[1]
 GPU = tvm.target.Target("nvidia/nvidia-h100")
 SIZES = {name: Sizes(20, 4, 4, 16) for name in BLOCKS} | {"llama": Sizes(20, 8, 2, 16)}
 
@@ -213,3 +216,19 @@ def test_what_is_something_else_stays_as_it_is_and_says_why(name: str) -> None:
     assert tvm_ffi.structural_equal(fuser(plain), plain)
     assert reason in " ".join(fuser.reasons.values())
     assert len(fuser.reasons) == (reason != "")
+
+
+def test_models_of_the_examples_have_theirs_fused_or_left_with_a_reason() -> None:
+    """A U-Net's two attentions, of pixels and of a text; a decoder's, whose mask is an input."""
+    example = runpy.run_path(str(ROOT / "examples" / "model_functions" / "models.py"))
+    make_diffusion, make_decoder = example["make_diffusion"], example["make_decoder"]
+    make_diffusion.__globals__["fuse"] = lambda module: module
+    plain = make_diffusion(32, 4, text=48, groups=8, dtype="float32")
+    fused = rules.FuseAttention()(plain)
+    assert fused["forward"].script().count("R.call_tir(fused_attention") == 2
+    np.testing.assert_allclose(run_on_the_cpu(fused), run_on_the_cpu(plain), rtol=1e-4, atol=1e-4)
+    fuser = rules.FuseAttention()
+    plain = make_decoder(example["SMALL"], 8, 8, is_packed=False)
+    assert fuser(plain).same_as(plain)
+    (reason,) = fuser.reasons.values()
+    assert reason == "relax.add takes 2 operands that are no constants"
