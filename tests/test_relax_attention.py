@@ -232,3 +232,10 @@ def test_models_of_the_examples_have_theirs_fused_or_left_with_a_reason() -> Non
     assert fuser(plain).same_as(plain)
     (reason,) = fuser.reasons.values()
     assert reason == "relax.add takes 2 operands that are no constants"
+
+
+def test_a_function_that_is_meant_for_another_backend_stays_whole() -> None:
+    plain = write(attend, *[HEADS] * 3)
+    for attribute in ("Composite", "Codegen", "Primitive"):
+        marked = tvm.IRModule({"forward": plain["forward"].with_attr(attribute, "theirs")})
+        assert rules.FuseAttention()(marked).same_as(marked)

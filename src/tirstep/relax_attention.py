@@ -24,6 +24,7 @@ is left; at least what cuts no score."""
 FLOATS = ("float16", "bfloat16", "float32")
 LAYOUTS = ("bhsd", "bshd", "hsd", "sd")
 """Of batch, heads, the sequence of queries or keys, and the elements of a head."""
+_TAKEN = ("Composite", "Codegen", "Primitive")
 OPAQUE = 8
 """Of TVM's OpPatternKind: `FuseOps` adds nothing to such a function."""
 
@@ -72,10 +73,11 @@ class FuseAttention:
         """The module with a function for each attention; the same module where there is none."""
         builder, changed = relax.BlockBuilder(module), False
         for variable, function in module.functions_items():
-            if not isinstance(function, relax.Function):
+            attributes = getattr(function, "attrs", None) or {}
+            # What another backend, or an earlier pass, has put together stays whole.
+            if not isinstance(function, relax.Function) or any(it in attributes for it in _TAKEN):
                 continue
-            finder = _Finder(module, function)
-            if found := finder.find(self.reasons):
+            if found := _Finder(module, function).find(self.reasons):
                 builder.update_func(variable, _call_kernels(builder, function, found))
                 changed = True
         return builder.finalize() if changed else module
@@ -110,16 +112,12 @@ class _Finder:
         for variable, value in self.values.items():
             try:
                 made = self._match(variable, value)
-                if made is None and _get_name(value) == "relax.permute_dims":
-                    made = found.get(value.args[0])
-                    places = _get_order(value)
-                    axes = (
-                        "" if made is None else "".join(made.tensors[3].axes[at] for at in places)
-                    )
-                    if made is None or axes not in LAYOUTS or self.uses[value.args[0]] > 1:
-                        continue
-                    del found[value.args[0]]  # this permutation is part of it
-                    made = made._replace(tensors=(*made.tensors[:3], Tensor(variable, axes)))
+                if _get_name(value) == "relax.permute_dims" and value.args[0] in found:
+                    inner = found[value.args[0]]
+                    axes = "".join(inner.tensors[3].axes[at] for at in _get_order(value))
+                    if axes in LAYOUTS and self.uses[value.args[0]] == 1:
+                        del found[value.args[0]]  # this permutation is part of it
+                        made = inner._replace(tensors=(*inner.tensors[:3], Tensor(variable, axes)))
                 if made is not None:
                     _write_kernel(made)  # or say why there is none
                     found[variable] = made
@@ -149,8 +147,8 @@ class _Finder:
             return None
         for each in inner:
             self._require_alone(each, "the probabilities")
-        axes = "bhsd"[4 - len(_get_sizes(call)) :]
-        if int(call.attrs.axis) not in (-1, len(axes) - 1):
+        axes = {len(it): it for it in ("bhsd", "hsd", "sd")}.get(len(_get_sizes(call)))
+        if axes is None or int(call.attrs.axis) not in (-1, len(axes) - 1):
             raise KernelError(f"softmax is over axis {call.attrs.axis}, and not the last one")
         queries, keys, scale, causal = self._read_scores(call.args[0], axes)
         tensors = [queries, keys, self._read(value.args[1], axes), Tensor(variable, axes)]
