@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ is left; at least what cuts no score."""
 FLOATS = ("float16", "bfloat16", "float32")
 LAYOUTS = ("bhsd", "bshd", "hsd", "sd")
 """Of batch, heads, the sequence of queries or keys, and the elements of a head."""
+_TAKEN = ("Composite", "Codegen", "Primitive")
 OPAQUE = 8
 """Of TVM's OpPatternKind: `FuseOps` adds nothing to such a function."""
 
@@ -56,7 +56,7 @@ class FuseAttention:
 
     It finds ``R.nn.attention`` and ``softmax(scores) @ values`` of scores ``queries @ keys``, which
     may be cast, multiplied or divided by one number above 0, and masked by constants that hide the
-    keys after a query (added, by minimum or by where). Heads of keys and values may be repeated.
+    keys after a query (added, or by minimum). Heads of keys and values may be repeated.
     What permutes or repeats operands, or permutes the result, becomes part of the function; its
     sums are float32, and `rules.cuda` schedules it. All else stays as it is: where scores or
     probabilities have other readers, where a mask is data, or where a size is left open.
@@ -73,10 +73,11 @@ class FuseAttention:
         """The module with a function for each attention; the same module where there is none."""
         builder, changed = relax.BlockBuilder(module), False
         for variable, function in module.functions_items():
-            if not isinstance(function, relax.Function):
+            attributes = getattr(function, "attrs", None) or {}
+            # What another backend, or an earlier pass, has put together stays whole.
+            if not isinstance(function, relax.Function) or any(it in attributes for it in _TAKEN):
                 continue
-            finder = _Finder(module, function)
-            if found := finder.find(self.reasons):
+            if found := _Finder(module, function).find(self.reasons):
                 builder.update_func(variable, _call_kernels(builder, function, found))
                 changed = True
         return builder.finalize() if changed else module
@@ -90,13 +91,15 @@ class _Finder:
 
     def __init__(self, module: tvm.IRModule, function: relax.Function) -> None:
         self.module = module
-        self.values: dict[Any, Any] = {}
+        self.values: Any = {}
         self.uses: dict[Any, int] = {}
         self.constants: dict[Any, np.ndarray | None] = {}  # computed when they are asked for
         for binding in (it for block in function.body.blocks for it in block.bindings):
             self.values[binding.var] = binding.value
             read = relax.analysis.free_vars(binding.value)
-            if _is_pure(binding.value) and all(it in self.constants for it in read):
+            name = _get_name(binding.value)
+            is_pure = name and (name == "relax.call_tir" or not name.startswith("relax.call_"))
+            if is_pure and all(it in self.constants for it in read):
                 self.constants[binding.var] = None
             for variable in read:
                 self.uses[variable] = self.uses.get(variable, 0) + 1
@@ -109,16 +112,12 @@ class _Finder:
         for variable, value in self.values.items():
             try:
                 made = self._match(variable, value)
-                if made is None and _get_name(value) == "relax.permute_dims":
-                    made = found.get(value.args[0])
-                    places = _get_order(value)
-                    axes = (
-                        "" if made is None else "".join(made.tensors[3].axes[at] for at in places)
-                    )
-                    if made is None or axes not in LAYOUTS or self.uses[value.args[0]] > 1:
-                        continue
-                    del found[value.args[0]]  # this permutation is part of it
-                    made = made._replace(tensors=(*made.tensors[:3], Tensor(variable, axes)))
+                if _get_name(value) == "relax.permute_dims" and value.args[0] in found:
+                    inner = found[value.args[0]]
+                    axes = "".join(inner.tensors[3].axes[at] for at in _get_order(value))
+                    if axes in LAYOUTS and self.uses[value.args[0]] == 1:
+                        del found[value.args[0]]  # this permutation is part of it
+                        made = inner._replace(tensors=(*inner.tensors[:3], Tensor(variable, axes)))
                 if made is not None:
                     _write_kernel(made)  # or say why there is none
                     found[variable] = made
@@ -148,8 +147,8 @@ class _Finder:
             return None
         for each in inner:
             self._require_alone(each, "the probabilities")
-        axes = "bhsd"[4 - len(_get_sizes(call)) :]
-        if int(call.attrs.axis) not in (-1, len(axes) - 1):
+        axes = {len(it): it for it in ("bhsd", "hsd", "sd")}.get(len(_get_sizes(call)))
+        if axes is None or int(call.attrs.axis) not in (-1, len(axes) - 1):
             raise KernelError(f"softmax is over axis {call.attrs.axis}, and not the last one")
         queries, keys, scale, causal = self._read_scores(call.args[0], axes)
         tensors = [queries, keys, self._read(value.args[1], axes), Tensor(variable, axes)]
@@ -166,7 +165,7 @@ class _Finder:
                 continue
             if name not in _OF_SCORES:
                 raise KernelError(f"scores come from {name or 'elsewhere'}, and not from a product")
-            given = [self._compute(it) for it in call.args]
+            given: list[Any] = [self._compute(it) for it in call.args]
             data = [at for at, it in enumerate(given) if it is None]
             if len(data) != 1 or (name == "relax.divide" and data != [0]):
                 raise KernelError(f"{name} takes {len(data)} operands that are no constants")
@@ -179,7 +178,7 @@ class _Finder:
                     raise KernelError("the scale is not one number above 0")
                 scale = scale * factor if name == "relax.multiply" else scale / factor
                 continue
-            seen = np.atleast_2d(_find_seen(name, given, scale))
+            seen = np.atleast_2d(_find_seen(name, given[1 - data[0]], scale))
             seen = seen.reshape(-1, *seen.shape[-2:])
             if (seen != seen[:1]).any():
                 raise KernelError("heads or sequences have masks of their own")
@@ -239,22 +238,17 @@ class _Finder:
         return self.constants.get(value)
 
 
-_OF_SCORES = [f"relax.{it}" for it in ("multiply", "divide", "add", "minimum", "maximum", "where")]
+_OF_SCORES = [f"relax.{it}" for it in ("multiply", "divide", "add", "minimum", "maximum")]
 
 
-def _find_seen(name: str, given: Sequence[Any], scale: float) -> np.ndarray:
-    """Which scores a constant operand leaves as they are; it must hide all others."""
-    if name == "relax.where" and given[0] is None:
-        raise KernelError("its mask is data")
-    mask = next(it for it in given[::-1] if it is not None)
-    hides = seen = mask * scale <= HIDDEN  # a maximum raises what is hidden, and no other score
-    if name == "relax.where":
-        seen, hides = np.broadcast_arrays((given[0] != 0) == (given[1] is None), hides)
-    elif name != "relax.maximum":
-        seen = mask == 0 if name == "relax.add" else mask >= LARGEST
-    if not (seen | hides).all():
+def _find_seen(name: str, mask: np.ndarray, scale: float) -> np.ndarray:
+    """Which scores a mask leaves as they are; it must hide all others."""
+    hides = mask * scale <= HIDDEN
+    # A maximum raises what is hidden, and no other score.
+    neutral = {"relax.add": mask == 0, "relax.minimum": mask >= LARGEST, "relax.maximum": hides}
+    if not (neutral[name] | hides).all():
         raise KernelError(f"{name} changes scores by other values than those of a mask")
-    return np.asarray(seen)
+    return neutral[name]
 
 
 def _write_kernel(made: Attention) -> PrimFunc:
@@ -320,14 +314,6 @@ def _call_kernels(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
     )
     return relax.analysis.remove_all_unused(made)
-
-
-def _is_pure(value: Any) -> bool:
-    """Whether a call computes the same each time, by nothing of other libraries."""
-    name = _get_name(value)
-    return name == "relax.call_tir" or (
-        name.startswith("relax.") and not name.startswith(("relax.call_", "relax.nn.dropout"))
-    )
 
 
 def _get_name(value: Any) -> str:

@@ -21,8 +21,8 @@ __all__ = ["FuseAttention", "TirstepRule", "cuda"]
 
 
 def cuda(*, device: str = DEVICE, tensor_cores: bool = False) -> list[TirstepRule]:
-    """Rules for products, convolutions, rows (softmax, norms, sums) and elementwise functions, in
-    this order.
+    """Rules for products, convolutions, attention that `FuseAttention` found, rows (softmax, norms,
+    sums) and elementwise functions, in this order.
 
     `device` is the name of a GPU, or its properties, whose model of time chooses tiles. With
     `tensor_cores`, products of half precision with constant sizes run there, where the GPU is of
