@@ -262,9 +262,7 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             for kernel in [IN_TURNS[(number + number // len(IN_TURNS)) % len(IN_TURNS)]]
         ),
         HEAD_SHAPES: tuple(
-            SuiteEntry(
-                "attention", (sizes,), (options,), ("attention_wgmma_best",), ATTENTION_PEERS
-            )
+            SuiteEntry("attention", (sizes,), (options,), ("attention_wgmma_best",), ATTENTION_PEERS)
             for sizes, options in draw_heads()
         ),
         TUTORIAL: (
