@@ -27,6 +27,7 @@ from .queries import get_loop_name, get_realize
 from .rewriting import edit_loop, get_function, get_scope, map_elements, replace_blocks
 from .schedule import TransformError, transform
 from .tir import (
+    constant,
     find_all,
     find_largest_index,
     get_regions,
@@ -68,14 +69,14 @@ class _Axis(NamedTuple):
 
 @transform
 def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
-    """Round an axis up to a multiple of a tile, in all blocks that share it through buffers between
-    them: what is computed beyond its end counts for nothing.
+    """Round an axis up to a multiple of a tile, in all blocks that share it.
 
-    Tensors of the function's keep their sizes. Where a reduction reads one along the axis, it reads
-    a copy with zeros beyond the end, which can be inlined where tiles are fetched; a block that
-    writes one computes the elements that there are. Reductions along the axis take up their
-    identity beyond its end, by a mask, unless their terms are zero there: values that are summed
-    are masked where they are computed. An axis whose length is a multiple already stays as it is.
+    What is computed beyond its end counts for nothing. Tensors of the function's keep their sizes.
+    Where a reduction reads one along the axis, it reads a copy with zeros beyond the end, which can
+    be inlined where tiles are fetched; a block that writes one computes the elements that there
+    are. Reductions along the axis take up what changes nothing beyond its end, by a mask, unless
+    their terms are zero there: values that are summed are masked where they are computed. An axis
+    whose length is a multiple already stays as it is.
 
     Masks are conditions of ``if_then_else``, which `split_loop_at_mask` takes out of whole tiles.
     The trace does not replay what this makes, and says so: no primitive of TVM does.
@@ -86,8 +87,8 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
         e[j]`` of ``x_global[j] = x[j] if j < 77 else 0``
     consumes: nothing
     requires: a serial loop of constant extent, which an iterator of one block goes over; blocks
-        that share the axis with loops of their own, one for each iterator, before any is split or
-        bound; tensors and buffers between blocks that are used at iterators along the axis; sums,
+        that share the axis, and buffers between them, of the same length; loops of their own, one
+        for each iterator, before any is split or bound; tensors and buffers between blocks that are used at iterators along the axis; sums,
         products, maxima and minima, and blocks that compute element by element; an extent that is
         within the loop's integer type when it is rounded up
     """
@@ -106,16 +107,14 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
             "choose a smaller multiple, or give the kernel int64 loops",
         )
     # Reductions read copies of tensors, to which zeros can be added.
-    for block in find_all(get_scope(sch, loop).stmt.body, SBlock):
-        axis = _follow_axis(sch, loop)
+    for name in [str(it.name_hint) for it in find_all(get_scope(sch, loop).stmt.body, SBlock)]:
+        axis, handle = _follow_axis(sch, loop), sch.get_sblock(name, function)
+        block = sch.get(handle)
         if not axis.find_own(block):
             continue
-        handle = sch.get_sblock(str(block.name_hint), function)
         require_own_loops(sch, handle, "pad an axis before loops are split, bound or shared")
         if not isinstance(block.body, BufferStore):
-            raise TransformError(
-                f"block '{block.name_hint}' is more than one store", "write one block for each"
-            )
+            raise TransformError(f"block '{name}' is more than one store", "write a block for each")
         if any(map(is_reduced, block.iter_vars)):
             for operand in axis.find_tensors(block):
                 sch.cache_read(handle, operand, "global")
@@ -157,7 +156,10 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
         if reduction.kind == "sum":
             own = [it for it in own if not is_zero(reduction.term, [it], zeros)]
         if own:
-            term = mask(block, own, reduction.term, reduction.identity)
+            # A maximum takes up what it begins with once more; a sum may begin with anything.
+            neutral = {"sum": const(0, reduction.dtype), "product": const(1, reduction.dtype)}
+            beyond = neutral.get(reduction.kind, reduction.identity)
+            term = mask(block, own, reduction.term, beyond)
             before = BufferLoad(reduction.buffer, reduction.indices)
             made[block] = store(block, reduction.combine(before, term))
     # All that goes along the axis becomes longer.
@@ -245,4 +247,18 @@ def _follow_axis(sch: Schedule, loop: LoopRV) -> _Axis:
                             )
                         if not (leaves and is_among(index, stored)):  # such elements are all there
                             iterators.append(index)
+    lengths = [
+        (f"block '{block.name_hint}'", item.dom.extent)
+        for block in find_all(scope.body, SBlock)
+        for item in block.iter_vars
+        if is_among(item.var, iterators)
+    ]
+    lengths += [(f"'{buffer.name}'", buffer.shape[dimension]) for buffer, dimension in buffers]
+    for what, length in lengths:
+        if constant(length) != constant(sch.get(loop).extent):
+            raise TransformError(
+                f"{what} has {length} elements along the axis of loop '{variable.name}', which has "
+                f"{sch.get(loop).extent}",
+                "pad an axis over all of which each block goes",
+            )
     return _Axis(scope, iterators, buffers)

@@ -367,12 +367,12 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     once_full, once_empty = pipeline.point_to(2 * full), pipeline.point_to(2 * full + 1)
     if pipeline.once:  # behind the first tile, for which there may be room earlier
         parity = FloorMod(pipeline.round_, 2) if pipeline.axes else IntImm("int32", 0)
-        fetch = [Evaluate(T.cuda.mbarrier_wait(once_empty, 1 - parity))]
-        fetch.append(pipeline.copy_once(once_full))
+        fetch = [pipeline.copy_once(once_full)]
         body[0].append(IfThenElse(step.equal(0), stmt_seq(*fetch), None))
         consumer = [Evaluate(T.cuda.mbarrier_wait(once_full, parity)), *consumer]
-        arrive = T.ptx["mbarrier.arrive.shared.b64"](once_empty)
-        consumer += _arrive_by_warps(arrive)
+        if pipeline.axes:  # the next tile's comes when this one's has been read
+            fetch.insert(0, Evaluate(T.cuda.mbarrier_wait(once_empty, 1 - parity)))
+            consumer += _arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](once_empty))
     copies = For(
         step, loop.min, loop.extent, ForKind.SERIAL, stmt_seq(*itertools.chain(*body)), None, {}
     )
