@@ -88,9 +88,9 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
     consumes: nothing
     requires: a serial loop of constant extent, which an iterator of one block goes over; blocks
         that share the axis, and buffers between them, of the same length; loops of their own, one
-        for each iterator, before any is split or bound; tensors and buffers between blocks that are used at iterators along the axis; sums,
-        products, maxima and minima, and blocks that compute element by element; an extent that is
-        within the loop's integer type when it is rounded up
+        for each iterator, before any is split or bound; tensors and buffers between blocks that are
+        used at iterators along the axis; sums, products, maxima and minima, and blocks that compute
+        element by element; an extent that is within the loop's integer type when it is rounded up
     """
     require_serial(sch, loop)
     name, length = get_loop_name(sch, loop), require_constant(sch, loop)
@@ -114,7 +114,9 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
             continue
         require_own_loops(sch, handle, "pad an axis before loops are split, bound or shared")
         if not isinstance(block.body, BufferStore):
-            raise TransformError(f"block '{name}' is more than one store", "write a block for each")
+            raise TransformError(
+                f"block '{name}' is more than one store", "write one block for each"
+            )
         if any(map(is_reduced, block.iter_vars)):
             for operand in axis.find_tensors(block):
                 sch.cache_read(handle, operand, "global")

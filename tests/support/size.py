@@ -20,18 +20,18 @@ from pathlib import Path
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_702,
-    "transforms": 23_208,
+    "transforms": 24_135,
     "lowering_checks": 23_546,
     "src/tirstep": 19_411,
-    "source": 69_867,
-    "code": 49_925,
+    "source": 71_231,
+    "code": 50_894,
     "transforms/binding.py stands on": 2_727,
     "file names of several files": 5,
-    "private helpers with one caller": 299,
-    "tests": 62_664,
-    "goldens": 31_091,
-    "pages of docs": 53,
-    "changelog": 105,
+    "private helpers with one caller": 308,
+    "tests": 63_951,
+    "goldens": 31_052,
+    "pages of docs": 55,
+    "changelog": 110,
     "targets of make": 12,
 }
 """Lines, but for what is counted by itself."""

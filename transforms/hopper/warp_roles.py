@@ -368,11 +368,11 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     if pipeline.once:  # behind the first tile, for which there may be room earlier
         parity = FloorMod(pipeline.round_, 2) if pipeline.axes else IntImm("int32", 0)
         fetch = [pipeline.copy_once(once_full)]
-        body[0].append(IfThenElse(step.equal(0), stmt_seq(*fetch), None))
         consumer = [Evaluate(T.cuda.mbarrier_wait(once_full, parity)), *consumer]
         if pipeline.axes:  # the next tile's comes when this one's has been read
             fetch.insert(0, Evaluate(T.cuda.mbarrier_wait(once_empty, 1 - parity)))
             consumer += _arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](once_empty))
+        body[0].append(IfThenElse(step.equal(0), stmt_seq(*fetch), None))
     copies = For(
         step, loop.min, loop.extent, ForKind.SERIAL, stmt_seq(*itertools.chain(*body)), None, {}
     )

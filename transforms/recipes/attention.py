@@ -204,7 +204,7 @@ def _bind(sch: Schedule, loops: Mapping[str, LoopRV]) -> None:
 class TileConfig:
     """Knobs of attention in one kernel with a tile of queries for each block of threads.
 
-    The tiles divide queries, keys and dim.
+    What the tiles do not divide is padded.
     """
 
     threads: Pair = knob(

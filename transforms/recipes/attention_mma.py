@@ -54,7 +54,7 @@ WHOLE_DIM = 2 * SIDE
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionMmaConfig:
-    """Knobs of attention on tensor cores, whose tiles divide queries and keys, and 16 dim."""
+    """Knobs of attention on tensor cores; 8 divides dim, and what tiles do not divide is padded."""
 
     warps: int = knob(4, "warps of a block, each with rows of its own", choices=(4, 8))
     rows: int = knob(16, "queries of a warp, in fragments of 16", choices=(16, 32))

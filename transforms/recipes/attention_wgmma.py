@@ -62,7 +62,7 @@ by whether thread blocks stay."""
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionWgmmaConfig:
-    """Knobs of attention by wgmma, whose tiles divide queries and keys, and 16 dim."""
+    """Knobs of attention by wgmma; 8 divides dim, and what tiles do not divide is padded."""
 
     warpgroups: int = knob(2, "warpgroups of a block, each with 64 queries", choices=(1, 2, 3))
     keys: int = knob(128, "keys and values of a tile, in fragments of 16", choices=(64, 128))
