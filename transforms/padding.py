@@ -124,7 +124,7 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
     blocks = [it for it in find_all(axis.scope.body, SBlock) if axis.find_own(it)]
     made = {block: block for block in find_all(axis.scope.body, SBlock)}
 
-    def mask(block: SBlock, iterators: list[Any], value: Any, beyond: Any) -> Any:
+    def mask(iterators: list[Any], value: Any, beyond: Any) -> Any:
         for iterator in iterators:
             inside = iterator < const(length, iterator.ty.dtype)
             if is_choice(value) and structural_equal(value.args[2], beyond):
@@ -149,7 +149,7 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
             value = block.body.value
             own = [item.var for item in axis.find_own(block)]
             own = [it for it in own if not is_zero(value, [it], zeros)]
-            made[block] = store(block, mask(block, own, value, const(0, value.ty.dtype)))
+            made[block] = store(block, mask(own, value, const(0, value.ty.dtype)))
             zeros.append(block.body.buffer)
     # Other terms are masked.
     for block in reductions:
@@ -161,7 +161,7 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
             # A maximum takes up what it begins with once more; a sum may begin with anything.
             neutral = {"sum": const(0, reduction.dtype), "product": const(1, reduction.dtype)}
             beyond = neutral.get(reduction.kind, reduction.identity)
-            term = mask(block, own, reduction.term, beyond)
+            term = mask(own, reduction.term, beyond)
             before = BufferLoad(reduction.buffer, reduction.indices)
             made[block] = store(block, reduction.combine(before, term))
     # All that goes along the axis becomes longer.
