@@ -118,3 +118,50 @@ def test_pad_axis_refuses(old: str, new: str | list[int], multiple: int, message
     loop = sch.get_loops(sch.get_sblock("m"))[-1]
     with refuses(sch, f"pad_axis: {message}"):
         tr.pad_axis(sch, loop, multiple=multiple)
+
+
+LONGER = """
+x (3, 7), y (3,)
+e (3, 9)
+for i, j in T.grid(3, 9):
+    with T.sblock("ones", "SS", i, j):
+        e[vi, vj] = T.float32(1)
+i:3 j:7  e[i, j] = x[i, j]
+i:3 j:9  y[i] += e[i, j]
+"""
+SHORTER = """
+x (3, 7), y (3,)
+e (3, 7)
+i:3 j:7  e[i, j] = x[i, j]
+i:3 j:5  y[i] += e[i, j]
+"""
+FROM_TWO = """
+x (3, 7), y (3,)
+i:3 j:7  y[i] = T.float32(2) -> y[i] * x[i, j]
+"""
+FROM_THREE = """
+x (3, 7), y (3,)
+i:3 j:7  y[i] = T.float32(3) -> y[i] + T.exp(x[i, j])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "block"), [(LONGER, "e"), (SHORTER, "e"), (FROM_TWO, "y"), (FROM_THREE, "y")]
+)
+def test_other_lengths_and_beginnings_stay(text: str, block: str) -> None:
+    """Or are refused."""
+    module, x = parse_kernel(text), np.arange(21, dtype="float32").reshape(3, 7) / 8
+    sch = Schedule(module)
+    pad(sch, 4, block)
+    right, got = (CpuDevice().compile(it)([x, np.zeros(3, "float32")])[1] for it in (module, sch.mod))
+    np.testing.assert_array_equal(got, right)
+
+
+def test_a_tensor_is_copied_once() -> None:
+    sch = Schedule(parse_kernel("""
+        x (3, 7), y (3,), z (3,)
+        i:3 j:7  y[i] += x[i, j]
+        i:3 j:7  z[i] += T.exp(x[i, j])
+    """))
+    pad(sch, 4, "y")
+    assert "x_global_global" not in sch.mod.script()
