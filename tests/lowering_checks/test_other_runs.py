@@ -14,8 +14,7 @@ from tirstep.lowering_checks.verdict import (
     find_other_runs,
 )
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.recipes import LADDERS, RECIPES, Rung
-from tirstep.transforms.recipes.decoding import RangesConfig
+from tirstep.transforms.recipes import LADDERS, RECIPES
 
 # The rungs of a ladder share a schedule: of others, test_numbers.py draws such shapes.
 LAST = [ladder[-1] for ladder in LADDERS.values()]
@@ -36,8 +35,6 @@ def test_a_recipe_takes_an_odd_shape_and_ends_finished_there(recipe) -> None:
         # Vectors of 16 bits are whole, and causal queries no more than keys.
         vectors, causal = {"dim"} if recipe.arch else set(), {"queries"} & kept
         assert kept == vectors | (causal if recipe.golden.options.get("causal") else set())
-    elif isinstance(recipe, Rung) and recipe.family.config is RangesConfig:
-        assert kept == {"keys", "dim"}  # in whole ranges alone
     else:
         assert not kept
     assert all(size % 2 or golden[name] == 1 for name, size in changed.items())

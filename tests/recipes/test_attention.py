@@ -152,16 +152,7 @@ REFUSED = [
             ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
         )
     ),
-    *(
-        ("split", {**SPLIT, **shape}, {}, {**RANGES, **config}, sentence)
-        for shape, config, sentence in (
-            ({"keys": 34}, {}, "loop 'j' runs 17 times, which parts=2 does not divide"),
-            ({"keys": 33}, {}, "loop 'j' runs 33 times, which parts=2 does not divide"),
-            ({"keys": 24}, {}, "loop 'j' runs 6 times"),
-            ({"dim": 12}, {}, "12"),
-            ({}, {"ranges": 0}, "parts=0 is no number of ranges; use 2 or more"),
-        )
-    ),
+    ("split", SPLIT, {}, {**RANGES, "ranges": 0}, "multiple=0 is no size; use 1 or more"),
 ]
 
 
