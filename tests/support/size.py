@@ -20,11 +20,11 @@ from pathlib import Path
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_702,
-    "transforms": 24_135,
+    "transforms": 24_146,
     "lowering_checks": 23_571,
     "src/tirstep": 19_823,
-    "source": 71_231,
-    "code": 50_894,
+    "source": 71_242,
+    "code": 50_905,
     "transforms/binding.py stands on": 2_727,
     "file names of several files": 5,
     "private helpers with one caller": 308,

@@ -16,7 +16,9 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..exponentials import allows_fused_exponents
+from ..gpu_limits import MAX_SHARED_BYTES
 from ..hopper.tma_loads import copy_once_by_tma, prefetch_by_tma, specialize_warps
+from ..hopper.tma_tiles import ATOM
 from ..hopper.warp_roles import make_persistent
 from ..hopper.warp_turns import alternate_warpgroups, overlap_products
 from ..hopper.warpgroup_tiles import stage_swizzled_at
@@ -191,6 +193,15 @@ def _stage(sch: Schedule, fused: Fused, config: AttentionWgmmaConfig) -> list[SB
     Returns the copies.
     """
     vector, dim = VECTOR, SIDE * (constant(sch.get(fused.weighted).writes[0].source.shape[3]) or 1)
+    stages = min(config.stages, get_extent(sch, fused.steps) or 1)
+    used = (config.warpgroups * ROWS + 2 * stages * config.keys) * dim * 2  # bytes of an element
+    if used > (most := MAX_SHARED_BYTES["shared.dyn"] - ATOM):  # which mbarriers take
+        raise TransformError(
+            "attention_wgmma",
+            f"queries, and {stages} tiles of keys and values, take {used >> 10} KiB of shared "
+            f"memory, and a block has {most >> 10} KiB",
+            "use fewer keys, warpgroups or stages",
+        )
     if config.copies == "tma":  # which takes the place of threads that share a tile evenly
         share = config.keys * dim // (config.warpgroups * THREADS)
         vector = math.gcd(VECTOR, share) or VECTOR
