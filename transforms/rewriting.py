@@ -27,6 +27,7 @@ from tvm.tirx import (
     Var,
     const,
     decl_buffer,
+    stmt_seq,
 )
 from tvm_ffi import structural_map
 
@@ -182,6 +183,16 @@ def replace_blocks(
 def exchange(statement: Any, old: Any, new: Any) -> Any:
     """A statement with another one in the place of one in it."""
     return structural_map(statement, (type(old), lambda it: new if it.same_as(old) else it))
+
+
+def leave_out(statement: Any, is_left_out: Callable[[Any], bool]) -> Any:
+    """A statement without some of those that follow one another in it."""
+
+    def rewrite(sequence: SeqStmt) -> Any:
+        kept = [part for part in sequence.seq if not is_left_out(part)]
+        return sequence if len(kept) == len(sequence.seq) else stmt_seq(*kept)
+
+    return structural_map(statement, (SeqStmt, rewrite))
 
 
 def map_elements(statement: Any, change: Callable[[Any, Any], tuple[Any, Any] | None]) -> Any:

@@ -561,16 +561,6 @@ def _refuse_row(reduction: Reduction, producer: Producer, where: str) -> Transfo
     )
 
 
-def is_as_written(chain: Place) -> bool:
-    """Whether a block has a serial loop for each of its iterators, and nothing else around."""
-    return (
-        not chain.guards
-        and len(chain.loops) == len(chain.block.iter_vars)
-        and all(get_kind(loop) == "serial" for loop in chain.loops)
-        and goes_over_each_once(chain.block, chain.values.values(), chain.loops)
-    )
-
-
 def goes_over_each_once(block: SBlock, values: Iterable[Any], loops: Sequence[For]) -> bool:
     """Whether loops give a block's iterators each point of their domains once.
 

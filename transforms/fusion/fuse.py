@@ -35,7 +35,7 @@ from ..loops import require_constant
 from ..queries import get_loop_name, get_reduction_loops, get_sblock_name
 from ..rewriting import edit_loop, edit_scope, get_function, replace_scope
 from ..schedule import TransformError, inlines, transform
-from ..tir import bind_ranges, constant, find_all, is_among, substitute
+from ..tir import bind_ranges, constant, find_all, get_kind, is_among, substitute
 from .blocks import (
     Builder,
     Consumer,
@@ -43,8 +43,8 @@ from .blocks import (
     Producer,
     Reduction,
     find_kept,
+    goes_over_each_once,
     is_any_of,
-    is_as_written,
     read_chain,
     read_consumer,
     read_producer,
@@ -608,7 +608,12 @@ class _Split(Builder):
             chain = read_chain(statement)
             if chain is None or chain.block not in left:
                 made.append(statement)
-            elif is_as_written(chain):
+            elif (
+                not chain.guards
+                and len(chain.loops) == len(chain.block.iter_vars)
+                and all(get_kind(loop) == "serial" for loop in chain.loops)
+                and goes_over_each_once(chain.block, chain.values.values(), chain.loops)
+            ):
                 made += left.pop(chain.block)
             else:
                 break

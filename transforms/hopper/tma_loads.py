@@ -270,28 +270,32 @@ def copy_once_by_tma(sch: Schedule, loop: LoopRV, copy: SBlockRV) -> None:
         a `copy` in front of it, in its kernel, under threads and loops of its own; otherwise what
         `prefetch_by_tma` requires of a copy
     """
-    node, kernel = sch.get(loop), get_enclosing_kernel(sch, loop)
-    block, name = sch.get(copy), get_sblock_name(sch, copy)
+    node, block, name = sch.get(loop), sch.get(copy), get_sblock_name(sch, copy)
     if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
         raise TransformError(
             f"loop '{get_loop_name(sch, loop)}' is no pipeline in which warps have roles, or its "
             "blocks stay already",
             "call specialize_warps first, and make_persistent after this",
         )
-    around = get_enclosing_loops(sch, loop)[-1].body
-    parts = list(around.seq) if isinstance(around, SeqStmt) else [around]
+    parts = _list_parts(get_enclosing_loops(sch, loop)[-1].body)
     place = next(at for at, part in enumerate(parts) if part.same_as(node))
     if not any(it.same_as(block) for part in parts[:place] for it in find_all(part, SBlock)):
         raise TransformError(
             f"block '{name}' does not stand in front of loop '{get_loop_name(sch, loop)}'",
             "stage its tile at the loop around the pipeline, with comes_first=True",
         )
-    if sum(TMA_STAGES in it.annotations for it in find_all(kernel, For)) > 1:
-        raise TransformError(
-            f"the kernel of loop '{get_loop_name(sch, loop)}' has another pipeline of bulk copies",
-            "let threads copy the tile",
-        )
+    require_one_pipeline(sch, loop, "let threads copy the tile")
     sch.annotate(copy, TMA_COPY, _measure(sch, copy).to_list())
+
+
+def require_one_pipeline(sch: Schedule, loop: LoopRV, advice: str) -> None:
+    """Refuse a loop in whose kernel there is another pipeline of bulk copies."""
+    loops = find_all(get_enclosing_kernel(sch, loop), For)
+    if sum(TMA_STAGES in it.annotations for it in loops) > 1:
+        name = get_loop_name(sch, loop)
+        raise TransformError(
+            f"the kernel of loop '{name}' has another pipeline of bulk copies", advice
+        )
 
 
 def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
@@ -378,8 +382,8 @@ class Pipeline:
         self.warps = math.prod(count for _, count in threads) // WARP
         self.tiles = [self._read(copy) for copy in copies]
         kernel = get_loops_around(loop, find_all(body, For))[-1].body
-        self.fetches = [it for it in _list_parts(kernel) if _find_copies(it)]
-        self.fetches = [it for it in self.fetches if loop not in find_all(it, For)]
+        others = [it for it in _list_parts(kernel) if loop not in find_all(it, For)]
+        self.fetches = [it for it in others if _find_copies(it)]
         self.once = [self._read(copy) for copy in self.fetches]
         targets = [tile.target for tile in self.tiles]
         self.groups = [list(range(len(targets)))]

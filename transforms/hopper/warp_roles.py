@@ -49,8 +49,8 @@ from tirstep.tvm_compat import get_op_name
 from ..gpu_limits import MAX_SHARED_BYTES, WARP, count_registers
 from ..pass_options import lower_around
 from ..passes.barriers import is_barrier
-from ..queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
-from ..rewriting import edit_loop, exchange
+from ..queries import get_enclosing_loops, get_loop_name
+from ..rewriting import edit_loop, exchange, leave_out
 from ..schedule import Int64, TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tir import (
@@ -69,6 +69,7 @@ from .tma_loads import (
     if_elected,
     if_one_lane,
     make_tensor_map,
+    require_one_pipeline,
 )
 from .tma_tiles import (
     COMPUTES,
@@ -120,12 +121,7 @@ def make_persistent(
             "call specialize_warps first, and this once: without roles nothing is copied while "
             "a tile is stored",
         )
-    loops = find_all(get_enclosing_kernel(sch, loop), For)
-    if sum(TMA_STAGES in it.annotations for it in loops) > 1:
-        raise TransformError(
-            f"the kernel of loop '{name}' has another pipeline of bulk copies",
-            "leave one tile to each block there",
-        )
+    require_one_pipeline(sch, loop, "leave one tile to each block there")
     if blocks < 1:
         raise TransformError(
             f"blocks={blocks} is no number of thread blocks",
@@ -272,7 +268,8 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
-            kernel = _guard(_drop(loop.body, pipeline.fetches), pipeline, computes)
+            rest = leave_out(loop.body, lambda part: is_among(part, pipeline.fetches))
+            kernel = _guard(rest, pipeline, computes)
             # A kernel's buffers that stand beside the stages in all rounds: memory of theirs is no
             # stage's, which the next tile is copied to while this one is stored.
             others, staging = list[Any](), list_allocated(pipeline.loop)
@@ -289,16 +286,6 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         return loop
 
     return structural_map(body, (For, rewrite))
-
-
-def _drop(statement: Any, parts: list[Any]) -> Any:
-    """A statement without some parts of it."""
-
-    def rewrite(sequence: Any) -> Any:
-        kept = [part for part in sequence.seq if not is_among(part, parts)]
-        return sequence if len(kept) == len(sequence.seq) else stmt_seq(*kept)
-
-    return structural_map(statement, (SeqStmt, rewrite)) if parts else statement
 
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any) -> Any:

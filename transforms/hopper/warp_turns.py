@@ -34,16 +34,15 @@ from tvm.tirx import (
     ForKind,
     IfThenElse,
     IntImm,
-    SeqStmt,
     stmt_seq,
 )
-from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
 from ..annotations import TMA_IN_FLIGHT
 from ..gpu_limits import WARP
 from ..queries import get_loop_name
+from ..rewriting import leave_out
 from ..schedule import TransformError, transform
 from ..tir import find_all, get_elements, get_regions, is_among, number_threads, substitute
 from .tma_loads import Pipeline, get_thread_extents, wait_for_groups
@@ -168,9 +167,9 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any, int], list[Any]]) ->
     waits = [pipeline.wait_for_tile(group) for group in range(2)]
     zero = IntImm("int32", 0)
     body = [
-        *at(ahead, [waits[0], *begins, _drop_wait(first)]),
+        *at(ahead, [waits[0], *begins, leave_out(first, _is_wait)]),
         waits[1],
-        _drop_wait(last),
+        leave_out(last, _is_wait),
         *ends,
         wait_for_groups(1),
         *done(ahead, 0),
@@ -195,7 +194,7 @@ def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[A
     opens, begins, ends, closes = take_turns(pipeline)
     body = [
         pipeline.wait_for_tile(),
-        _drop_wait(first),
+        leave_out(first, _is_wait),
         *ends,
         wait_for_groups(0),
         *between,
@@ -214,16 +213,6 @@ def require_independent(first: list[Any], last: list[Any], name: str) -> None:
             f"the first and the last products of loop '{name}' both use '{shared[0].name}'",
             "overlap products that have sums and fragments of their own",
         )
-
-
-def _drop_wait(statement: Any) -> Any:
-    """A statement without the wait for its own group."""
-
-    def rewrite(sequence: Any) -> Any:
-        kept = [part for part in sequence.seq if not _is_wait(part)]
-        return sequence if len(kept) == len(sequence.seq) else stmt_seq(*kept)
-
-    return structural_map(statement, (SeqStmt, rewrite))
 
 
 def _is_wait(statement: Any) -> bool:

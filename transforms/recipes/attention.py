@@ -7,7 +7,7 @@ block of threads, and sums are repaired where the maximum of a row moves.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
@@ -121,28 +121,23 @@ variables behind them."""
 
 def pad_tiles(
     sch: Schedule, blocks: Sequence[SBlockRV], *, queries: int, keys: int, dim: int
-) -> Generator[str, None, SBlockRV | None]:
+) -> Iterator[str]:
     """Queries, keys and elements of a head in whole tiles, where they are none.
 
-    Returns the block that takes the rows that there are out of a padded result, where these are
-    fewer than a fragment's 8; of others each thread knows its own (None).
+    A kernel of its own crops a padded result of fewer rows than `FEW`.
     """
     scores, largest, _, _, weighted, result = blocks
     sizes = ((largest, 2, queries), (largest, 3, keys), (scores, 4, dim), (weighted, 3, dim))
     extents = [get_extent(sch, sch.get_loops(block)[place]) or 1 for block, place, _ in sizes]
-    crop = sch.cache_write(result, 0, "global") if extents[0] < FEW else None
+    if extents[0] < FEW:
+        crop = fuse_loops(sch, sch.get_loops(sch.cache_write(result, 0, "global")))
+        elements = split_loop(sch, crop, inner=128, tail="guard")
+        bind_loop(sch, elements.outer, axis="blockIdx.x")
+        bind_loop(sch, elements.inner, axis="threadIdx.x")
     for block, place, multiple in sizes:
         pad_axis(sch, sch.get_loops(block)[place], multiple=multiple)
     if any(extent % size[2] for extent, size in zip(extents, sizes, strict=True)):
         yield "padded"
-    return crop
-
-
-def bind_crop(sch: Schedule, crop: SBlockRV) -> None:
-    """A kernel of its own, of one thread for each element."""
-    blocks, threads = split_loop(sch, fuse_loops(sch, sch.get_loops(crop)), inner=128, tail="guard")
-    bind_loop(sch, blocks, axis="blockIdx.x")
-    bind_loop(sch, threads, axis="threadIdx.x")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,9 +222,7 @@ def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     """One kernel, whose blocks of threads share queries, keys, values and exponentials."""
     scores, largest, power, total, weighted, result = blocks = get_sblocks(sch)
     (lines, columns), (each, wide) = config.threads, config.thread_tile
-    crop = yield from pad_tiles(sch, blocks, queries=lines * each, keys=columns * wide, dim=columns)
-    if crop is not None:
-        bind_crop(sch, crop)
+    yield from pad_tiles(sch, blocks, queries=lines * each, keys=columns * wide, dim=columns)
     batch, head, query, key = sch.get_loops(largest)
     tiles, rest = split_loop(sch, query, inner=lines * each)
     line, row = split_loop(sch, rest, inner=each)

@@ -38,7 +38,7 @@ from ..tensor_cores.quads import (
 )
 from ..tir import constant
 from ..vectorize import vectorize_loop
-from .attention import BLOCKS, FEWER, bind_crop, pad_tiles
+from .attention import BLOCKS, FEWER, pad_tiles
 from .recipe import Example, get_sblocks
 from .rungs import Family, knob, order
 
@@ -104,11 +104,9 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
-    crop = yield from pad_tiles(
+    yield from pad_tiles(
         sch, blocks, queries=config.warps * config.rows, keys=config.keys, dim=WHOLE_DIM
     )
-    if crop is not None:
-        bind_crop(sch, crop)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
@@ -191,13 +189,7 @@ def _compute_in_fragments(
     tensorize_in_quads(sch, products[0].block, loads[:2], zeros)
     tensorize_in_quads(sch, products[1].block, loads[2:], None)
     # In the same step: elements of fragments are where a lane finds its own, or nowhere.
-    of_rows = (fused.total, fused.largest)
-    elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
-    elements += [fused.part, fused.power, fused.largest, fused.tile]
-    for block in elements:
-        tail: Tail = "guard" if block is fused.result else "refuse"
-        spread_over_quads(sch, block, columns=block not in of_rows, tail=tail)
-    vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
+    elements = spread_elements(sch, fused, repair)
     yield "tensorized"
     for block in elements:
         suggest_unrolling(sch, get_own_loops(sch, block)[0])
@@ -229,6 +221,18 @@ def take_out_repair(sch: Schedule, weighted: SBlockRV) -> SBlockRV:
     steps = [loop for loop in own if is_reduction_loop(sch, weighted, loop)]
     reorder_loops(sch, [*steps, *(loop for loop in own if loop not in steps)])
     return decompose_reduction_at(sch, weighted, steps[0])
+
+
+def spread_elements(sch: Schedule, fused: Fused, repair: SBlockRV) -> list[SBlockRV]:
+    """Let lanes compute what is between products, and the result; returns these blocks."""
+    elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
+    elements += [fused.part, fused.power, fused.largest, fused.tile]
+    for block in elements:
+        has_columns = block not in (fused.total, fused.largest)
+        tail: Tail = "guard" if block is fused.result else "refuse"
+        spread_over_quads(sch, block, columns=has_columns, tail=tail)
+    vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
+    return elements
 
 
 def _stage(

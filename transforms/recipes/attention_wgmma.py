@@ -24,16 +24,15 @@ from ..hopper.warp_turns import alternate_warpgroups, overlap_products
 from ..hopper.warpgroup_tiles import stage_swizzled_at
 from ..hopper.wgmma_intrinsics import ROWS, THREADS
 from ..hopper.wgmma_rows import WARPS, order_product, tensorize_warp_rows
-from ..loops import Tail, suggest_unrolling
+from ..loops import suggest_unrolling
 from ..masked_loops import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent, get_own_loops
 from ..schedule import TransformError
 from ..tensor_cores.fragments import SIDE
-from ..tensor_cores.quads import lay_in_quads, round_operand, spread_over_quads
+from ..tensor_cores.quads import lay_in_quads, round_operand
 from ..tir import constant, find_choices
-from ..vectorize import vectorize_loop
-from .attention import BLOCKS, bind_crop, pad_tiles
+from .attention import BLOCKS, pad_tiles
 from .attention_mma import (
     EXAMPLE,
     HALF,
@@ -46,6 +45,7 @@ from .attention_mma import (
     compute_powers,
     fuse_blocks,
     require_half,
+    spread_elements,
     take_out_repair,
 )
 from .recipe import Example, get_sblocks, recipe
@@ -109,9 +109,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     ends_in_tile = (
         not is_masked and (get_extent(sch, sch.get_loops(power)[-1]) or 0) % config.keys > 0
     )
-    crop = yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys, dim=WHOLE_DIM)
-    if crop is not None:
-        bind_crop(sch, crop)
+    yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys, dim=WHOLE_DIM)
     yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
@@ -173,13 +171,7 @@ def _compute_in_fragments(
     for product in (fused.scores, fused.weighted):
         tensorize_warp_rows(sch, product)
     # In the same step: elements of fragments are where a lane finds its own, or nowhere.
-    of_rows = (fused.total, fused.largest)
-    elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
-    elements += [fused.part, fused.power, fused.largest, fused.tile]
-    for block in elements:
-        tail: Tail = "guard" if block is fused.result else "refuse"
-        spread_over_quads(sch, block, columns=block not in of_rows, tail=tail)
-    vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
+    elements = spread_elements(sch, fused, repair)
     yield "tensorized"
     for block in elements:
         suggest_unrolling(sch, get_own_loops(sch, block)[0])

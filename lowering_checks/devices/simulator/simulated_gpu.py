@@ -136,7 +136,9 @@ def _waits_apart(kernel: Any) -> bool:
     iterations: blocks of a batch go on together, and one would wait for another one's loop.
     """
     around = [it for kind in (For, IfThenElse, While) for it in find_all(kernel, kind)]
-    waiting = [it for it in around if any(map(_is_wait, get_names(it)))]
+    waiting = [
+        it for it in around if any("mbarrier" in name and "wait" in name for name in get_names(it))
+    ]
     if not waiting:
         return False
     blocks = [it.node.var for it in find_axes(kernel) if "blockIdx" in str(it.node.thread_tag)]
@@ -147,10 +149,6 @@ def _waits_apart(kernel: Any) -> bool:
         if find_all(asked, TensorLoad) or any(is_used(block, asked) for block in blocks):
             return True
     return False
-
-
-def _is_wait(name: str) -> bool:
-    return "mbarrier" in name and "wait" in name
 
 
 class SimulatedGpu:
