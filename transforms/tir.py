@@ -10,6 +10,10 @@ from tvm.ir import Call, IRModule, Range, SequentialSpan, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import (
+    GE,
+    GT,
+    LE,
+    LT,
     And,
     AttrStmt,
     BufferStore,
@@ -226,6 +230,22 @@ def get_operands(condition: Any, kind: Any) -> Iterator[Any]:
         yield from get_operands(condition.b, kind)
     else:
         yield condition
+
+
+def is_end(condition: Any, indices: Any, shape: Any) -> bool:
+    """Whether a condition says that an index of a tensor does not lie beyond one of its ends."""
+    if not isinstance(condition, LT | LE | GT | GE):
+        return False
+    less, more = condition.a, condition.b
+    if isinstance(condition, GT | GE):
+        less, more = more, less
+    below_zero = less - more - isinstance(condition, LE | GE)
+    analyzer = Analyzer()
+    return any(
+        analyzer.can_prove_equal(below_zero, end)
+        for index, size in zip(indices, shape, strict=True)
+        for end in (index - size, -1 - index)
+    )
 
 
 def get_loops_around(loop: For, loops: Iterable[For]) -> list[For]:

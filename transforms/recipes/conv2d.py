@@ -6,11 +6,15 @@ the pixels of all results, columns the output channels, and k goes through the t
 channels (S. Chetlur and others, cuDNN: Efficient Primitives for Deep Learning, 2014). The matrix of
 windows exists in shared memory alone, a tile at a time: what copies a tile gathers it from the
 images, with zeros for the rim.
+
+The TMA gathers them, too, where tiles of rows are rectangles of pixels (`tile_windows`): all of the
+channels of a pixel lie side by side, whatever the stride and the dilation of the windows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +23,13 @@ from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers
+from ..hopper.tma_tiles import MAX_BOX
 from ..inlining import inline_producers
 from ..loops import fuse_loops, split_loop
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
 from ..tir import constant
+from ..windows import tile_windows
 from . import mma, wgmma
 from .matmul_best import ENGINES, find_gpu, rank_wgmma_gathered
 from .products import get_whole_types
@@ -61,11 +67,42 @@ def make_product(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     return block, "pad" if is_whole and tail != "copy" else "copy"
 
 
+def choose_rectangle(lengths: Sequence[int], rows: int) -> tuple[int, ...]:
+    """The rectangle of so many pixels, a power of two, that covers images with the fewest others.
+
+    `lengths` are how many images there are, and their rows and columns of pixels. Of rectangles
+    that cover as much the first is the longest one along a row.
+    """
+
+    def cover(sides: tuple[int, ...]) -> int:
+        return math.prod(-(-size // side) * side for size, side in zip(lengths, sides, strict=True))
+
+    powers = [1 << power for power in range(rows.bit_length())]
+    pairs = ((down, across) for down in powers for across in powers if down * across <= rows)
+    found = [(rows // (down * across), down, across) for down, across in pairs]
+    fitting = [sides for sides in found if max(sides) <= MAX_BOX]
+    return min(fitting, key=lambda sides: (cover(sides), -sides[2], -sides[1]))
+
+
+def make_tiled_product(sch: Schedule, tile: tuple[int, int], depth: int) -> SBlockRV:
+    """Make block "Y" of conv2d a product whose tiles the TMA copies: that which `tile_windows`
+    makes.
+    """
+    block = sch.get_sblock("Y")
+    lengths = [constant(it.dom.extent) or 1 for it in sch.get(block).iter_vars[:3]]
+    rectangle = choose_rectangle(lengths, tile[0])
+    tile_windows(sch, block, tile=rectangle, columns=tile[1], depth=depth)
+    return block
+
+
 def _make_family(of: Family) -> Family:
     """The family of conv2d on the schedule of one of matmul."""
 
     def schedule(sch: Schedule, config: Any) -> Iterator[str]:
-        block, tail = make_product(sch, config.tail)
+        if isinstance(config, wgmma.WgmmaConfig) and config.copies == "tma":
+            block, tail = make_tiled_product(sch, config.tile, config.tile_k), "refuse"
+        else:
+            block, tail = make_product(sch, config.tail)
         yield "product_of_matrices"
         yield from ENGINES[of.config](sch, replace(config, tail=tail)).schedule(block)
 
@@ -128,6 +165,17 @@ of_wgmma = BY_WGMMA.root(
 )
 
 
+by_tma = of_wgmma.plus(
+    "wgmma_tma",
+    copies="tma",
+    roles=True,
+    store="tma",
+    why="The TMA copies tiles that are rectangles of pixels, with zeros for the rim, and writes "
+    "such tiles of the result",
+    expects={"warps_specialized": wgmma.BY_TMA},
+)
+
+
 @recipe(
     kernel="conv2d",
     blocks=FORMS,
@@ -154,6 +202,8 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
 
 LADDERS = (
     order("implicit GEMM by mma.sync", of_mma, name="conv2d_mma"),
-    order("implicit GEMM by Hopper's wgmma", of_wgmma, conv2d_wgmma_best, name="conv2d_wgmma"),
+    order(
+        "implicit GEMM by Hopper's wgmma", of_wgmma, by_tma, conv2d_wgmma_best, name="conv2d_wgmma"
+    ),
     order("one element for each thread", conv2d_naive),
 )
