@@ -11,8 +11,6 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import (
     GE,
-    GT,
-    LE,
     LT,
     And,
     AttrStmt,
@@ -28,7 +26,7 @@ from tvm.tirx import (
     Var,
 )
 from tvm.tirx.analysis import undefined_vars
-from tvm_ffi import Object
+from tvm_ffi import Object, structural_equal
 
 from tirstep.tvm_compat import get_op_name, map_nodes, walk_nodes
 
@@ -232,19 +230,18 @@ def get_operands(condition: Any, kind: Any) -> Iterator[Any]:
         yield condition
 
 
-def is_end(condition: Any, indices: Any, shape: Any) -> bool:
-    """Whether a condition says that an index of a tensor does not lie beyond one of its ends."""
-    if not isinstance(condition, LT | LE | GT | GE):
-        return False
-    less, more = condition.a, condition.b
-    if isinstance(condition, GT | GE):
-        less, more = more, less
-    below_zero = less - more - isinstance(condition, LE | GE)
+def is_end(condition: Any, indices: Any, shape: Any, iterators: Iterable[IterVar]) -> bool:
+    """Whether a condition says that an index of a tensor, in a block with these iterators, does not
+    lie beyond one of its ends: in whatever form TVM's analyzer brings that.
+    """
     analyzer = Analyzer()
+    for iterator in iterators:
+        analyzer.bind(iterator.var, iterator.dom)
+    said = analyzer.simplify(condition)
     return any(
-        analyzer.can_prove_equal(below_zero, end)
+        structural_equal(said, analyzer.simplify(end))
         for index, size in zip(indices, shape, strict=True)
-        for end in (index - size, -1 - index)
+        for end in (LT(index, size), GE(index, IntImm(index.ty.dtype, 0)))
     )
 
 

@@ -106,7 +106,9 @@ def tile_windows(
         raise TransformError(
             f"block '{name}' does not sum products", "pass a block that multiplies two operands"
         )
-    first, second = (_read_operand(name, it) for it in (reduction.term.a, reduction.term.b))
+    first, second = (
+        _read_operand(name, it, node.iter_vars) for it in (reduction.term.a, reduction.term.b)
+    )
     *rows, column = spatial
     along = steps[-1].var
     of_rows, of_column = first.load.indices, second.load.indices
@@ -249,7 +251,7 @@ def _take_apart(number: Any, sizes: Sequence[int]) -> list[Any]:
     return [number, *digits]
 
 
-def _read_operand(name: str, factor: Any) -> _Operand:
+def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Operand:
     """A factor: a load, with zeros outside of its tensor, and converted."""
     value = factor
     while isinstance(value, Cast):
@@ -263,7 +265,7 @@ def _read_operand(name: str, factor: Any) -> _Operand:
             "let a block of its own compute it",
         )
     for part in conditions:
-        if not is_end(part, load.indices, load.source.shape):
+        if not is_end(part, load.indices, load.source.shape, iterators):
             raise TransformError(
                 f"block '{name}' takes zeros where not '{part}', which does not say that "
                 f"'{load.source.name}' ends there",

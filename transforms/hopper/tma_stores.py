@@ -314,7 +314,7 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
             'store what lies in scope "shared.dyn" to global memory',
         )
     for part in ends:
-        if not is_end(part, store.indices, target.shape):
+        if not is_end(part, store.indices, target.shape, block.iter_vars):
             raise TransformError(
                 f"block '{name}' writes only where '{part}', and the TMA all that lies inside of "
                 "the tensor",

@@ -163,7 +163,7 @@ def measure_copy(
         )
     # Zeros must stand exactly outside of the tensor, where the TMA puts them.
     for condition in conditions:
-        if not is_end(condition, load.indices, load.source.shape):
+        if not is_end(condition, load.indices, load.source.shape, block.iter_vars):
             raise TransformError(
                 f"block '{name}' stores zeros where not '{condition}', and the TMA does that "
                 "outside of the tensor",

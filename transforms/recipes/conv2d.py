@@ -23,20 +23,21 @@ from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers
-from ..hopper.tma_tiles import MAX_BOX
+from ..hopper.tma_tiles import MAX_BOX, PITCH
 from ..inlining import inline_producers
 from ..loops import fuse_loops, split_loop
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
+from ..schedule import TransformError
 from ..tir import constant
 from ..windows import tile_windows
 from . import mma, wgmma
-from .matmul_best import ENGINES, find_gpu, rank_wgmma_gathered
+from .matmul_best import ENGINES, find_gpu, rank_wgmma, rank_wgmma_gathered
 from .products import get_whole_types
 from .recipe import Example, recipe
 from .rungs import Family, order
 from .tiled_product import VECTOR_BYTES, Groups, WholeTail, group_iterators
-from .time_model import read_sizes
+from .time_model import Gpu, Product
 
 PIXELS, CHANNELS, TAPS = (0, 1, 2), (3,), (4, 5, 6)
 """The iterators of block "Y" that make rows, columns and k."""
@@ -45,6 +46,8 @@ IMAGES = Example(
     {"n": 32, "h": 28, "w": 28, "ci": 128, "co": 128, "kh": 3, "kw": 3},
     options={"dtype": "bfloat16", "out": "bfloat16", "padding": 1},
 )
+DEPTHS, STEP, MOST_STAGES = (64, 32, 16), 8, 8
+"""Channels of a tile, and of how many more a step takes the time."""
 SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
 
 
@@ -84,27 +87,33 @@ def choose_rectangle(lengths: Sequence[int], rows: int) -> tuple[int, ...]:
     return min(fitting, key=lambda sides: (cover(sides), -sides[2], -sides[1]))
 
 
-def make_tiled_product(sch: Schedule, tile: tuple[int, int], depth: int) -> SBlockRV:
-    """Make block "Y" of conv2d a product whose tiles the TMA copies: that which `tile_windows`
-    makes.
+def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
+    """Make block "Y" of conv2d a product whose tiles the TMA copies, as `tile_windows` does.
+
+    Where slices are added up, what is computed with the sums becomes part of the kernel that does.
     """
     block = sch.get_sblock("Y")
     lengths = [constant(it.dom.extent) or 1 for it in sch.get(block).iter_vars[:3]]
-    rectangle = choose_rectangle(lengths, tile[0])
-    tile_windows(sch, block, tile=rectangle, columns=tile[1], depth=depth)
+    rectangle = choose_rectangle(lengths, config.tile[0])
+    tile_windows(sch, block, tile=rectangle, columns=config.tile[1], depth=config.tile_k)
+    if config.split_k > 1:
+        (convert,) = sch.get_consumers(block)
+        sch.compute_inline(convert)
     return block
+
+
+def schedule(sch: Schedule, config: Any) -> Iterator[str]:
+    """The steps of a config of a product, on block "Y" of conv2d."""
+    if isinstance(config, wgmma.WgmmaConfig) and config.copies == "tma":
+        block, tail = make_tiled_product(sch, config), "refuse"
+    else:
+        block, tail = make_product(sch, config.tail)
+    yield "product_of_matrices"
+    yield from ENGINES[type(config)](sch, replace(config, tail=tail)).schedule(block)
 
 
 def _make_family(of: Family) -> Family:
     """The family of conv2d on the schedule of one of matmul."""
-
-    def schedule(sch: Schedule, config: Any) -> Iterator[str]:
-        if isinstance(config, wgmma.WgmmaConfig) and config.copies == "tma":
-            block, tail = make_tiled_product(sch, config.tile, config.tile_k), "refuse"
-        else:
-            block, tail = make_product(sch, config.tail)
-        yield "product_of_matrices"
-        yield from ENGINES[of.config](sch, replace(config, tail=tail)).schedule(block)
 
     return replace(
         of,
@@ -188,16 +197,45 @@ by_tma = of_wgmma.plus(
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
     """The knobs that a model of time expects to be fastest.
 
-    The product is that of pixels by output channels by taps and input channels. Knobs: device, the
-    name of a GPU that the model knows, or as for an H200.
+    The product is that of pixels by output channels by taps and input channels. Where channels are
+    whole vectors of 16 bytes, the TMA copies its tiles, and else threads gather them. Knobs:
+    device, the name of a GPU that the model knows, or as for an H200.
     """
-    block, tail = make_product(sch, "pad")
-    yield "product_of_matrices"
-    sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
-    (best, *_) = rank_wgmma_gathered(sizes, find_gpu(device))
-    # The copies gather pixels of windows, which the TMA does not.
-    config = replace(best.config, tail=tail, copies="threads", roles=False, store="shared")
-    yield from wgmma.WgmmaEngine(sch, config).schedule(block)
+    yield from schedule(sch, choose_config(sch, find_gpu(device)))
+
+
+def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
+    """The config of conv2d by wgmma that is expected to be fastest."""
+    node = sch.get(sch.get_sblock("Y"))
+    extents = [constant(it.dom.extent) for it in node.iter_vars]
+    if None in extents:
+        raise TransformError(
+            "conv2d_wgmma_best", f"the shape {extents} is not constant", "use constant sizes"
+        )
+    sizes = [size or 1 for size in extents]
+    pixels, channels, taps = (
+        math.prod(sizes[it] for it in group) for group in (PIXELS, CHANNELS, TAPS)
+    )
+    size, stored = (regions[-1].source.dtype.itemsize for regions in (node.reads, node.writes))
+    product = Product(pixels, channels, taps, size, 1, stored)
+    if sizes[-1] * size % PITCH or channels * stored % PITCH:
+        (best, *_) = rank_wgmma_gathered(product, gpu)
+        return replace(best.config, tail="pad", copies="threads", roles=False, store="shared")
+    # A tile has channels of one tap: zeros stand for those beyond the last one.
+    found = []
+    for depth in DEPTHS:
+        padded = taps // sizes[-1] * -(-sizes[-1] // depth) * depth
+        for it in rank_wgmma(product._replace(k=padded), gpu):
+            if it.config.copies == "tma" and padded % (depth * it.config.split_k) == 0:
+                config = replace(
+                    it.config,
+                    tile_k=depth,
+                    stages=min(MOST_STAGES, it.config.stages * it.config.tile_k // depth),
+                    tail="refuse",
+                )
+                found.append((it.choice.us * (1 + STEP / depth), config))
+                break
+    return min(found, key=lambda it: it[0])[1]
 
 
 LADDERS = (
