@@ -13,6 +13,7 @@ channels of a pixel lie side by side, whatever the stride and the dilation of th
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -70,6 +71,11 @@ def make_product(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     return block, "pad" if is_whole and tail != "copy" else "copy"
 
 
+def cover(lengths: Sequence[int], sides: Sequence[int]) -> int:
+    """The pixels of all rectangles that lie in images or go beyond them."""
+    return math.prod(-(-length // side) * side for length, side in zip(lengths, sides, strict=True))
+
+
 def choose_rectangle(lengths: Sequence[int], rows: int) -> tuple[int, ...]:
     """The rectangle of so many pixels, a power of two, that covers images with the fewest others.
 
@@ -77,14 +83,11 @@ def choose_rectangle(lengths: Sequence[int], rows: int) -> tuple[int, ...]:
     that cover as much the first is the longest one along a row.
     """
 
-    def cover(sides: tuple[int, ...]) -> int:
-        return math.prod(-(-size // side) * side for size, side in zip(lengths, sides, strict=True))
-
     powers = [1 << power for power in range(rows.bit_length())]
     pairs = ((down, across) for down in powers for across in powers if down * across <= rows)
     found = [(rows // (down * across), down, across) for down, across in pairs]
     fitting = [sides for sides in found if max(sides) <= MAX_BOX]
-    return min(fitting, key=lambda sides: (cover(sides), -sides[2], -sides[1]))
+    return min(fitting, key=lambda sides: (cover(lengths, sides), -sides[2], -sides[1]))
 
 
 def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
@@ -221,19 +224,17 @@ def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
     if sizes[-1] * size % PITCH or channels * stored % PITCH:
         (best, *_) = rank_wgmma_gathered(product, gpu)
         return replace(best.config, tail="pad", copies="threads", roles=False, store="shared")
-    # A tile has channels of one tap: zeros stand for those beyond the last one.
-    found = []
-    for depth in DEPTHS:
-        padded = taps // sizes[-1] * -(-sizes[-1] // depth) * depth
-        for it in rank_wgmma(product._replace(k=padded), gpu):
-            if it.config.copies == "tma" and padded % (depth * it.config.split_k) == 0:
-                config = replace(
-                    it.config,
-                    tile_k=depth,
-                    stages=min(MOST_STAGES, it.config.stages * it.config.tile_k // depth),
-                    tail="refuse",
-                )
-                found.append((it.choice.us * (1 + STEP / depth), config))
+    # A tile has pixels of a rectangle and channels of one tap; others are computed for nothing.
+    taps, found = taps // sizes[-1], list[tuple[float, wgmma.WgmmaConfig]]()
+    for rows, depth in itertools.product((64, 128, 256), DEPTHS):
+        whole, padded = cover(sizes[:3], choose_rectangle(sizes[:3], rows)), -(-sizes[-1] // depth)
+        covered = product._replace(m=whole, k=taps * padded * depth)
+        for config, it in rank_wgmma(covered, gpu, narrows=True):
+            divides = taps * padded % config.split_k == 0
+            if config.copies == "tma" and config.tile[0] == rows and divides:
+                stages = min(MOST_STAGES, config.stages * config.tile_k // depth)
+                config = replace(config, tile_k=depth, stages=stages, tail="refuse")
+                found.append((it.us * (1 + STEP / depth), config))
                 break
     return min(found, key=lambda it: it[0])[1]
 

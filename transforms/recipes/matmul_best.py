@@ -294,12 +294,19 @@ def rank_mma(product: Product, gpu: Gpu) -> list[Ranked]:
     return _rank(product, gpu, "matmul_mma", tiles, _PARTS)
 
 
-def rank_wgmma(product: Product, gpu: Gpu) -> list[Ranked]:
+def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ranked]:
     """The configs by wgmma that are tried for a product on a GPU, the fastest first: the TMA copies
     and stores tiles where that is fastest.
+
+    With `narrows` as many tiles are no wider than they need be. Only where B lies as (columns, k)
+    a tile of any width is as fast.
     """
     length, tiles = product.k * product.size, []
     for rate in read_tiles("matmul_wgmma"):
+        if narrows:
+            wide = -(-product.n // -(-product.n // rate.tile[1]))
+            unit = 32 if wide > 32 else 16  # a row of the result is slabs of so many elements
+            rate = rate._replace(tile=(rate.tile[0], -(-wide // unit) * unit))
         if rate.row_bytes > 128 and length < _SHORT:
             continue
         if not rate.stays:
