@@ -220,7 +220,7 @@ def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
         math.prod(sizes[it] for it in group) for group in (PIXELS, CHANNELS, TAPS)
     )
     size, stored = (regions[-1].source.dtype.itemsize for regions in (node.reads, node.writes))
-    product = Product(pixels, channels, taps, size, 1, stored)
+    product = Product(pixels, channels, taps, size, 1, stored, pitch=sizes[-1])
     if sizes[-1] * size % PITCH or channels * stored % PITCH:
         (best, *_) = rank_wgmma_gathered(product, gpu)
         return replace(best.config, tail="pad", copies="threads", roles=False, store="shared")

@@ -150,6 +150,7 @@ class Product(NamedTuple):
     ----------
     dtype, outer : of the operands of a kernel, and the sizes of its batch; None and () of others
     across_k : whether neighbours in memory of B are of one step of k
+    pitch : elements from a row of an operand to the next; 0 where these are k and n
     """
 
     m: int
@@ -161,6 +162,7 @@ class Product(NamedTuple):
     dtype: Any = None
     outer: tuple[int, ...] = ()
     across_k: bool = False
+    pitch: int = 0
 
     @property
     def cells(self) -> int:
@@ -369,7 +371,7 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
         return Estimate(tile, parts, *times, tiles, together)
     # Products of a step of a tile, and what its loads take: of vectors of 16 bytes, or of fewer
     # where rows are odd.
-    (rows, columns), lengths = tile.tile, (product.k, product.n)
+    (rows, columns), lengths = tile.tile, (product.pitch or product.k, product.pitch or product.n)
     wide = VECTOR_BYTES // product.size
     pairs = zip(lengths, tile.tile, strict=True)
     loads = sum(extent * step / math.gcd(length, wide) for length, extent in pairs)
