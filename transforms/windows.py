@@ -64,7 +64,13 @@ class _Operand(NamedTuple):
 
 @transform
 def tile_windows(
-    sch: Schedule, block: SBlockRV, *, tile: Sequence[int], columns: int, depth: int
+    sch: Schedule,
+    block: SBlockRV,
+    *,
+    tile: Sequence[int],
+    columns: int,
+    depth: int,
+    copies: bool = False,
 ) -> SBlockRV:
     """Make a convolution the product of two matrices, of whose rows each tile is a rectangle.
 
@@ -75,6 +81,9 @@ def tile_windows(
     beyond the image where a rectangle does not divide the result. What is computed there is not
     stored. Such tiles of several images are the tiled mode's way to what the TMA's im2col mode
     does, for which TVM has no tensor maps.
+
+    With `copies` the operands are copied first, with channels of a multiple of `depth`: where these
+    are whole lines of the L2 cache and those of the operands are not, tiles arrive sooner.
 
     The trace does not replay what this makes, and says so: no primitive of TVM does.
 
@@ -164,18 +173,17 @@ def tile_windows(
         return [part for part in wanted if not analyzer.can_prove(part)]
 
     def make(stored: Any, iterators: dict[Any, int], body: Any, called: str, **more: Any) -> For:
-        """The nest of a block over some of p, o and k."""
-        kinds = [IterVar.CommReduce if kind else IterVar.DataPar for kind in iterators.values()]
+        """The nest of a block over variables with `sizes`; 1 for those that are reduced."""
         fresh = {it: Var(f"v{it.name}", "int32") for it in iterators}
         items = [
-            IterVar(Range(0, sizes[it]), fresh[it], kind)
-            for it, kind in zip(iterators, kinds, strict=True)
+            IterVar(Range(0, sizes[it]), fresh[it], IterVar.CommReduce if kind else IterVar.DataPar)
+            for it, kind in iterators.items()
         ]
         body, init = (substitute(it, fresh) if it else None for it in (body, more.pop("init", 0)))
-        read = [it for it in find_all(body, TensorLoad) if not it.source.same_as(stored.buffer)]
         reads = [
             BufferRegion(it.source, [Range.from_min_extent(at, 1) for at in it.indices])
-            for it in read
+            for it in find_all(body, TensorLoad)
+            if not it.source.same_as(stored.buffer)
         ]
         at = [Range.from_min_extent(substitute(it, fresh), 1) for it in stored.indices]
         made = SBlock(
@@ -187,17 +195,31 @@ def tile_windows(
             nest = For(loop, const(0, "int32"), const(sizes[it], "int32"), ForKind.SERIAL, nest)
         return nest
 
+    def fill(called: str, shape: list[Any], at: list[Any], load: Any) -> Any:
+        """A buffer that holds a tensor's elements, and zeros where an index lies outside of it."""
+        conditions, value = is_inside(load.indices, load.source.shape), load
+        if conditions:
+            value = if_then_else(reduce(And, conditions), load, const(0, load.ty.dtype))
+        made = decl_buffer(shape, load.source.dtype, called)
+        store = BufferStore(made, value, at)
+        nests.append(make(store, dict.fromkeys(at, 0), store, called))
+        buffers.append(made)
+        return made
+
     nests, matrices, buffers = list[Any](), list[Any](), list[Any]()
     for operand, at, called in ((first, p, "windows"), (second, o, "filters")):
         load = substitute(operand.load, places)
-        conditions = [analyzer.simplify(it) for it in is_inside(load.indices, load.source.shape)]
-        value = load
-        if conditions:
-            value = if_then_else(reduce(And, conditions), load, const(0, load.ty.dtype))
-        made = decl_buffer((sizes[at], sizes[k]), load.source.dtype, called)
-        nests.append(make(store := BufferStore(made, value, [at, k]), {at: 0, k: 0}, store, called))
+        if copies:
+            source = load.source
+            shape = [*map(int, source.shape[:-1]), taps[-1]]
+            whole_at = [Var(f"i{it}", "int32") for it in range(len(shape))]
+            for it, size in zip(whole_at, shape, strict=True):
+                sizes[it] = size
+                analyzer.bind(it, Range(0, size))
+            copy = fill(f"{source.name}_copy", shape, whole_at, BufferLoad(source, whole_at))
+            load = BufferLoad(copy, load.indices)
+        made = fill(called, [sizes[at], sizes[k]], [at, k], load)
         matrices.append((operand.value, BufferLoad(made, [at, k])))
-        buffers.append(made)
     # The product, and what is computed with its sums.
     sums = decl_buffer((sizes[p], sizes[o]), reduction.dtype, str(reduction.buffer.name) + "_sums")
     before = BufferLoad(sums, [p, o])

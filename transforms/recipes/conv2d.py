@@ -30,15 +30,24 @@ from ..loops import fuse_loops, split_loop
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
+from ..thread_rows import find_vector
 from ..tir import constant
+from ..vectorize import vectorize_loop
 from ..windows import tile_windows
 from . import mma, wgmma
-from .matmul_best import ENGINES, find_gpu, rank_wgmma, rank_wgmma_gathered
+from .matmul_best import (
+    COPY_BYTES_PER_US,
+    COPY_US,
+    ENGINES,
+    find_gpu,
+    rank_wgmma,
+    rank_wgmma_gathered,
+)
 from .products import get_whole_types
 from .recipe import Example, recipe
 from .rungs import Family, order
-from .tiled_product import VECTOR_BYTES, Groups, WholeTail, group_iterators
-from .time_model import Gpu, Product
+from .tiled_product import COPY_THREADS, VECTOR_BYTES, Groups, WholeTail, group_iterators
+from .time_model import H200, Gpu, Product
 
 PIXELS, CHANNELS, TAPS = (0, 1, 2), (3,), (4, 5, 6)
 """The iterators of block "Y" that make rows, columns and k."""
@@ -49,6 +58,8 @@ IMAGES = Example(
 )
 DEPTHS, STEP, MOST_STAGES = (64, 32, 16), 8, 8
 """Channels of a tile, and of how many more a step takes the time."""
+LINE = 128
+"""Bytes of a line of the L2 cache: rows that lie across two of these arrive later."""
 SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
 
 
@@ -98,7 +109,26 @@ def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
     block = sch.get_sblock("Y")
     lengths = [constant(it.dom.extent) or 1 for it in sch.get(block).iter_vars[:3]]
     rectangle = choose_rectangle(lengths, config.tile[0])
-    tile_windows(sch, block, tile=rectangle, columns=config.tile[1], depth=config.tile_k)
+    tile_windows(
+        sch,
+        block,
+        tile=rectangle,
+        columns=config.tile[1],
+        depth=config.tile_k,
+        copies=config.tail == "copy",
+    )
+    for matrix in sch.get_producers(block):
+        for copy in sch.get_producers(matrix):
+            row, dtype = (
+                sch.get(copy).reads[0].source.shape[-1],
+                sch.get(copy).reads[0].source.dtype,
+            )
+            lanes = find_vector(constant(row) or 1, dtype, most=VECTOR_BYTES // dtype.itemsize)
+            vectors, each = split_loop(sch, fuse_loops(sch, sch.get_loops(copy)), inner=lanes)
+            blocks, threads = split_loop(sch, vectors, inner=COPY_THREADS[0], tail="guard")
+            bind_loop(sch, blocks, axis="blockIdx.x")
+            bind_loop(sch, threads, axis="threadIdx.x")
+            vectorize_loop(sch, each)
     if config.split_k > 1:
         (convert,) = sch.get_consumers(block)
         sch.compute_inline(convert)
@@ -220,21 +250,29 @@ def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
         math.prod(sizes[it] for it in group) for group in (PIXELS, CHANNELS, TAPS)
     )
     size, stored = (regions[-1].source.dtype.itemsize for regions in (node.reads, node.writes))
-    product = Product(pixels, channels, taps, size, 1, stored, pitch=sizes[-1])
-    if sizes[-1] * size % PITCH or channels * stored % PITCH:
+    product, inner = Product(pixels, channels, taps, size, 1, stored), sizes[-1]
+    if channels * stored % PITCH:
         (best, *_) = rank_wgmma_gathered(product, gpu)
         return replace(best.config, tail="pad", copies="threads", roles=False, store="shared")
     # A tile has pixels of a rectangle and channels of one tap; others are computed for nothing.
-    taps, found = taps // sizes[-1], list[tuple[float, wgmma.WgmmaConfig]]()
-    for rows, depth in itertools.product((64, 128, 256), DEPTHS):
-        whole, padded = cover(sizes[:3], choose_rectangle(sizes[:3], rows)), -(-sizes[-1] // depth)
-        covered = product._replace(m=whole, k=taps * padded * depth)
+    taps, found = taps // inner, list[tuple[float, wgmma.WgmmaConfig]]()
+    images = math.prod(constant(it) or 1 for it in node.reads[-2].source.shape[:-1])
+    for rows, depth, copies in itertools.product((64, 128, 256), DEPTHS, (False, True)):
+        if (inner * size % PITCH and not copies) or (copies and inner * size % LINE == 0):
+            continue
+        whole, padded = cover(sizes[:3], choose_rectangle(sizes[:3], rows)), -(-inner // depth)
+        covered = product._replace(m=whole, k=taps * padded * depth, pitch=0 if copies else inner)
+        us = 0.0
+        if copies:
+            moved = (images + channels * taps) * (inner + padded * depth) * size
+            us = 2 * COPY_US + moved * H200.gigabytes / gpu.gigabytes / COPY_BYTES_PER_US
         for config, it in rank_wgmma(covered, gpu, narrows=True):
             divides = taps * padded % config.split_k == 0
             if config.copies == "tma" and config.tile[0] == rows and divides:
                 stages = min(MOST_STAGES, config.stages * config.tile_k // depth)
-                config = replace(config, tile_k=depth, stages=stages, tail="refuse")
-                found.append((it.us * (1 + STEP / depth), config))
+                tail: WholeTail = "copy" if copies else "refuse"
+                config = replace(config, tile_k=depth, stages=stages, tail=tail)
+                found.append((it.us * (1 + STEP / depth) + us, config))
                 break
     return min(found, key=lambda it: it[0])[1]
 

@@ -77,6 +77,8 @@ _SLOWER = 1.2
 """What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
 _BLOCKS_READING = 6.5
 """Blocks of a multiprocessor that read A at the same time."""
+_READ_ROWS, _WEIGHT_BYTES_PER_US = 64, 1.9e6
+"""Of a product of so few rows whose time is that of reading B, element by element."""
 
 
 ENGINES: Mapping[type, type[Engine]] = {
@@ -199,6 +201,15 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
             wanted = int(_BLOCKS_READING * gpu.multiprocessors / math.ceil(sizes.m / 64))
             by_mma["split_k"] = max(1, min(wanted, sizes.k // SHORT_K))
             by_mma |= {"tile": (64, 16), "stages": 2, "layout": "padded"}
+            most, chosen = us, Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
+    if sizes.m <= _READ_ROWS < sizes.n and sizes.n * sizes.size % VECTOR_BYTES:
+        costs, read = read_costs("matmul"), sizes.k * sizes.n * sizes.size / _WEIGHT_BYTES_PER_US
+        us = costs.launch_us + _READ_US + read * H200.gigabytes / gpu.gigabytes + costs.sums_us
+        if us < most:
+            tiles = math.ceil(sizes.n / 64)
+            wanted = int(_BLOCKS_READING * gpu.multiprocessors / tiles)
+            by_mma["split_k"] = max(1, min(wanted, sizes.k // SHORT_K))
+            by_mma |= {"tile": (64, 64), "warp": (32, 32), "stages": 1}
             most, chosen = us, Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
     for it in rank_gemm(sizes, gpu):
         if _SLOWER * it.choice.us >= most:
