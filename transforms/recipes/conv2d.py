@@ -26,7 +26,7 @@ from ..binding import bind_loop
 from ..caching import accumulate_in_registers
 from ..hopper.tma_tiles import MAX_BOX, PITCH
 from ..inlining import inline_producers
-from ..loops import fuse_loops, split_loop
+from ..loops import fuse_loops, reorder_loops, split_loop, unroll_loop
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
@@ -58,6 +58,8 @@ IMAGES = Example(
 )
 DEPTHS, STEP, MOST_STAGES = (64, 32, 16), 8, 8
 """Channels of a tile, and of how many more a step takes the time."""
+COPIED_AT_ONCE = 4
+"""Vectors of a thread of the kernels that copy operands."""
 LINE = 128
 """Bytes of a line of the L2 cache: rows that lie across two of these arrive later."""
 SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
@@ -125,9 +127,12 @@ def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
             )
             lanes = find_vector(constant(row) or 1, dtype, most=VECTOR_BYTES // dtype.itemsize)
             vectors, each = split_loop(sch, fuse_loops(sch, sch.get_loops(copy)), inner=lanes)
-            blocks, threads = split_loop(sch, vectors, inner=COPY_THREADS[0], tail="guard")
+            rest, threads = split_loop(sch, vectors, inner=COPY_THREADS[0], tail="guard")
+            blocks, several = split_loop(sch, rest, inner=COPIED_AT_ONCE, tail="guard")
+            reorder_loops(sch, [threads, several])
             bind_loop(sch, blocks, axis="blockIdx.x")
             bind_loop(sch, threads, axis="threadIdx.x")
+            unroll_loop(sch, several)
             vectorize_loop(sch, each)
     if config.split_k > 1:
         (convert,) = sch.get_consumers(block)

@@ -44,6 +44,8 @@ _RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 _SCHEDULERS = 4
 """Of a multiprocessor, each with warps of its own."""
+_FASTEST = 2.0
+"""Of what DRAM gives a multiprocessor where all read, what it gives one at most."""
 _RESULT_BYTES = 4
 """Of a sum."""
 _WIDE = 4
@@ -417,6 +419,12 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
         fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
     fetched *= count_tiles(product, tile, 1) * product.k * product.size
     least = (read + product.result_bytes * product.cells) / costs.dram_bytes_per_us
+    if least > compute and not tile.stays:
+        # Few blocks, the last of several waves, read no faster than so many multiprocessors do.
+        full, left = divmod(tiles, gpu.multiprocessors * together)
+        busy = -(-left // gpu.multiprocessors) / together
+        last = max(left / (gpu.multiprocessors * together), busy / _FASTEST)
+        least *= (full + last) * gpu.multiprocessors * together / tiles
     memory = max(least, fetched / costs.l2_bytes_per_us)
     if parts > 1:
         moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
