@@ -200,7 +200,7 @@ def tile_windows(
         conditions, value = is_inside(load.indices, load.source.shape), load
         if conditions:
             value = if_then_else(reduce(And, conditions), load, const(0, load.ty.dtype))
-        made = decl_buffer(shape, load.source.dtype, called)
+        made = decl_buffer(shape, load.source.dtype, called, layout=None)
         store = BufferStore(made, value, at)
         nests.append(make(store, dict.fromkeys(at, 0), store, called))
         buffers.append(made)
@@ -221,7 +221,9 @@ def tile_windows(
         made = fill(called, [sizes[at], sizes[k]], [at, k], load)
         matrices.append((operand.value, BufferLoad(made, [at, k])))
     # The product, and what is computed with its sums.
-    sums = decl_buffer((sizes[p], sizes[o]), reduction.dtype, str(reduction.buffer.name) + "_sums")
+    sums = decl_buffer(
+        (sizes[p], sizes[o]), reduction.dtype, str(reduction.buffer.name) + "_sums", layout=None
+    )
     before = BufferLoad(sums, [p, o])
     factors = [
         _exchange(factor, value, load)
@@ -237,7 +239,9 @@ def tile_windows(
         last_one = sch.get(epilogue)
         called = str(last_one.name_hint)
         value, target = _read_epilogue(last_one, reduction.buffer, before), last_one.body.buffer
-    results = decl_buffer((sizes[p], sizes[o]), target.dtype, str(target.name) + "_tiles")
+    results = decl_buffer(
+        (sizes[p], sizes[o]), target.dtype, str(target.name) + "_tiles", layout=None
+    )
     store = BufferStore(results, value, [p, o])
     nests += [product, make(store, {p: 0, o: 0}, store, called)]
     indices = [places[it.var] for it in spatial]

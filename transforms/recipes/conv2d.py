@@ -24,7 +24,7 @@ from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers
-from ..hopper.tma_tiles import MAX_BOX, PITCH
+from ..hopper.tma_tiles import ATOM, MAX_BOX, PITCH
 from ..inlining import inline_producers
 from ..loops import fuse_loops, reorder_loops, split_loop, unroll_loop
 from ..queries import find_epilogue
@@ -56,8 +56,8 @@ IMAGES = Example(
     {"n": 32, "h": 28, "w": 28, "ci": 128, "co": 128, "kh": 3, "kw": 3},
     options={"dtype": "bfloat16", "out": "bfloat16", "padding": 1},
 )
-DEPTHS, STEP, MOST_STAGES = (64, 32, 16), 8, 8
-"""Channels of a tile, and of how many more a step takes the time."""
+DEPTH_BYTES, STEP_BYTES, MOST_STAGES = (128, 64, 32), 16, 8
+"""Of the channels of a tile, and of how many more a step takes the time; and stages, at most."""
 COPIED_AT_ONCE = 4
 """Vectors of a thread of the kernels that copy operands."""
 LINE = 128
@@ -133,7 +133,8 @@ def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
             bind_loop(sch, blocks, axis="blockIdx.x")
             bind_loop(sch, threads, axis="threadIdx.x")
             unroll_loop(sch, several)
-            vectorize_loop(sch, each)
+            if lanes > 1:
+                vectorize_loop(sch, each)
     if config.split_k > 1:
         (convert,) = sch.get_consumers(block)
         sch.compute_inline(convert)
@@ -244,7 +245,8 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
 
 def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
     """The config of conv2d by wgmma that is expected to be fastest."""
-    node = sch.get(sch.get_sblock("Y"))
+    block = sch.get_sblock("Y")
+    node, result = sch.get(block), sch.get(find_epilogue(sch, block) or block).writes[0].source
     extents = [constant(it.dom.extent) for it in node.iter_vars]
     if None in extents:
         raise TransformError(
@@ -254,7 +256,7 @@ def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
     pixels, channels, taps = (
         math.prod(sizes[it] for it in group) for group in (PIXELS, CHANNELS, TAPS)
     )
-    size, stored = (regions[-1].source.dtype.itemsize for regions in (node.reads, node.writes))
+    size, stored = (it.dtype.itemsize for it in (node.reads[-1].source, result))
     product, inner = Product(pixels, channels, taps, size, 1, stored), sizes[-1]
     if channels * stored % PITCH:
         (best, *_) = rank_wgmma_gathered(product, gpu)
@@ -262,7 +264,8 @@ def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
     # A tile has pixels of a rectangle and channels of one tap; others are computed for nothing.
     taps, found = taps // inner, list[tuple[float, wgmma.WgmmaConfig]]()
     images = math.prod(constant(it) or 1 for it in node.reads[-2].source.shape[:-1])
-    for rows, depth, copies in itertools.product((64, 128, 256), DEPTHS, (False, True)):
+    for rows, row_bytes, copies in itertools.product((64, 128, 256), DEPTH_BYTES, (False, True)):
+        depth = row_bytes // size
         if (inner * size % PITCH and not copies) or (copies and inner * size % LINE == 0):
             continue
         whole, padded = cover(sizes[:3], choose_rectangle(sizes[:3], rows)), -(-inner // depth)
@@ -272,12 +275,12 @@ def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
             moved = (images + channels * taps) * (inner + padded * depth) * size
             us = 2 * COPY_US + moved * H200.gigabytes / gpu.gigabytes / COPY_BYTES_PER_US
         for config, it in rank_wgmma(covered, gpu, narrows=True):
-            divides = taps * padded % config.split_k == 0
-            if config.copies == "tma" and config.tile[0] == rows and divides:
+            fits = (taps * padded % config.split_k, config.tile[1] * row_bytes % ATOM) == (0, 0)
+            if config.copies == "tma" and config.tile[0] == rows and fits:
                 stages = min(MOST_STAGES, config.stages * config.tile_k // depth)
                 tail: WholeTail = "copy" if copies else "refuse"
                 config = replace(config, tile_k=depth, stages=stages, tail=tail)
-                found.append((it.us * (1 + STEP / depth) + us, config))
+                found.append((it.us * (1 + STEP_BYTES / row_bytes) + us, config))
                 break
     return min(found, key=lambda it: it[0])[1]
 
