@@ -28,16 +28,17 @@ from tvm.tirx import FloorDiv, ForKind
 
 from ..binding import bind_loop
 from ..caching import cache_write_at
+from ..fusion.fuse import split_reductions
 from ..gpu_limits import MAX_THREADS, WARP
 from ..gpu_limits import THREADS as RESIDENT
-from ..layout import pad_block
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
+from ..padding import pad_axis
 from ..placement import compute_block_at
-from ..queries import get_extent, get_own_loops, is_reduction
+from ..queries import get_extent, get_own_loops, get_root, is_reduction
 from ..reduction import rfactor_reduction
 from ..schedule import TransformError
 from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
-from ..tir import constant, find_all
+from ..tir import constant, find_all, is_among
 from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 from .recipe import Example, Recipe, get_sblocks, recipe
 from .rungs import Family, Ladder, knob, order
@@ -191,12 +192,11 @@ def schedule_rows(
     """
     blocks = get_sblocks(sch) if blocks is None else list(blocks)
     if config.parts > 1:
-        yield from _sum_parts(sch, blocks, config)
+        yield from _schedule_parts(sch, blocks, config)
         return
     if not config.in_registers and _inline_copies(sch, blocks):
         yield "exponentials_inlined"
-    *producers, output = blocks
-    is_one = _has_one(sch, output)
+    *producers, _ = blocks
     fit = _fit(sch, blocks, config)
     # The loop of which one iteration is one row.
     (row, *_) = sch.get_loops(output)
@@ -208,10 +208,19 @@ def schedule_rows(
         bind_loop(sch, row, axis="blockIdx.x")
     _compute_row_at(sch, producers, row)
     yield "rows_on_blocks"
+    yield from _share_row(sch, blocks, row, fit)
+
+
+def _share_row(
+    sch: Schedule, blocks: Sequence[SBlockRV], row: LoopRV, config: RowConfig
+) -> Iterator[str]:
+    """Spread every block under the loop of a row over its threads."""
     if config.each and not config.in_registers:
-        yield from _read_in_rounds(sch, blocks, fit)
+        yield from _read_in_rounds(sch, blocks, config)
         return
-    threads, vector = fit.threads, fit.vector
+    *producers, output = blocks
+    is_one = _has_one(sch, output)
+    threads, vector = config.threads, config.vector
     store = cache_write_at(sch, output, row) if config.in_registers and not is_one else None
     steps = []
     for block in [*([store] if store else []), *reversed(blocks)]:  # readers first
@@ -239,6 +248,11 @@ def schedule_rows(
         yield "unrolled"
 
 
+def _reads(sch: Schedule, block: SBlockRV, buffer: Any) -> bool:
+    """Whether a block reads a buffer."""
+    return is_among(buffer, [region.source for region in sch.get(block).reads])
+
+
 def _has_one(sch: Schedule, block: SBlockRV) -> bool:
     """Whether a block finishes one number for each row, such as a sum's scale."""
     return not is_reduction(sch, block) and get_extent(sch, sch.get_loops(block)[-1]) == 1
@@ -256,53 +270,90 @@ def _inline_copies(sch: Schedule, blocks: list[SBlockRV]) -> bool:
     return bool(copies)
 
 
-def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> Iterator[str]:
-    """Sum the parts of each row on blocks of their own, and add them up in a second kernel."""
-    if len(blocks) > 1 or config.in_registers or not config.each:
+def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) -> Iterator[str]:
+    """Reduce the parts of each row on blocks of their own, which a second kernel combines, each of
+    whose blocks does so for itself before it writes its part of the result.
+    """
+    if not config.in_registers and not config.each:
         raise TransformError(
             "schedule_rows",
-            f"parts={config.parts} with {len(blocks)} sblocks, in_registers={config.in_registers} "
-            f"and each={config.each}",
-            "only a kernel of one sum has parts, and reads them in rounds: in_registers=False and "
-            "each >= 2",
+            f"parts={config.parts} with in_registers=False and each=0",
+            "read parts in rounds, by each >= 2, or at once, by in_registers=True",
         )
-    (output,) = blocks
+    if _inline_copies(sch, blocks):
+        yield "exponentials_inlined"
+    *_, output = blocks
+    is_one = is_reduction(sch, output) or _has_one(sch, output)
+    sums = [block for block in blocks if is_reduction(sch, block)]
     # Parts are equal where they are whole vectors; else they are whole rounds, of which the last
-    # read zeros.
-    length = get_extent(sch, sch.get_loops(output)[-1])
+    # read zeros, or what a mask keeps out.
+    loop = sch.get_loops(sums[0])[-1]
+    length = get_extent(sch, loop)
     fit: Any = None
-    padded: tuple[SBlockRV, ...] = ()
+    padded: list[SBlockRV] = []
     if config.tail == "guard" and length is not None:
         # The config with vectors that CUDA has a type for under the guard of a padded row.
-        sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
+        sizes = [region.source.dtype.itemsize for region in sch.get(sums[0]).reads]
         vector = min(config.vector, find_guarded(min(sizes)))
-        fit = _fit(sch, [output], replace(config, vector=vector))
-        at_once = fit.threads * fit.vector * fit.each
+        fit = _fit(sch, sums, replace(config, vector=vector))
+        at_once = fit.threads * fit.vector * (1 if fit.in_registers else fit.each)
         if has_whole_parts(length, config.parts, fit.vector, at_once):
             fit = None
         else:
-            padded = pad_block(sch, output, multiples=(1, config.parts * at_once)).operands
-    part = rfactor_reduction(sch, output, parts=config.parts).block
-    bind_loop(sch, fuse_loops(sch, sch.get_loops(part)[:2]), axis="blockIdx.x")
-    fit = fit or _fit(sch, [part], config)
+            for block in sums:
+                for operand, region in enumerate(sch.get(block).reads):
+                    if not is_among(region.source, get_root(sch, block).alloc_buffers):
+                        readers = [it for it in sums if _reads(sch, it, region.source)]
+                        padded.append(sch.cache_read(block, operand, "global", readers))
+            pad_axis(sch, loop, multiple=config.parts * at_once)
+    if len(sums) == 1:
+        parts = [rfactor_reduction(sch, sums[0], parts=config.parts).block]
+    else:
+        parts = split_reductions(sch, sums[0], sums[1:], parts=config.parts).parts
+    share = get_extent(sch, sch.get_loops(parts[0])[-1])
+    row, *columns = sch.get_loops(output)
+    if not is_one:
+        row = fuse_loops(sch, [row, split_loop(sch, columns[-1], inner=share, tail=config.tail).outer])
+    _compute_row_at(sch, blocks[:-1], row)
+    bind_loop(sch, row, axis="blockIdx.x")
+    # All parts of a row that a block has are one loop, which stores those that others read, too.
+    kept = []
+    for place, block in enumerate(parts[:-1]):
+        (written,) = sch.get(block).writes
+        readers = [it for it in parts[place + 1 :] if _reads(sch, it, written.source)]
+        kept.append(sch.cache_write(block, 0, "local", readers))
+    rows = [fuse_loops(sch, sch.get_loops(block)[:2]) for block in [*parts, *kept]]
+    part = sch.merge(*rows) if kept else rows[0]
+    bind_loop(sch, part, axis="blockIdx.x")
+    fit = fit or _fit(sch, parts, config)
     yield "cut_in_parts"
-    extent, least = get_extent(sch, sch.get_loops(part)[-1]), fit.threads * fit.vector * fit.each
-    if (extent or 0) < least:
+    least = 0 if fit.in_registers else fit.threads * fit.vector * fit.each
+    if (share or 0) < least:
         raise TransformError(
             "schedule_rows",
-            f"parts={config.parts} leaves {extent} elements, and {fit.threads} threads read "
+            f"parts={config.parts} leaves {share} elements, and {fit.threads} threads read "
             f"{least} at once",
             "use fewer parts, fewer threads or a smaller each",
         )
-    yield from _read_in_rounds(sch, [part], fit)
-    for operand in padded:
-        sch.compute_inline(operand)
-    bind_loop(sch, sch.get_loops(output)[0], axis="blockIdx.x")
-    threads = config.parts
-    if config.tail == "guard":  # a power of two, which TVM reduces by shuffles
-        threads = 1 << (config.parts - 1).bit_length()
-    spread_over_threads(sch, output, threads=min(threads, WARP), tail=config.tail)
-    yield "parts_added"
+    yield from _share_row(sch, parts, part, fit)
+    for block in kept:  # one thread stores what all have
+        sch.add_unit_loop(block)
+        spread_over_threads(sch, block, threads=fit.threads, tail="guard")
+    for block in padded:
+        sch.compute_inline(block)
+    threads = fit.threads
+    if is_one:
+        threads = config.parts
+        if config.tail == "guard":  # a power of two, which TVM reduces by shuffles
+            threads = 1 << (config.parts - 1).bit_length()
+        threads = min(threads, WARP)
+    else:
+        each = fit.each or -(-(share or 1) // (threads * fit.vector))
+        for _ in _read_in_rounds(sch, [output], replace(fit, each=each)):
+            pass
+    for block in reversed(blocks if is_one else blocks[:-1]):
+        spread_over_threads(sch, block, threads=threads, tail=config.tail)
+    yield "parts_combined"
 
 
 def _read_in_rounds(sch: Schedule, blocks: Sequence[SBlockRV], config: Any) -> Iterator[str]:
@@ -350,9 +401,12 @@ def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> RowCon
 def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:
     for block in reversed(producers):
         compute_block_at(sch, block, row)
-        several = [loop for loop in get_own_loops(sch, block) if get_extent(sch, loop) != 1]
+        own = get_own_loops(sch, block)
+        several = [loop for loop in own if get_extent(sch, loop) != 1]
         if len(several) > 1:  # a row of several dimensions
             fuse_loops(sch, several)
+        elif several and several[0] is not own[-1]:  # the parts that rfactor makes come first
+            sch.reorder(*(loop for loop in own if loop is not several[0]), several[0])
     for block in producers:
         keep_in_registers(sch, block)
 
