@@ -56,7 +56,7 @@ def test_a_long_row_is_cut_in_parts(kernel):
     problem = get_kernel(kernel).problem(1, 1 << 15)
     sch = Schedule(problem.module)
     names = [step.name for step in RECIPES[f"{kernel}_best"].run(sch)]
-    assert names == ["cut_in_parts", "spread_over_threads", "rounds", "parts_added"]
+    assert names == ["cut_in_parts", "spread_over_threads", "rounds", "parts_combined"]
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="best") == []
 
 
@@ -76,7 +76,7 @@ def test_few_rows_that_nothing_divides_are_cut(kernel, m, n, device, dtype):
     problem = get_kernel(kernel).problem(m, n, dtype=dtype)
     sch = Schedule(problem.module)
     *_, rounds, end = RECIPES[f"{kernel}_best"].run(sch)
-    assert (rounds.name, end.name) == ("rounds", "parts_added")
+    assert (rounds.name, end.name) == ("rounds", "parts_combined")
     assert check_numbers(problem, sch.mod, get_device(device), where="best") == []
 
 
@@ -154,7 +154,7 @@ def test_a_row_of_five_vectors_in_two_parts_of_four():
     config = RowConfig(threads=2, vector=4, each=2, parts=2, tail="guard")
 
     def change(sch: Schedule) -> None:
-        assert list(schedule_rows(sch, config))[-1] == "parts_added"
+        assert list(schedule_rows(sch, config))[-1] == "parts_combined"
 
     check_pair(get_kernel("row_sum")(2, 20), change, Cut)
 

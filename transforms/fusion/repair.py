@@ -169,8 +169,8 @@ def plan_repair(
 def find_mean(
     term: Any, found: Any, producer: Producer, consumer: Consumer, total: Var, terms: dict[Any, Any]
 ) -> int | None:
-    """Of how many elements, which the producer sums, a term is the squared difference from the mean,
-    in the iterators of `terms`; None of another term. Masked ones are padding.
+    """Of how many elements, which the producer sums, a term is the squared difference from the
+    mean, in the iterators of `terms`; None of another term. Masked ones are padding.
     """
     sums = (producer.reduction, consumer.reduction)
     if any(it.kind != "sum" or getattr(it.identity, "value", None) != 0 for it in sums):

@@ -196,7 +196,7 @@ def schedule_rows(
         return
     if not config.in_registers and _inline_copies(sch, blocks):
         yield "exponentials_inlined"
-    *producers, _ = blocks
+    *producers, output = blocks
     fit = _fit(sch, blocks, config)
     # The loop of which one iteration is one row.
     (row, *_) = sch.get_loops(output)
@@ -291,6 +291,9 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
     length = get_extent(sch, loop)
     fit: Any = None
     padded: list[SBlockRV] = []
+    made = get_root(sch, output).alloc_buffers
+    read = [region.source for block in sums for region in sch.get(block).reads]
+    tensors = [source for source in read if not is_among(source, made)]
     if config.tail == "guard" and length is not None:
         # The config with vectors that CUDA has a type for under the guard of a padded row.
         sizes = [region.source.dtype.itemsize for region in sch.get(sums[0]).reads]
@@ -302,7 +305,7 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
         else:
             for block in sums:
                 for operand, region in enumerate(sch.get(block).reads):
-                    if not is_among(region.source, get_root(sch, block).alloc_buffers):
+                    if is_among(region.source, tensors):
                         readers = [it for it in sums if _reads(sch, it, region.source)]
                         padded.append(sch.cache_read(block, operand, "global", readers))
             pad_axis(sch, loop, multiple=config.parts * at_once)
@@ -351,6 +354,9 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
         each = fit.each or -(-(share or 1) // (threads * fit.vector))
         for _ in _read_in_rounds(sch, [output], replace(fit, each=each)):
             pass
+        if fit.in_registers:  # on their way while the parts are combined
+            for copy in _cache_inputs(sch, output, row, tensors):
+                unroll_loop(sch, get_own_loops(sch, copy)[-3])
     for block in reversed(blocks if is_one else blocks[:-1]):
         spread_over_threads(sch, block, threads=threads, tail=config.tail)
     yield "parts_combined"
@@ -411,16 +417,20 @@ def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -
         keep_in_registers(sch, block)
 
 
-def _cache_inputs(sch: Schedule, block: SBlockRV, loop: LoopRV) -> list[SBlockRV]:
-    """Copy all that a block reads of the kernel's tensors under a loop; the copies.
+def _cache_inputs(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, ahead: Sequence[Any] = ()
+) -> list[SBlockRV]:
+    """Copy all that a block reads of the kernel's tensors under a loop; the copies. Or some alone,
+    `ahead` of what else stands there.
 
     Not a tensor of which several elements of a row share one, such as words that they are packed in
     and their scales: once the loops over the row are unrolled, a thread reads each of these once.
     """
     return [
-        cache_row_at(sch, block, loop, operand=operand)
+        cache_row_at(sch, block, loop, operand=operand, ahead=bool(ahead))
         for operand, region in enumerate(sch.get(block).reads)
         if region.source.scope() == "global"
+        and (not ahead or is_among(region.source, ahead))
         and not (region.region and find_all(region.region[-1].min, FloorDiv))
     ]
 
@@ -562,6 +572,10 @@ def rank_configs(
         return [(config, None)]
     whole = RowConfig(threads=threads, vector=WIDEST, each=WHOLE_EACH, tail="guard")
     if not is_single:
+        held = 4 if vector == 1 else dtype.itemsize
+        parts = -(-length * held // (512 * 64))
+        if parts > 1 and height < 2 * gpu.multiprocessors:
+            whole = replace(whole, threads=512, in_registers=True, each=0, parts=parts)
         return [(whole, None)]
     vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
     size = dtype.itemsize
