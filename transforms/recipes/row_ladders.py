@@ -316,7 +316,9 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
     share = get_extent(sch, sch.get_loops(parts[0])[-1])
     row, *columns = sch.get_loops(output)
     if not is_one:
-        row = fuse_loops(sch, [row, split_loop(sch, columns[-1], inner=share, tail=config.tail).outer])
+        row = fuse_loops(
+            sch, [row, split_loop(sch, columns[-1], inner=share, tail=config.tail).outer]
+        )
     _compute_row_at(sch, blocks[:-1], row)
     bind_loop(sch, row, axis="blockIdx.x")
     # All parts of a row that a block has are one loop, which stores those that others read, too.
