@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -224,16 +225,18 @@ def test_whole_vectors_are_read_of_parts_that_do_not_divide():
     n=st.integers(LONG, 1 << 25),
     size=st.sampled_from((2, 4)),
     multiprocessors=st.integers(1, 200),
+    sums=st.integers(0, 2),
 )
-def test_a_cut_is_what_the_schedule_makes(m, n, size, multiprocessors):
+def test_a_cut_is_what_the_schedule_makes(m, n, size, multiprocessors, sums):
     vector = max(lanes for lanes in (1, 2, 4, 8) if n % lanes == 0 and lanes * size <= 16)
     gpu = read_gpu(f"multiprocessors={multiprocessors}")
-    cuts = rank_cuts(m, n, size=size, vector=vector, gpu=gpu, threads=1024)
+    cuts = rank_cuts(m, n, size=size, vector=vector, gpu=gpu, threads=1024, sums=sums)
     assert len({cut.parts for cut in cuts}) == len(cuts)
     for cut in cuts:
         assert (cut.parts - 1) * cut.length < n <= cut.parts * cut.length
-        assert cut.parts == 1 or m * cut.parts <= 4 * multiprocessors
-        assert cut.parts == 1 or cut.length >= cut.threads * cut.each * vector
+        assert cut.parts == 1 or m * cut.parts <= 4 * multiprocessors or sums
+        assert cut.parts == 1 or cut.length >= cut.threads * max(cut.each, 1) * vector
+        assert (cut.each == 0) == (cut.parts > 1 and sums > 0)
         assert cut.us <= 1.1 * cuts[0].us or cut is not min(cuts, key=lambda it: it.us)
     assert [cut.us for cut in cuts[1:]] == sorted(cut.us for cut in cuts[1:])
 
@@ -272,6 +275,34 @@ def test_the_rows_of_a_maximum_are_cut():
     assert cut(32769).parts > 1
 
 
+def test_the_rows_of_a_mean_are_cut():
+    """The one result of a row is finished where its parts are combined."""
+    n = 50001
+
+    @T.prim_func(s_tir=True)
+    def mean(A: T.Buffer((2, n), "float32"), B: T.Buffer((2,), "float32")):
+        sums = T.sblock_alloc_buffer((2,))
+        for i, k in T.grid(2, n):
+            with T.sblock("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    sums[vi] = T.float32(0)
+                sums[vi] = sums[vi] + A[vi, vk]
+        for i in range(2):
+            with T.sblock("B"):
+                vi = T.axis.spatial(2, i)
+                B[vi] = sums[vi] / T.float32(n)
+
+    sch = Schedule(mean)
+    config = schedule_function(sch)[1]
+    assert config.parts > 1
+    assert get_facts(sch.mod).values()["kernels"] == 2
+    rows = np.random.default_rng(0).standard_normal((2, n), dtype=np.float32)
+    program = get_device("cpu").compile(sch.mod)
+    _, got = program([rows, np.zeros(2, np.float32)])
+    np.testing.assert_allclose(got, rows.mean(axis=1, dtype=np.float64), atol=1e-6)
+
+
 def test_the_rules():
     short = choose("softmax", 65536, 128)
     assert (short.threads, short.rows, short.in_registers) == (8, 16, True)
@@ -285,6 +316,14 @@ def test_the_rules():
     assert choose("row_sum", 2, 1 << 20).parts == 128
     assert choose("row_sum", 2, 1 << 20, device="multiprocessors=16").parts == 32
     assert choose("row_sum", 600, 1 << 15).parts == 1
+    # Norms and softmax: parts of 256 threads, 32 bytes each, or whole rows where these fill a GPU.
+    for kernel in ("softmax", "rms_norm", "layer_norm"):
+        few = choose(kernel, 8, 72896)
+        assert (few.threads, few.in_registers, few.each, few.parts) == (256, True, 0, 36)
+        assert choose(kernel, 2, 55077, "float16").parts == 27
+        assert choose(kernel, 256, 33000, "bfloat16").parts == 1
+    assert choose("softmax", 105, 150272).parts == 74
+    assert choose("softmax", 128, 131072, "bfloat16").parts == 1
 
 
 @pytest.mark.parametrize("m", [7, 1000, 12345])

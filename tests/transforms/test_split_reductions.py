@@ -217,10 +217,15 @@ for i, k in T.grid(5, 24):
         ("s[vi] + (b - m[vi] / T.float64(24)) * (b - m[vi] / T.float64(24))", None),
         ("s[vi] + (a - m[vi] / T.float64(24)) * (b - m[vi] / T.float64(24))", None),
         ("s[vi] + (a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))", 2),
+        (
+            "s[vi] + T.if_then_else(vk < 9, "
+            "(a - m[vi] / T.float64(9)) * (a - m[vi] / T.float64(9)), T.float64(0))",
+            None,
+        ),
     ],
 )
 def test_differences_that_are_from_no_mean_of_ranges_are_refused(use: str, run: int | None) -> None:
-    """Of another number of elements, of other elements, and of elements that are not in a row."""
+    """Of another number of elements, of others, of some not in a row, of fewer than are summed."""
     sch = Schedule(make_pair("sum", use))
     first, second = find_blocks(sch, "first", "second")
     with refuses(sch, "what block 'second' has taken up cannot follow 'm' of block 'first'"):

@@ -435,11 +435,8 @@ def split_reductions(
                 "would be of one",
                 "write it so that it reduces over the producer's elements alone",
             )
-    repairs = [
-        plan_repair(running, user, "leave them whole", by_ranges=True, in_a_row=run is None)[0]
-        for user in users
-    ]
     sizes = [extent // parts] if run is None else [extent // parts // run, run]
+    repairs = [plan_repair(running, user, "leave them whole", ranges=sizes)[0] for user in users]
     split = _Split(running, parts, sizes, find_kept(running.scope, users))
     split.add_ranges(running.reduction, len(running.reduction.indices))
     pairs, order = zip(users, repairs, strict=True), find_all(running.scope, SBlock)
@@ -515,8 +512,7 @@ class _Split(Builder):
         if repair is not None:
             row = [point.of(index) for index in at]
             new = BufferLoad(self.producer.buffer, row)
-            own_value = BufferLoad(self.value, [*row, part])
-            came_to = repair.within(part, self.sizes[0]).apply(came_to, own_value, new)
+            came_to = repair.apply(came_to, BufferLoad(self.value, [*row, part]), new)
         own, like = BufferLoad(buffer, indices), reduction.block
         block = point.make_reduction(reduction.name, reduction, own, came_to, like)
         self.reuse[reduction.block] = block
@@ -565,8 +561,7 @@ class _Split(Builder):
 
         def replace(load: TensorLoad) -> Any:
             if repair is not None and load.source.same_as(self.producer.buffer):
-                own = repair.within(part, self.sizes[0])
-                return own.refer(BufferLoad(self.value, [*load.indices, part]))
+                return repair.refer(BufferLoad(self.value, [*load.indices, part]))
             if load.source not in self.made:
                 return load
             buffer, place, _ = self.made[load.source]
