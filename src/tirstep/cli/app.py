@@ -7,12 +7,16 @@ said what its user got wrong.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from importlib import import_module
 from typing import Any
 
 import typer
 
+from tirstep.printing import document_alone
+
+from .formats import asks_for_document
 from .settings import read_settings
 from .wrong_use import UseError
 
@@ -66,13 +70,16 @@ def call(argv: list[str]) -> int:
     if argv and argv[0] in RENAMED:
         raise UseError(f"tirstep {argv[0]} is now tirstep {RENAMED[argv[0]]}")
     command = _get_command()
+    defaults = read_settings(command.commands)
+    is_document = asks_for_document(argv, defaults.get(argv[0], {}) if argv else {})
     try:
-        code = command.main(
-            args=argv or ["--help"],
-            prog_name="tirstep",
-            standalone_mode=False,
-            default_map=read_settings(command.commands),
-        )
+        with document_alone() if is_document else contextlib.nullcontext():
+            code = command.main(
+                args=argv or ["--help"],
+                prog_name="tirstep",
+                standalone_mode=False,
+                default_map=defaults,
+            )
     except typer.Abort:  # Ctrl-C, in some versions of typer
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0

@@ -158,18 +158,14 @@ def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
 
     own = [name for name in choice.names if is_program(name)]
     names = [name for name in choice.names if name not in own]
-    planned: list[PlannedCase] = []
-    left_out: list[str] = []
-    if names or not own:
-        planned += plan_cases(replace(choice, names=names), left_out=left_out)
+    plans = [plan_cases(replace(choice, names=names))] if names or not own else []
     if own:
         from tirstep.programs.benching import plan_program
 
-        for text in own:
-            planned += plan_program(text, choice.shapes, choice.dtype, function, left_out)
-    for sentence in left_out:
+        plans += [plan_program(it, choice.shapes, choice.dtype, function) for it in own]
+    for sentence in (it for _, left_out in plans for it in left_out):
         print_error(f"left out: {sentence}")
-    return planned
+    return [case for cases, _ in plans for case in cases]
 
 
 def make_machine(command: str) -> TorchMachine:
