@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from tirstep.files import show_path
 from tirstep.printing import printing_beside
 from tirstep.tracing import is_trace
 
-from .naming import STDIN, ProgramError, Spelling, describe_error, show_path, watch_file
+from .naming import STDIN, ProgramError, Spelling, describe_error, watch_file
 from .refusals import explain_spelling, find_line, find_own_file
 
 KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's or of a trace"
@@ -48,8 +49,8 @@ class Loaded:
 
     def locate(self, name: str) -> str:
         """``FILE:LINE`` of a name."""
-        line = self.lines.get(name)
-        return self.place if line is None else f"{self.place}:{line}"
+        line, place = self.lines.get(name), show_path(self.place)
+        return place if line is None else f"{place}:{line}"
 
 
 def load_place(place: str) -> Loaded:

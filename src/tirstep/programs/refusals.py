@@ -11,6 +11,8 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tirstep.files import show_path
+
 MOST_NAMES = 8
 
 
@@ -74,7 +76,6 @@ def explain_spelling(file: str | Path, text: str | None = None) -> str:
     where nothing in a file has moved.
     """
     from .modernizing import modernize_text
-    from .naming import show_path
 
     try:
         if text is None:
