@@ -73,7 +73,7 @@ def test_what_is_refused(folder: Path, capfd: pytest.CaptureFixture[str]):
     with pytest.raises(ProgramError, match="Mine has no option dtype"):
         plan_program("mine.py", dtype="float16")
     (folder / "wrong.py").write_text((folder / "kern.py").read_text() + "\nTORCH = [3]\n")
-    with pytest.raises(ProgramError, match=r"wrong.py:\d+: TORCH is no dict of functions"):
+    with pytest.raises(ProgramError, match=r"wrong.py:\d+: TORCH is not a dict of functions"):
         plan_program("wrong.py")
     assert main(["bench", "kern.py", "--recipe", "twice_bound"]) == 2
     assert "give kern.py:NAME instead" in capfd.readouterr().err

@@ -84,7 +84,7 @@ def _read_functions(text: str) -> Mapping[str, Callable[..., Any]]:
     is_right = isinstance(functions, Mapping) and all(map(callable, functions.values()))
     if not is_right:
         raise ProgramError(
-            f"{loaded.locate(FUNCTIONS)}: {FUNCTIONS} is no dict of functions; give "
+            f"{loaded.locate(FUNCTIONS)}: {FUNCTIONS} is not a dict of functions; give "
             f"{FUNCTIONS} = {{'NAME': function of tensors}} with the name of a kernel or module"
         )
     return {str(name): function for name, function in functions.items()}
