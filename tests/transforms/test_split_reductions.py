@@ -140,7 +140,7 @@ def test_ranges_of_runs_by_turns(parts: int, run: int, tile: int | None) -> None
 @pytest.mark.parametrize(
     ("parts", "sentence"),
     [
-        (1, "parts=1 is no number of ranges; use 2 or more"),
+        (1, "parts=1 is too few ranges; use 2 or more"),
         (5, "loop 'k' runs 24 times, which parts=5 does not divide; choose a divisor"),
         (24, "parts=24 leaves ranges of one element each"),
     ],

@@ -370,7 +370,7 @@ def split_reductions(
     nothing counts, such as one behind a sequence's end, adds nothing.
 
     What comes of the ranges are reductions as they were, with one more row: `fuse_reductions` fuses
-    them, GPU blocks or threads take a range each, and another split cuts them once more. So are
+    them, thread blocks or threads take a range each, and another split cuts them once more. So are
     the blocks that combine, as which the given handles go on. What is between goes through
     intermediate buffers, whose copies (`cache_read`) may lie in another memory.
 
@@ -402,7 +402,7 @@ def split_reductions(
     require_constant(sch, loop)
     extent = constant(sch.get(loop).extent) or 0
     if parts < 2:
-        raise TransformError(f"parts={parts} is no number of ranges", "use 2 or more")
+        raise TransformError(f"parts={parts} is too few ranges", "use 2 or more")
     if (run or 1) < 1 or extent % (parts * (run or 1)):
         given = f"parts={parts}" + ("" if run is None else f" * run={run}")
         raise TransformError(

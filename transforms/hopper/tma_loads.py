@@ -124,7 +124,7 @@ def prefetch_by_tma(
         raise TransformError(f"loop '{get_loop_name(sch, loop)}' does not begin at 0", "let it")
     extent = require_constant(sch, loop)
     if in_flight < 0:
-        raise TransformError(f"in_flight={in_flight} is no number of groups", "use 0 or more")
+        raise TransformError(f"in_flight={in_flight} is not a number of groups", "use 0 or more")
     least = 2 + in_flight
     if not least <= stages <= extent:
         raise TransformError(
@@ -183,7 +183,7 @@ def specialize_warps(
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
         raise TransformError(
-            f"loop '{name}' is no pipeline of bulk copies without roles",
+            f"loop '{name}' is not a pipeline of bulk copies without roles",
             "call prefetch_by_tma first, and this once",
         )
     serial = [each for each in get_enclosing_loops(sch, loop) if get_axis(each) is None]
@@ -275,8 +275,8 @@ def copy_once_by_tma(sch: Schedule, loop: LoopRV, copy: SBlockRV) -> None:
     node, block, name = sch.get(loop), sch.get(copy), get_sblock_name(sch, copy)
     if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
         raise TransformError(
-            f"loop '{get_loop_name(sch, loop)}' is no pipeline in which warps have roles, or its "
-            "blocks stay already",
+            f"loop '{get_loop_name(sch, loop)}' is not a pipeline in which warps have roles, or "
+            "its blocks stay already",
             "call specialize_warps first, and make_persistent after this",
         )
     parts = _list_parts(get_enclosing_loops(sch, loop)[-1].body)

@@ -237,7 +237,7 @@ def store_through_tiles(
     size = sch.get(write).writes[0].source.dtype.itemsize
     if vector < 1 or CHUNK_BYTES % (vector * size):
         raise TransformError(
-            f"vector={vector} elements of {size} bytes are no part of a chunk of {CHUNK_BYTES} "
+            f"vector={vector} elements of {size} bytes are not part of a chunk of {CHUNK_BYTES} "
             "bytes, whose places a tile exchanges",
             f"use {CHUNK_BYTES // size} or a divisor of it",
         )

@@ -298,8 +298,8 @@ def require_addressable(source: Any, copied: CopyShape, name: str) -> None:
     shape = [constant(size) for size in source.shape]
     if None in shape or len(shape) > MAX_RANK or len(source.strides):
         raise TransformError(
-            f"'{source.name}' of shape {list(source.shape)} is no dense tensor of constant sizes "
-            f"and {MAX_RANK} dimensions at most, which a tensor map describes",
+            f"'{source.name}' of shape {list(source.shape)} is not a dense tensor of constant "
+            f"sizes and {MAX_RANK} dimensions at most, which a tensor map describes",
             "let threads copy it",
         )
     sizes = [size or 1 for size in shape]

@@ -450,13 +450,11 @@ class CaseChoice:
 def plan_cases(
     choice: CaseChoice,
     suites: Mapping[str, Sequence[SuiteEntry]] = SUITES,
-    left_out: list[str] | None = None,
-) -> list[PlannedCase]:
-    """The cases that are chosen.
+) -> tuple[list[PlannedCase], list[str]]:
+    """The cases that are chosen, and a sentence for each kernel that is left out: a chosen shape
+    fits another one, and not this.
 
     A suite has each problem once, with the recipes and peers of all its entries for that problem.
-    A kernel that a chosen shape does not fit is left out where it fits another; `left_out` gets a
-    sentence of it.
 
     Raises `BenchError` for a name that is neither suite nor kernel and for unknown recipes,
     `KernelError` for a shape that a kernel cannot have.
@@ -493,13 +491,12 @@ def plan_cases(
 
     fitting = [it for it in choice.shapes if any(fits(entry.kernel, it) for _, entry in entries)]
     cases: dict[object, PlannedCase] = {}
+    left_out: dict[str, None] = {}
     for suite, entry in entries:
         shapes = [it for it in choice.shapes if it not in fitting or fits(entry.kernel, it)]
         if choice.shapes and not shapes:
             names = ", ".join(get_kernel(entry.kernel).size_names)
-            told = f"{entry.kernel} has the sizes {names}, which no --shape gives"
-            if left_out is not None and told not in left_out:
-                left_out.append(told)
+            left_out[f"{entry.kernel} has the sizes {names}, which no --shape gives"] = None
             continue
         for planned in _expand(suite, entry, replace(choice, shapes=shapes)):
             place = suite, planned.problem
@@ -510,7 +507,7 @@ def plan_cases(
             cases[place] = planned
     if not cases:
         raise BenchError("there is nothing to measure: no recipe fits; see tirstep list")
-    return list(cases.values())
+    return list(cases.values()), list(left_out)
 
 
 def _expand(suite: str, entry: SuiteEntry, choice: CaseChoice) -> Iterator[PlannedCase]:
