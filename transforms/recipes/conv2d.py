@@ -121,11 +121,11 @@ def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
     )
     for matrix in sch.get_producers(block):
         for copy in sch.get_producers(matrix):
-            row, dtype = (
-                sch.get(copy).reads[0].source.shape[-1],
-                sch.get(copy).reads[0].source.dtype,
-            )
-            lanes = find_vector(constant(row) or 1, dtype, most=VECTOR_BYTES // dtype.itemsize)
+            source = sch.get(copy).reads[0].source
+            row, dtype = source.shape[-1], source.dtype
+            # TVM has CUDA's types for four elements of one byte at most, where there is a guard.
+            most = VECTOR_BYTES // dtype.itemsize if dtype.itemsize > 1 else 4
+            lanes = find_vector(constant(row) or 1, dtype, most=most)
             vectors, each = split_loop(sch, fuse_loops(sch, sch.get_loops(copy)), inner=lanes)
             rest, threads = split_loop(sch, vectors, inner=COPY_THREADS[0], tail="guard")
             blocks, several = split_loop(sch, rest, inner=COPIED_AT_ONCE, tail="guard")
