@@ -330,7 +330,7 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
         parts = [rfactor_reduction(sch, sums[0], parts=config.parts).block]
     else:
         parts = split_reductions(sch, sums[0], sums[1:], parts=config.parts).parts
-    share = get_extent(sch, sch.get_loops(parts[0])[-1])
+    share = get_extent(sch, sch.get_loops(parts[0])[-1]) or 1
     row, *columns = sch.get_loops(output)
     if not is_one:
         over_parts, _ = split_loop(sch, columns[-1], inner=share, tail=config.tail)
