@@ -390,7 +390,8 @@ def split_reductions(
         and `consumers` that use its result, sum floats over the same elements and read nothing of
         each other's; all of them in loops as they were written, and not fused yet; at least 2
         `parts`, which divide the elements, as ``parts * run`` does; a factor for each consumer's
-        term; without `consumers` it is `rfactor_reduction`
+        term, or the square of an element less the mean of all that the producer sums, and no `run`;
+        without `consumers` it is `rfactor_reduction`
     """
     loops, name = get_reduction_loops(sch, producer), get_sblock_name(sch, producer)
     if len(loops) != 1:
