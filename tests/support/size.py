@@ -20,10 +20,10 @@ from pathlib import Path
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_702,
-    "transforms": 24_877,
+    "transforms": 24_880,
     "lowering_checks": 23_568,
     "src/tirstep": 19_803,
-    "source": 71_950,
+    "source": 71_953,
     "code": 51_450,
     "transforms/binding.py stands on": 2_732,
     "file names of several files": 5,
