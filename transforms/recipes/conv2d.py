@@ -36,6 +36,7 @@ from ..vectorize import vectorize_loop
 from ..windows import tile_windows
 from . import mma, wgmma
 from .matmul_best import (
+    COPY_BYTES_PER_US,
     COPY_US,
     ENGINES,
     find_gpu,
@@ -59,10 +60,8 @@ DEPTH_BYTES, STEP_BYTES, MOST_STAGES = (128, 64, 32), 16, 8
 """Of the channels of a tile, and of how many more a step takes the time; and stages, at most."""
 COPIED_AT_ONCE = 4
 """Vectors of a thread of the kernels that copy operands."""
-LINE, LINES_BYTES_PER_US = 128, 1.27e6
-"""Bytes of a line of the L2 cache: rows that lie across two of these arrive later. And of copies of
-operands in whole lines, at four layers on an H200.
-"""
+LINE = 128
+"""Bytes of a line of the L2 cache: rows that lie across two of these arrive later."""
 SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
 
 
@@ -274,7 +273,7 @@ def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
         us = 0.0
         if copies:
             moved = (images + channels * taps) * (inner + padded * depth) * size
-            us = COPY_US + moved * H200.gigabytes / gpu.gigabytes / LINES_BYTES_PER_US
+            us = 2 * COPY_US + moved * H200.gigabytes / gpu.gigabytes / COPY_BYTES_PER_US
         for config, it in rank_wgmma(covered, gpu, narrows=True):
             fits = (taps * padded % config.split_k, config.tile[1] * row_bytes % ATOM) == (0, 0)
             if config.copies == "tma" and config.tile[0] == rows and fits:
