@@ -190,7 +190,7 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
 
 @transform
 def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -> None:
-    """Lay the rows that a block writes out in vectors, the first element `offset` places into one.
+    """Align the rows that a block writes to vectors, the first element `offset` places into one.
 
     A rim of three elements around rows of a tensor shifts them against the tensor's vectors; with
     an offset of one they meet again, and a vector is loaded as one or is zero as one. Places

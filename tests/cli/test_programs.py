@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("diff mine.py:tiled --set threads=4", "T.thread_binding(4,"),
         ("lower mine.py:tiled", "s_tir.LowerOpaqueBlock"),
         ("lower mine.py:tiled --source", "__global__"),
-        ("facts mine.py:tiled", "threads of a block"),
+        ("facts mine.py:tiled", "threads per block"),
         ("check mine.py", "01_tiled   golden none     numbers right on simulator"),
         ("check mine.py:Mine", GLANCE),
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
