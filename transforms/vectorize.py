@@ -207,7 +207,7 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
     """
     if vector not in LANES or offset not in range(vector):
         raise TransformError(
-            f"vector={vector} and offset={offset} are no vectors",
+            f"vector={vector} and offset={offset} are not vectors",
             f"give a vector of {', '.join(map(str, LANES))} elements and an offset within it",
         )
     name, region = get_sblock_name(sch, block), require_copy(sch, block)
@@ -378,7 +378,7 @@ def find_taken_apart(place: Place) -> Iterator[tuple[str, Any]]:
         is_guarded = any(is_used(loop.loop_var, condition) for condition in conditions)
         is_known = buffer.scope() == "global" and not is_guarded
         if not _are_neighbours(indices, loop, analyzer):
-            yield "are no neighbours", buffer
+            yield "are not neighbours", buffer
         elif is_known and not begin_aligned(buffer, indices, loop, analyzer):
             yield "do not begin at multiples of a vector", buffer
 

@@ -415,8 +415,8 @@ def test_other_files_that_are_no_programs(command: Command, folder: Path):
     for text, told in {
         "other.json": "other.json is not JSON as tvm.ir.save_json writes it",
         "op.json": "give that of an IRModule or a PrimFunc",
-        "lines.json": "beside it is no file of workloads",
-        "binary.py": "is no text in UTF-8",
+        "lines.json": "no file of workloads beside it",
+        "binary.py": "is not UTF-8 text",
         "empty/": "is not a MetaSchedule database",
     }.items():
         result = command("check", text)

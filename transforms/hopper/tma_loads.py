@@ -213,8 +213,8 @@ def specialize_warps(
         used = added * counts[0] + threads * counts[1]
         if threads % added or used > REGISTERS:
             raise TransformError(
-                f"{threads} threads with {counts[1]} registers and {added} with {counts[0]} are no "
-                f"whole warpgroups in the {REGISTERS} registers of a multiprocessor",
+                f"{threads} threads with {counts[1]} registers and {added} with {counts[0]} are "
+                f"not whole warpgroups in the {REGISTERS} registers of a multiprocessor",
                 "let a multiple of 128 threads compute, with fewer registers",
             )
         first = count_registers(total)
