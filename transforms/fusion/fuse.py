@@ -361,7 +361,7 @@ def split_reductions(
     parts: int,
     run: int | None = None,
 ) -> SplitReductions:
-    """Reduce ranges of the elements by themselves, and combine what they come to.
+    """Reduce ranges of the elements separately, and combine the partial results.
 
     Each range has a value of the producer of its own, and the consumers take up its elements with
     that. Where the ranges are combined, what the consumers took up is repaired from the range's

@@ -117,17 +117,18 @@ def list_cases(document: Mapping[str, Any]) -> Iterator[Case]:
     for program in document.get("programs", ()):
         about = program["numbers"], program["reason"], program["findings"]
         yield _read_case(program["name"], "", *about)
-    change = document.get("change", "audit")
+    change, source = document.get("change", "audit"), document.get("source")
     for module in (*document.get("modules", ()), *document.get("trials", ())):
         name = module.get("module") or f"trial {module['trial']}, {module['label']}"
         status, reason = module["status"], module["reason"]
         if status in ("wrong", "refused"):
-            yield _read_case(change, name, "wrong", "", [{"check": "pass", "message": reason}])
+            found = {"check": "pass", "message": reason, "source": source}
+            yield _read_case(change, name, "wrong", "", [found])
         else:
             yield _read_case(change, name, status, reason, ())
     for broken in document.get("promises", {}).get("broken", ()):
         sentence = f"{broken['module']}: {broken['promise']}: {broken['how']}"
-        findings = [{"check": "promise", "message": sentence}]
+        findings = [{"check": "promise", "message": sentence, "source": source}]
         yield _read_case(change, broken["module"], "wrong", "", findings)
 
 

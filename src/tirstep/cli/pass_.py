@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirstep.printing import print_error
+from tirstep.programs.naming import read_spelling
 
 from .formatting import count
 from .guarding import note_tried
@@ -448,9 +449,13 @@ def print_json(
             **read_keys(found, "script=path shown=is_shown last_line"),
         }
     broken = [dict(zip(("module", "promise", "how"), it, strict=True)) for it in held.broken]
+    from tirstep.programs.loading import load_place
+
+    own = read_spelling(experiment.named[2] or experiment.named[1])
     print_document(
         "pass",
         change=experiment.title,
+        source=load_place(own.place).locate(own.names[0]) if own.names else None,
         ok=not held.broken and not any(each.is_bad for each in tried),
         counts=Counter(each.status for each in tried),
         **keys,
