@@ -46,11 +46,9 @@ there are some statements in between
 is not a data parallel block iter
     take a loop over the block's results: one of get_spatial_loops, or split the reduction into
     parts (rfactor_reduction)
-should not appear under a reduction loop
+appear under a reduction loop
     a loop of one iteration or one that feeds nothing stands there: keep the reduction loops
     innermost (reorder_loops)
-shouldn't appear under a reduction loop
-    a loop that feeds nothing stands there: keep the reduction loops innermost (reorder_loops)
 partial affine binding
     its loops were fused or split so that TVM cannot tell the iterators apart: do this before that,
     or choose sizes that divide
@@ -124,7 +122,6 @@ expected to be written by single block
 intset.HasLowerBound() && intset.HasUpperBound()
     its index comes from data, so that the copy has no bounds: leave it in global memory
 previous index for the same buffer access used index type
-    give all loops and sizes of the function one integer type
 must match its associated Var's dtype
     give all loops and sizes of the function one integer type
 pattern match failed
@@ -139,7 +136,8 @@ error_render_level
 """
 _ADVICE = {
     words: " ".join(advice.split())
-    for words, advice in re.findall(r"^(\S.*)\n((?:    .*\n)+)", _TEXT, re.MULTILINE)
+    for several, advice in re.findall(r"^((?:\S.*\n)+)((?:    .*\n)+)", _TEXT, re.MULTILINE)
+    for words in several.splitlines()
 }
 """What to do about words in a reason of TVM's; they stand by what was asked for."""
 
@@ -200,17 +198,11 @@ def read_arguments(
 def _find_parameters(function: Callable[..., object]) -> tuple[inspect.Signature, dict[str, Any]]:
     """A function's signature, and the type of each parameter; `Any` where there is none to find."""
     signature = inspect.signature(function)
-    globals_ = getattr(inspect.unwrap(function), "__globals__", {})
-    kinds = {}
-    for name, parameter in signature.parameters.items():
-        holder = types.SimpleNamespace(__annotations__={name: parameter.annotation})
-        try:
-            hints = typing.get_type_hints(holder, globals_, _NAMES, include_extras=True)
-        except (NameError, TypeError, SyntaxError):  # of somebody else's transform
-            hints = {}
-        kind = hints.get(name, Any)
-        kinds[name] = Any if kind is inspect.Parameter.empty else kind
-    return signature, kinds
+    try:
+        hints = typing.get_type_hints(function, localns=_NAMES, include_extras=True)
+    except (NameError, TypeError, SyntaxError):  # of somebody else's transform
+        hints = {}
+    return signature, {name: hints.get(name, Any) for name in signature.parameters}
 
 
 def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
@@ -222,12 +214,10 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
         kind, bits = parts[0], next((it for it in parts[1:] if isinstance(it, int)), bits)
         origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
-        refusals: list[_UnfitError] = []
+        if value is None and types.NoneType in parts:
+            return None
+        parts, refusals = tuple(it for it in parts if it is not types.NoneType), list[Any]()
         for part in parts:
-            if part is types.NoneType:
-                if value is None:
-                    return None
-                continue
             try:
                 return _fit(part, name, value, sch)
             except _UnfitError as unfit:
@@ -235,7 +225,7 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
         near = [unfit for unfit in refusals if len(unfit.args) > 2]
         if near or len(refusals) == 1:
             raise (near or refusals)[0]
-        words = [_describe(part) for part in parts if part is not types.NoneType]
+        words = [*map(_describe, parts)]
         problem = f"{name}={show(value)} is neither {' nor '.join(words)}"
         raise _UnfitError(problem, f"pass {' or '.join(words)}")
     if origin is Literal:
@@ -533,7 +523,7 @@ class _Work:
 
     Attributes
     ----------
-    before : a copy in which handles stay valid; None where TVM cannot make one: after tensorize
+    module, steps : what the schedule was when it began, and how many primitives had run
     inlines : whether a transform declares that it inlines
     changes : what transforms directly within have made; None where nobody asks
     finished : the changes that made the last whole of what is within, and what they come to
@@ -542,41 +532,49 @@ class _Work:
     sch: Schedule
     module: IRModule
     steps: int
-    before: Schedule | None
     inlines: bool
     changes: list[Change] | None = None
     finished: tuple[list[Change], Change] | None = None
-
-    @classmethod
-    def begin(cls, sch: Schedule, *, inlines: bool = False) -> _Work:
-        before = None
-        try:
-            before = sch.copy()
-        except InternalError as error:
-            if NO_COPY not in str(error):
-                raise
-        return cls(sch, sch.mod, len(sch.trace.insts), before, inlines)
 
     def end(self, name: str) -> Change:
         """What has been made since it began."""
         primitives = (str(step.kind.name) for step in list(self.sch.trace.insts)[self.steps :])
         return Change(name, self.module, self.sch.mod, tuple(primitives), self.inlines)
 
-    def undo(self, error: BaseException) -> None:
-        """Make the schedule what it was, or have the error say that it is not."""
-        if self.before is not None:
-            old = Schedule.__new__(Schedule)
-            old.__move_handle_from__(self.sch)  # otherwise nothing would free it
-            self.sch.__move_handle_from__(self.before)
-        elif isinstance(error, TransformError) and not self.sch.mod.same_as(self.module):
-            error.advice += (
-                "; TVM cannot copy a schedule after tensorize, so this one has changed: begin again"
-            )
-
 
 _under_way: ContextVar[tuple[_Work, ...]] = ContextVar("_under_way", default=())
 """The innermost first."""
 _is_guarded: ContextVar[bool] = ContextVar("_is_guarded", default=True)
+
+
+@contextlib.contextmanager
+def _begin(sch: Schedule, *, inlines: bool = False) -> Iterator[_Work]:
+    """Work on a schedule, which an error leaves as it was, or says that it is not.
+
+    A copy in which handles stay valid takes its place; TVM cannot make one after tensorize.
+    """
+    work, before = _Work(sch, sch.mod, len(sch.trace.insts), inlines), None
+    try:
+        before = sch.copy()
+    except InternalError as error:
+        if NO_COPY not in str(error):
+            raise
+    is_part = _find_work(sch) is not None
+    token = _under_way.set((work, *_under_way.get()))
+    try:
+        yield work
+    except BaseException as error:
+        if before is not None:
+            old = Schedule.__new__(Schedule)
+            old.__move_handle_from__(sch)  # otherwise nothing would free it
+            sch.__move_handle_from__(before)
+        elif isinstance(error, TransformError) and not (is_part or sch.mod.same_as(work.module)):
+            error.advice += (
+                "; TVM cannot copy a schedule after tensorize, so this one has changed: begin again"
+            )
+        raise
+    finally:
+        _under_way.reset(token)
 
 
 def transform(
@@ -593,18 +591,11 @@ def transform(
     def guarded(*args: Any, **options: Any) -> Result:
         bound = read_arguments(function, args, options)
         sch = next(iter(bound.arguments.values()))
-        around, work = _find_work(sch), _Work.begin(sch, inlines=hasattr(function, "inlines"))
-        token = _under_way.set((work, *_under_way.get()))
-        try:
+        around = _find_work(sch)
+        with _begin(sch, inlines=hasattr(function, "inlines")) as work:
             result = _run(function, bound)
             if around is None:
                 _require_sound(work.end(function.__name__))
-        except BaseException as error:
-            if around is None or work.before is not None:
-                work.undo(error)
-            raise
-        finally:
-            _under_way.reset(token)
         if around is not None:
             around.inlines = around.inlines or work.inlines
             if around.changes is not None:
@@ -638,10 +629,8 @@ def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[
         yield changes
         around.finished = ([*changes], around.end(name))
         return
-    work = _Work.begin(sch)
-    changes = work.changes = list[Change]()
-    token = _under_way.set((work, *_under_way.get()))
-    try:
+    with _begin(sch) as work:
+        changes = work.changes = list[Change]()
         try:
             yield changes
         except Exception:
@@ -649,11 +638,6 @@ def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[
                 _require_all_sound(*work.finished, name)
             raise
         _require_all_sound(changes, work.end(name), name)
-    except BaseException as error:
-        work.undo(error)
-        raise
-    finally:
-        _under_way.reset(token)
 
 
 @contextlib.contextmanager
@@ -671,11 +655,17 @@ def unguarded() -> Iterator[None]:
 
 def _require_all_sound(changes: Sequence[Change], whole: Change, name: str) -> None:
     """Ask of all changes at once; if there is a fault, of one after the other."""
-    if _count_inlined([whole]) > _count_inlined(changes):  # by primitives between transforms
+    inlined = [("".join(it.primitives or ())).count("ComputeInline") for it in (whole, *changes)]
+    if inlined[0] > sum(inlined[1:]):  # by primitives between transforms
         whole = replace(whole, inlines=True)
     try:
         _require_sound(whole)
     except TransformError as found:
+
+        def get_kind(error: TransformError) -> str:
+            """Without the names and numbers, which later transforms may have changed."""
+            return re.sub(r"'[^']*'|\d+", "", error.problem)
+
         module, steps = whole.before, list[Change]()
         for change in changes:
             steps += [Change(name, module, change.before, None, True), change]
@@ -685,19 +675,10 @@ def _require_all_sound(changes: Sequence[Change], whole: Change, name: str) -> N
                 _require_sound(step)
             except TransformError as error:
                 # Others may be of what stands between two transforms alone.
-                if _get_kind(error) == _get_kind(found):
+                if get_kind(error) == get_kind(found):
                     error.place = place // 2
                     raise
         raise
-
-
-def _get_kind(error: TransformError) -> str:
-    """What is wrong, without the names and numbers, which later transforms may have changed."""
-    return re.sub(r"'[^']*'|\d+", "", error.problem)
-
-
-def _count_inlined(changes: Sequence[Change]) -> int:
-    return sum("ComputeInline" in step for change in changes for step in change.primitives or ())
 
 
 def _require_sound(change: Change) -> None:

@@ -44,9 +44,9 @@ DRAWN = {
     "store in a branch between reads": r" = .*(\w+\[[^]]*\]).*\n +if .*:\n(?: +.*\n)? +\1 = ",
     "an extent below 0": r"for i\d+ in range\(i\d+ - \d\):",
     "numbers at the ends": r"if T.Cast\(\"int32\", U\w+\[|if [FIU]\w+\[.*\] [<>]=? [GJV]\w+\[.*\]:",
-    "neighbours": r"for (i\d+) in range\((\d)\):\n +(L\d+)\[\1\] = .*\n"
-    r" +for i\d+ in range\(\2\):\n .*\3\[",
-    "recurrence": r"(?m)^ +([A-E]\d*\[.*\]|R\d+\[0\]) = .* - \1$",
+    "neighbours": r"for (i\d+) in range\(\d\):\n +(\w+)\[(?:.*, )?\1\] = .*\n"
+    r" +for i\d+ in range\(\d\):\n +\w+\[.* = .*\2\[",
+    "recurrence": r"(\w+\[[^]]*\]) = T.max\(T.min\(\(.* - \1\), ",
     "fraction": r"T.Cast\('int32', .* \* T.float32\(0.5\)\)",
     "product beyond 32 bits": r"T.Cast\('int64', T.bitwise_xor\(.*, 70001\)\) \* T.Cast\('int64'",
     "remainder of a negative number": r"T.truncmod\((T.Cast\('\w+', )?[A-E]\d*\[",

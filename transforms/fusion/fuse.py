@@ -435,8 +435,8 @@ def split_reductions(
                 "would be of one",
                 "write it so that it reduces over the producer's elements alone",
             )
-    repairs = [plan_repair(running, user, "leave them whole", by_ranges=True)[0] for user in users]
     sizes = [extent // parts] if run is None else [extent // parts // run, run]
+    repairs = [plan_repair(running, user, "leave them whole", ranges=sizes)[0] for user in users]
     split = _Split(running, parts, sizes, find_kept(running.scope, users))
     split.add_ranges(running.reduction, len(running.reduction.indices))
     pairs, order = zip(users, repairs, strict=True), find_all(running.scope, SBlock)

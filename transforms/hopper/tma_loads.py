@@ -245,7 +245,9 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
         )
     own, places, analyzer = find_own_places(sch, copy)
     extents = {it: int(analyzer.const_int_bound(at).max_value) + 1 for it, at in places.items()}
-    shape = measure_copy(block, extents, is_swizzled=SWIZZLE in block.annotations, name=name)
+    aligned = find_aligned(sch, copy, extents)
+    is_swizzled = SWIZZLE in block.annotations
+    shape = measure_copy(block, extents, is_swizzled=is_swizzled, name=name, aligned=aligned)
     runs = math.prod(constant(loop.extent) or 0 for loop in own)
     if runs != shape.panels * math.prod(shape.box):
         raise TransformError(
@@ -316,6 +318,19 @@ def find_own_places(sch: Schedule, block: SBlockRV) -> tuple[list[For], dict[Var
         for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
     }
     return own, places, analyzer
+
+
+def find_aligned(sch: Schedule, block: SBlockRV, extents: dict[Any, int]) -> list[Any]:
+    """The iterators of a block whose tiles begin at multiples of their extents."""
+    realize, own = get_realize(sch, block), [sch.get(it) for it in get_own_loops(sch, block)]
+    around = [sch.get(it) for it in sch.get_loops(block)]
+    analyzer, first = bind_ranges(around), {loop.loop_var: loop.min for loop in own}
+    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return [
+        it.var
+        for it, value in pairs
+        if analyzer.can_prove_equal(substitute(value, first) % extents[it.var], 0)
+    ]
 
 
 READ = 1
@@ -623,7 +638,7 @@ class Pipeline:
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
         for number in numbers:
             tile, buffer, variable = tiles[number], buffers[number], self.maps[number]
-            _, panels, box = tile.shape
+            panels, box = tile.shape.panels, tile.shape.box
             size = math.prod(box)
             for panel in range(panels):
                 start = [substitute(index, values) for index in tile.get_start(panel)]
@@ -693,8 +708,8 @@ def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:
         tile.source.data,
         *reversed(shape),
         *reversed(pitches),
-        *reversed(tile.shape.box),
-        *[1] * rank,
+        *reversed(tile.shape.span),
+        *reversed(tile.shape.strides or [1] * rank),
         descriptor_dtype="uint8" if dtype.startswith("float8") or dtype == "int8" else dtype,
         rank=rank,
         swizzle=SWIZZLES.index(tile.shape.swizzle) + 1 if tile.shape.swizzle else 0,

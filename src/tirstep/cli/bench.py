@@ -31,9 +31,9 @@ def command(
     names: list[str] | None = argument(
         "NAME",
         "Suites (matmul, half, tf32, eight-bit, fused, conv2d, attention, bandwidth, "
-        "convolution, product-shapes, row-shapes, attention-shapes, decoding-shapes, tutorial, "
-        "rungs), kernels or ladders, or programs of yours: FILE.py, FILE.py:NAME, module:NAME, "
-        "FILE.json. [default: all]",
+        "convolution, product-shapes, row-shapes, attention-shapes, decoding-shapes, layer-shapes, "
+        "more-products, long-rows, tutorial, rungs), kernels or ladders, or programs of yours: "
+        "FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
         default=None,
         show_default=False,
         autocompletion=complete("ladder"),

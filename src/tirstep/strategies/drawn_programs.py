@@ -7,18 +7,20 @@ write one element between barriers: as it stands it is right. Every value has a 
 magnitude, so that all are whole numbers that are exact in their types: a program's answer is a
 matter of its meaning alone, not of its roundings.
 
-What passes forget is among it: loops that may have no iteration, conditions of which one side
-guards a load of the other, branches that store what their conditions load, stores that later ones
-overwrite, neighbouring loops over one buffer at other indices, recurrences, fractions that are cut
-off, products beyond 32 bits, and quotients of negative numbers.
+What passes forget about memory shows where stores and loads meet. So what computes an element, or
+a row of an output in one loop's iteration or thread, is some statements about a few arrays: they
+name elements that others have named before, branches ask what they store, and loops run over one
+array at several indices, some of them no times at all.
 
-Loops and kernels have rows of outputs as well, of `drawn_rows`. Their inputs named in the attribute
-`ENDS` are at the ends of their types, NaN among them.
+What passes forget about numbers shows at the ends of their types. So rows of `EXPRESSIONS` have
+inputs there, NaN among them, and do with them what has one answer alone: those are named in the
+attribute `ENDS`.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -26,8 +28,6 @@ from typing import Any, Protocol
 
 import tvm
 from tvm.script import from_source
-
-from .drawn_rows import CAP, RowWriter
 
 LIMITS = {
     "bool": 1,
@@ -43,8 +43,13 @@ LIMITS = {
 """The largest whole number of each type up to which all are exact, or a smaller one."""
 NUMBERS = [dtype for dtype in LIMITS if dtype != "bool"]
 TYPES = ["float32", "float32", *NUMBERS]
-INPUT = 4
-"""The largest number of an input."""
+ROW_TYPES = ("float32", "int32", "float32", "int64", "float64", "float16", "int16")
+ORDERED_TYPES = ("float32", "int32", "uint8", "int8")
+"""Of rows whose numbers are at the ends: they are compared and copied alone."""
+INPUT, CAP = 4, 60
+"""The largest number of an input, and of a buffer of a program's own: what is stored there is cut
+off at it.
+"""
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17)
 THREADS = (2, 4, 5, 8, 16, 32)
 LOOPS, KERNEL, BLOCKS = FORMS = ("loops", "kernel", "blocks")
@@ -52,9 +57,119 @@ ENDS = "tirstep.ends"
 """The attribute of a function that names parameters whose numbers are at the ends of their types.
 """
 RANGE, UNROLL, VECTOR, PARALLEL = "range({})", "T.unroll({})", "T.vectorized({})", "T.parallel({})"
+MOST_TURNS = 100
+"""Iterations of the loops around a statement of an element or a row."""
+SCOPED = ("indices", "buffers", "lets", "arrays", "places", "conditions")
 
-
-SCOPED = ("indices", "buffers", "lets", "places", "conditions")
+INPUTS = {
+    **dict.fromkeys("FG", "float32"),
+    **dict.fromkeys("IJ", "int32"),
+    **dict.fromkeys("UV", "uint8"),
+    "S": "int8",
+    "M": "int32",
+}
+"""Types of the inputs of `EXPRESSIONS`: M has small numbers, the others those at the ends."""
+WORDS: dict[str, Sequence[Any]] = {
+    "k": (1, 2, 3),
+    "d": (3, 5, 7, 10, 24),
+    "end": (-1, 0, 1, 2, 5),
+    "sign": ("<", "<=", ">", ">="),
+    "same": ("<", ">=", "==", "!="),
+    "op": "+-",
+    "narrow": ("int8", "uint8", "int16", "uint16"),
+    "div": ("floordiv", "floormod", "truncdiv", "truncmod"),
+    "round": ("nearbyint", "floor", "ceil", "trunc"),
+    "choose": ("Select", "if_then_else"),
+    "both": ("And", "Or"),
+    "real": ("float32", "float64"),
+    "byte": ("$U", "$V", "$U", "$V", "$S"),
+    "low": (0, 1, 2, 3),
+    "step": (1, 1, 2),
+}
+"""What a ``$word`` of a template may be. A capital letter is an element of an input, another word
+what a `Writer` has or draws under that name; with a number behind it, a word is the same in each
+place.
+"""
+EXPRESSIONS = {
+    "float32": """
+T.$choose($F1 $sign T.float32($end1), T.float32($end1), $F1)
+T.$choose($F1 $sign T.float32($end1), $F1, T.float32($end1))
+T.$choose($F1 $sign $G1, $F1, $G1)
+T.$choose($F1 $sign $G1, $G1, $F1)
+T.if_then_else($F1 == $F1, $F1 * T.float32($k), T.float32($end))
+T.Cast("float32", T.Cast("float16", $F))
+$F1 - T.Cast("float32", T.Cast("float16", $F1))
+T.$round(T.Cast("float32", $M) * T.float32(0.5))
+T.floor(T.Cast("float32", $M) / T.float32($d1) * T.float32($d1))
+T.sqrt(T.Cast("float32", $M1) * T.Cast("float32", $M1)) - T.fabs($F)
+T.Cast("float32", T.Cast("int32", T.Cast("float32", $M) * T.float32(0.5)))
+""",
+    "int32": """
+T.reinterpret("int32", T.$choose($F1 $sign T.float32(0), $F1, $G))
+T.reinterpret("int32", T.Cast("float32", $M) * T.float32(-0.5))
+T.Cast("int32", T.Cast("$narrow", T.max(T.min($M * 63, 127), 0)))
+T.Cast("int32", T.Cast("$narrow", $I))
+T.Cast("int32", T.Cast("int8", $U))
+T.Cast("int32", $byte)
+T.Cast("int32", $byte) * T.Cast("int32", $byte) - T.Cast("int32", $byte)
+T.bitwise_or(T.shift_left(T.Cast("int32", $byte), 8), T.Cast("int32", $U))
+T.shift_right(T.Cast("int32", $U) + T.Cast("int32", $V) + 1, 1)
+T.Cast("int32", T.max($byte, T.Cast("$narrow", 1) $op T.Cast("$narrow", 0)))
+T.Cast("int32", $U $op $V)
+T.$div($I, $d)
+T.$div($M, $k)
+T.$div($M, $d) $op T.$div($M - 3, $k)
+T.$div(T.$div($I, $d), $k)
+T.$div($M * $k, $d1) * $d1
+T.if_then_else($M1 > 0, T.$div($M, $M1), $end)
+T.shift_right($I, $k)
+T.shift_right($I, T.bitwise_and($M, 7))
+T.bitwise_or(T.bitwise_and($I, $J), $M)
+T.Cast("int32", T.shift_right(T.Cast("uint32", $I), T.uint32($d)))
+T.Cast("int32", T.shift_right(
+  T.Cast("uint32", $I) * T.uint32(1664525) + T.uint32(1013904223), T.uint32(9)))
+T.$choose($I1 $sign $J1, $I1, $J1)
+($i1 + 98300) // $d1 * 3 + ($i1 + 98300) % $d1
+($i * 30011 + $d) // $d
+T.$div($i1 - $i2, $d)
+T.Cast("int32", T.Cast("$real", T.shift_right($I, $k)))
+""",
+    "int64": """
+T.Cast("int64", T.$div($J, 2))
+T.Cast("int64", T.bitwise_and($J, 255))
+T.Cast("int64", T.popcount(T.Cast("uint64", T.bitwise_xor($I, T.bitwise_not($J)))))
+T.Cast("int64", $I) $op T.Cast("int64", $J) $op T.int64(5000000000)
+T.shift_right(T.Cast("int64", $I) * T.Cast("int64", $J), T.int64($d))
+T.Cast("int64", $i) * T.int64(3000000000)
+T.Cast("int64", ($i * 30011) % $d)
+""",
+}
+"""What is stored to outputs of each type."""
+CONDITIONS = """
+$F $sign $G
+$F $sign T.float32($end)
+T.$both($F $sign $G, $F $sign T.float32($end))
+$I $sign $J
+$I $same $end
+$U $sign $V
+$U $op $V $sign T.uint8($k)
+T.Cast("int32", $byte) $op T.Cast("int32", $byte) $sign $end
+T.$div($M, $k) $same $end
+T.$div($I, $d) $sign $end
+T.shift_right($I, $k) $same $end
+$M * $k $sign $end
+$M $op $M $sign $k
+"""
+"""What branches ask."""
+STATEMENTS = {
+    "store": "$place = $value",
+    "swap": "$x1: T.let[T.$type] = $place1; $place1 = $place2; $place2 = $x1",
+    "copy": "$place1 = $place2; $place3 = $place1",
+    "append": "$last = $value; $count = $count + $step",
+}
+"""What is done with arrays, without other statements within."""
+STORED = ["$place", "$number", "$read", *["T.$choose($condition, $place, $place)"] * 2]
+"""What is stored; where numbers are not at the ends, what an element becomes, too."""
 
 
 class Choice(Protocol):
@@ -75,13 +190,25 @@ class Value:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer that can be read; `scope` is as TVM has it."""
+    """A buffer, or a part of it.
+
+    Attributes
+    ----------
+    shape : of the part
+    scope : as TVM has it
+    front : the first indices, which the part has in common
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     bound: int = CAP
     scope: str = "global"
+    front: tuple[str, ...] = ()
+
+    def at(self, *places: str) -> str:
+        """The text of an element."""
+        return f"{self.name}[{', '.join((*self.front, *places))}]"
 
 
 @dataclass(frozen=True)
@@ -90,11 +217,6 @@ class Index:
 
     text: str
     extent: int
-
-    @property
-    def group(self) -> str:
-        """The text as an operand."""
-        return self.text if self.text.isidentifier() else f"({self.text})"
 
 
 def draw_program(choice: Choice, form: str | None = None) -> tvm.IRModule:
@@ -116,32 +238,45 @@ class Writer:
     ----------
     indices, buffers, lets : what is in scope: loop variables and what is made of them, buffers that
         may be read, and values with a name
-    places, conditions : the same: what statements of a row have named
+    arrays, places, conditions : the same: what statements store to, all of one type, and what they
+        have named
+    turns : of the loops around a statement, within its element or row
     is_vector : in a vectorized loop, where nothing but a store may stand
     is_bound, terms, guards : of blocks: whether their loops are bound to a GPU; of one, how many
         terms its sum has, None of none, and where it runs
     thread, threads, grid : of a kernel: the number of a thread, and how many there are
     has_count : whether there is a parameter ``n``, of an integer that may be 0 or below
     rows, at_ends : the parameters of rows, and those whose numbers are at the ends of their types
+    row, tag, height, width : of rows: the number of one, their name, how many there are, and of how
+        many elements
+    count, total : of a row: the registers that count and add up
+    is_ordered : whether arrays have numbers at the ends of their types
+    shifted : the indices of loops that do not begin at 0
     """
 
     def __init__(self, choice: Choice, form: str) -> None:
         self.choice, self.form = choice, form
         self.lines: list[str] = []
-        self.depth, self.count = 1, 0
+        self.depth, self.fresh_count = 1, 0
         self.indices: list[Index] = []
         self.buffers: list[Buffer] = []
         self.lets: list[Value] = []
+        self.arrays: list[Buffer] = []
         self.places: list[str] = []
         self.conditions: list[str] = []
+        self.turns = 1
         self.is_vector = False
         self.is_bound = form == BLOCKS and self.is_so(2, "bound")
         self.terms: int | None = None
         self.guards: list[str] = []
         self.thread, self.threads, self.grid = Index("tx", 1), 1, 1
         self.has_count = False
-        self.rows: list[Buffer] = []
-        self.at_ends: list[str] = []
+        self.rows: dict[str, Buffer] = {}
+        self.at_ends: dict[str, None] = {}
+        self.row, self.tag, self.height, self.width = "", "", 0, 0
+        self.count, self.is_ordered = "", False
+        self.total: str | None = None
+        self.shifted: set[str] = set()
 
     def write(self) -> str:
         """The whole text."""
@@ -165,8 +300,8 @@ class Writer:
             for output in outputs:
                 self.compute(output)
             for _ in range(0 if self.form == BLOCKS else self.one((3, 4, 5, 6), "rows of outputs")):
-                self.row()
-        named = [*inputs, *outputs, *self.rows]
+                self.write_rows()
+        named = [*inputs, *outputs, *self.rows.values()]
         parameters = [f'{it.name}: T.Buffer({it.shape}, "{it.dtype}")' for it in named]
         parameters += ["n: T.int32"] * self.has_count
         if self.at_ends:
@@ -206,16 +341,17 @@ class Writer:
 
     def fresh(self, stem: str) -> str:
         """A name that nothing has."""
-        self.count += 1
-        return f"{stem}{self.count}"
+        self.fresh_count += 1
+        return f"{stem}{self.fresh_count}"
 
     @contextmanager
     def within(self, line: str, *indices: Index) -> Iterator[None]:
         """The lines within a loop or a branch, and what is in scope there."""
         self.say(line)
-        kept = {name: getattr(self, name) for name in (*SCOPED, "is_vector")}
+        kept = {name: getattr(self, name) for name in (*SCOPED, "is_vector", "turns")}
         vars(self).update({name: [*kept[name]] for name in SCOPED})
         self.indices += indices
+        self.turns *= math.prod(index.extent for index in indices)
         self.is_vector = self.is_vector or "T.vectorized" in line
         self.depth += 1
         yield
@@ -233,18 +369,11 @@ class Writer:
         """Those that TVM takes in a condition of a branch."""
         return [each for each in self.buffers if not each.scope.startswith("shared")]
 
-    def open_extent(self, most: int) -> str:
-        """An extent that may be 0 and is `most` at most: of an index, a parameter, or data."""
-        kind = self.one(("none", "index", "index", "data", "data", "count", "count"), "open")
-        numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
-        if kind == "count" and self.has_count:
-            return f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)"
-        if kind == "data" and numbers:
-            data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
-            return f"T.max(T.min({data}, {most}), 0)"
-        if kind == "none" or not self.indices:
-            return "0"
-        return f"T.min({self.one(self.indices, 'index').text}, {most})"
+    def allocate(self, stem: str, dtype: str, shape: tuple[int, ...], scope: str) -> Buffer:
+        """A new buffer in a scope."""
+        made = Buffer(self.fresh(stem), dtype, shape, CAP, scope)
+        self.say(f'{made.name} = T.alloc_buffer({shape}, "{dtype}", scope="{scope}")')
+        return made
 
     # Nests of loops and blocks.
 
@@ -258,10 +387,7 @@ class Writer:
         """Loops over the dimensions of a buffer that have no place yet, and what they store."""
         at = len(places)
         if at == len(output.shape):
-            if self.form == BLOCKS:
-                self.block(output, places)
-            else:
-                self.element(output, ", ".join(places))
+            (self.block if self.form == BLOCKS else self.element)(output, places)
             return
         extent, is_last = output.shape[at], at + 1 == len(output.shape)
         is_bound = self.is_bound and at < 2
@@ -270,7 +396,7 @@ class Writer:
         if kind == "fuse" and not is_last:
             other = output.shape[at + 1]
             with self.loop(extent * other) as fused:
-                pair = f"{fused.text} // {other}", f"{fused.text} % {other}"
+                pair = f"({fused.text} // {other})", f"({fused.text} % {other})"
                 self.indices += [Index(pair[0], extent), Index(pair[1], other)]
                 self.nest(output, (*places, *pair))
         elif kind == "split":
@@ -279,7 +405,7 @@ class Writer:
             bound = 'T.thread_binding({}, thread="%sIdx.' + "xyz"[at] + '")'
             ways = (bound % "block", bound % "thread") if is_bound else (RANGE, inner)
             with self.loop(count, ways[0]) as outer, self.loop(by, ways[1]) as within:
-                index = Index(f"{outer.text} * {by} + {within.text}", extent)
+                index = Index(f"({outer.text} * {by} + {within.text})", extent)
                 with self.guarded(index, needed=count * by != extent):
                     self.nest(output, (*places, index.text))
         else:
@@ -312,36 +438,34 @@ class Writer:
         """A block within its loops: a map, or a sum."""
         with ExitStack() as stack:
             terms = self.terms
-            bindings = [("S", *each) for each in zip(output.shape, places, strict=True)]
+            bindings = [("spatial", *each) for each in zip(output.shape, places, strict=True)]
             if terms is not None:
                 for count in (terms, 2)[: self.one((1, 2), "axes of a sum")]:
-                    bindings.append(("R", count, stack.enter_context(self.loop(count)).text))
+                    bindings.append(("reduce", count, stack.enter_context(self.loop(count)).text))
             stack.enter_context(self.within(f'with T.sblock("{self.fresh(output.name)}"):'))
             self.indices = []
             for kind, extent, binding in bindings:
                 axis = Index(self.fresh("v"), extent)
-                name = "spatial" if kind == "S" else "reduce"
-                self.say(f"{axis.text} = T.axis.{name}({extent}, {binding})")
+                self.say(f"{axis.text} = T.axis.{kind}({extent}, {binding})")
                 self.indices.append(axis)
             if self.guards:
                 self.say(f"T.where({' and '.join(self.guards)})")
-            place = ", ".join(axis.text for axis in self.indices[: len(places)])
+            target = output.at(*(axis.text for axis in self.indices[: len(places)]))
             if terms is None:
-                self.store(output, place)
+                self.store(target, output)
                 return
-            target = f"{output.name}[{place}]"
             self.say("with T.init():")
             self.say(f"    {target} = {self.constant(output.dtype).text}")
-            most = CAP // 10
-            value = self.capped(self.expression(output.dtype, 2), most)
+            value = self.capped(self.expression(output.dtype, 2), CAP // 10)
             self.say(f"{target} = {target} {self.one('+-', 'sign')} {value.text}")
 
-    # What is stored.
+    # Elements and rows: statements about a few arrays.
 
-    def element(self, output: Buffer, place: str) -> None:
-        """What is stored to one element."""
+    def element(self, output: Buffer, places: Sequence[str]) -> None:
+        """What computes one element: a store, and mostly some statements about it."""
+        own = replace(output, shape=(), front=tuple(places))
         if self.is_vector:
-            self.store(output, place)
+            self.store(own.at(), own)
             return
         if self.is_so(3, "let"):
             dtype = self.dtype()
@@ -349,95 +473,251 @@ class Writer:
                 value = self.expression(dtype, self.one((1, 2), "depth"))
                 self.lets.append(replace(value, text=self.fresh("x")))
                 self.say(f"{self.lets[-1].text}: T.let[T.{dtype}] = {value.text}")
-        kind = self.one(("store", "branch", "sum", "sum", "sum", "array"), "body")
-        if kind == "branch":
-            for line in (f"if {self.condition(1)}:", "else:"):
+        if self.is_so(4, "branch"):
+            for line in (f"if {self.condition()}:", "else:"):
                 with self.within(line):
-                    self.store(output, place)
-        elif kind == "sum":
-            self.sum_up(output, place)
+                    self.store(own.at(), own)
         else:
-            if kind == "array":
-                self.fill_registers()
-            self.store(output, place)
-        before = Value(f"{output.name}[{place}]", output.dtype, output.bound)
-        if self.is_so(5, "again"):
-            with self.within(f"if {self.condition(1)}:"):
-                value = self.combine("add", before, self.leaf(output.dtype))
-                self.say(f"{before.text} = {self.capped(value, output.bound).text}")
-        if self.is_so(4, "some times"):
-            with self.loop(3, RANGE, self.open_extent(3)):
-                value = self.combine("subtract", self.varied(output.dtype), before)
-                self.say(f"{before.text} = {self.capped(value, output.bound).text}")
+            self.store(own.at(), own)
+        self.count, self.total, self.is_ordered = "", None, False
+        self.turns, self.arrays = 1, [own]
+        for _ in range(self.one((0, 1, 1, 2), "statements")):
+            self.statement(1)
 
-    def store(self, output: Buffer, place: str) -> None:
-        """One store."""
-        value = self.expression(output.dtype, self.one((0, 1, 2, 3), "depth"))
-        self.say(f"{output.name}[{place}] = {self.capped(value, output.bound).text}")
-
-    def sum_up(self, output: Buffer, place: str) -> None:
-        """A sum in a register or in the output itself."""
-        dtype, target = output.dtype, f"{output.name}[{place}]"
-        if self.is_so(2, "accumulator"):
-            dtype = "float32" if "float" in dtype else "int32"
-        if dtype != output.dtype or self.is_so(2, "register"):
-            target = f"{self.allocate('R', dtype, 1, 'local').name}[0]"
-        start, terms = self.constant(dtype), self.one((2, 3, 4, 5, 8), "terms")
-        self.say(f"{target} = {start.text}")
-        most = max(1, (LIMITS[dtype] - start.bound) // terms)
-        with ExitStack() as stack:
-            kind, text = self.one((RANGE, RANGE, UNROLL), "loop"), ""
-            if kind == RANGE and self.is_so(3, "open extent"):
-                text = self.open_extent(terms)
-            stack.enter_context(self.loop(terms, kind, text))
-            if self.is_so(4, "guarded term"):
-                stack.enter_context(self.within(f"if {self.condition(0)}:"))
-            value = self.capped(self.expression(dtype, 2), most)
-            forms = [f"{target} + {value.text}"] * 2 + [f"{target} - {value.text}"]
-            self.say(f"{target} = {self.one([*forms, f'{value.text} - {target}'], 'term')}")
-        bound = start.bound + terms * value.bound
-        total = self.cast(self.capped(Value(target, dtype, bound), output.bound), output.dtype)
-        if total is not None and total.text != f"{output.name}[{place}]":
-            self.say(f"{output.name}[{place}] = {total.text}")
-
-    def fill_registers(self) -> None:
-        """Registers that are filled in one loop and read in others, at other indices, too."""
-        count = self.one((2, 3, 4, 8), "registers")
-        made = self.allocate("L", self.dtype(), count, "local")
-        more = [self.allocate("L", made.dtype, count, "local")] * self.is_so(2, "neighbour")
-        kind = VECTOR if count != 3 and not more and self.is_so(2, "vector") else RANGE
-        with self.loop(count, kind) as index:
-            value = self.capped(self.operand(made.dtype, 1))
-            self.say(f"{made.name}[{index.text}] = {value.text}")
-        self.buffers.append(made)
-        for other in more:
-            with self.loop(count) as index:
-                value = self.combine("subtract", self.load(made), self.leaf(made.dtype))
-                self.say(f"{other.name}[{index.text}] = {self.capped(value).text}")
-            self.buffers.append(other)
-
-    def allocate(self, stem: str, dtype: str, count: int, scope: str) -> Buffer:
-        """A new buffer in a scope."""
-        made = Buffer(self.fresh(stem), dtype, (count,), CAP, scope)
-        self.say(f'{made.name} = T.alloc_buffer(({count},), "{dtype}", scope="{scope}")')
-        return made
-
-    def row(self) -> None:
-        """The rows of some outputs: see `drawn_rows`."""
-        tag, most = self.fresh("r"), self.grid * self.threads
+    def write_rows(self) -> None:
+        """The rows of some outputs, each one loop's iteration, or one thread's."""
+        self.tag, most = self.fresh("r"), self.grid * self.threads
         rows = self.one((most, max(2, most - 1)) if self.form == KERNEL else (2, 3, 5), "rows")
         kind = self.one((RANGE, RANGE, PARALLEL, UNROLL), "rows")
-        number, line = tag, f"for {tag} in {kind.format(rows)}:"
+        self.row, line = self.tag, f"for {self.tag} in {kind.format(rows)}:"
         if self.form == KERNEL:
-            number = f"bx * {self.threads} + {self.thread.text}"
-            line = f"if {number} < {rows}:"
-        writer = RowWriter(self, number, tag)
+            self.row = f"bx * {self.threads} + {self.thread.text}"
+            line = f"if {self.row} < {rows}:"
+        self.height, self.width = rows, self.one((3, 4, 5, 8), "width")
         with self.within(line):
-            self.indices = []
-            self.one((writer.write_arrays, writer.write_numbers), "row")()
-        for name, dtype in writer.parameters.items():
-            self.rows.append(Buffer(name, dtype, (rows, writer.width)))
-        self.at_ends += sorted(writer.at_ends)
+            self.indices, self.turns, self.buffers = [], 1, self.unshared()
+            self.one((self.write_arrays, self.write_numbers), "row")()
+        self.row = ""
+
+    def parameter(self, stem: str, dtype: str, *, is_at_ends: bool = False) -> Buffer:
+        """The row of a parameter."""
+        whole = Buffer(stem + self.tag, dtype, (self.height, self.width))
+        self.rows[whole.name] = whole
+        if is_at_ends:
+            self.at_ends[whole.name] = None
+        return replace(whole, shape=(self.width,), front=(self.row,))
+
+    def write_numbers(self) -> None:
+        """Outputs of some expressions, and of branches."""
+        with self.loop(self.width):
+            for _ in range(self.one((3, 4, 5), "expressions")):
+                dtype = str(self.one(("float32", "int32", "int32", "int64"), "type"))
+                made = self.fill(self.one(_list_templates(EXPRESSIONS[dtype]), "template"))
+                output = self.parameter(self.fresh("O"), dtype)
+                self.say(f"{output.at(self.index(self.width))} = {made}")
+            for _ in range(self.one((1, 2, 3), "branches")):
+                asked = self.fill(self.one(_list_templates(CONDITIONS), "template"))
+                place = self.parameter(self.fresh("O"), "int32").at(self.index(self.width))
+                for line, number in ((f"if {asked}:", "$k"), ("else:", "$end")):
+                    with self.within(line):
+                        self.say(f"{place} = {self.fill(number)}")
+
+    def write_arrays(self) -> None:
+        """Statements about a few arrays: rows of outputs, and registers."""
+        self.is_ordered = self.is_so(4, "ordered")
+        dtype = str(self.one(ORDERED_TYPES if self.is_ordered else ROW_TYPES, "type"))
+        names = self.one((("Y",), ("Y", "Z")), "arrays")
+        arrays = [self.parameter(it, dtype, is_at_ends=self.is_ordered) for it in names]
+        # All of them begin outside of branches: TVM allocates twice what does not.
+        self.count, self.total = self.allocate("N", "int32", (1,), "local").at("0"), None
+        self.say(f"{self.count} = 0")
+        if not self.is_ordered and LIMITS[dtype] >= LIMITS["float32"]:
+            self.total = self.allocate("R", dtype, (1,), "local").at("0")
+            self.say(f"{self.total} = T.{dtype}(0)")
+        registers = [
+            self.allocate("L", dtype, (self.one((1, 2, self.width), "registers"),), "local")
+            for _ in range(self.one((1, 2), "registers"))
+        ]
+        if self.is_so(3, "square"):
+            registers.append(self.allocate("L", dtype, (4, self.width), "local"))
+        self.arrays = arrays[:1]
+        for array in (*arrays, *registers):  # from the input, or from what is filled before
+            with ExitStack() as stack:
+                places = [stack.enter_context(self.loop(extent)).text for extent in array.shape]
+                first = array is arrays[0] or self.is_so(2, "from the input")
+                self.say(f"{array.at(*places)} = {self.read() if first else self.place()}")
+            self.arrays += [array] * (array not in self.arrays)
+        self.statements(3)
+        with self.loop(self.width) as index:  # what is left in registers counts, too
+            for made in registers:
+                *front, last = made.shape
+                ends = [str(self.one(range(extent), "row")) for extent in front]
+                output = self.parameter(f"O{made.name}", dtype, is_at_ends=self.is_ordered)
+                self.say(f"{output.at(index.text)} = {made.at(*ends, f'{index.text} % {last}')}")
+            if self.total is not None:
+                self.say(f"{self.parameter('O', dtype).at(index.text)} = {self.total}")
+
+    def statements(self, depth: int) -> None:
+        """Some statements, which may have others within them."""
+        for _ in range(self.one((2, 3, 4) if depth == 3 else (1, 1, 2, 3), "statements")):
+            self.statement(depth)
+
+    def statement(self, depth: int) -> None:
+        """One statement."""
+        squares = [it for it in self.arrays if len(it.shape) == 2]
+        kinds = ["store"] * 4 + ["swap", "copy"]
+        kinds += ["append"] * bool(self.count)
+        if depth:
+            kinds += ["branch"] * 6
+        if depth and self.turns * max(self.width, 4) <= MOST_TURNS:
+            kinds += ["loop"] * 4 + ["search"] * bool(self.count)
+            kinds += ["sum"] * 2 * (not self.is_ordered)
+        if squares and self.turns == 1 and depth:
+            kinds += ["square"] * 4
+        match self.one(kinds, "statement"):
+            case "loop":
+                extent = self.width if self.row else self.one((2, 3, 4), "extent")
+                bounds = self.bounds(extent)
+                with self.loop(extent, text=bounds) as index:
+                    self.shifted |= {index.text} if "," in bounds else set()
+                    self.statements(depth - 1)
+            case "branch":
+                asked, times = self.condition(), self.one((1, 2), "times")
+                for _ in range(times):
+                    with self.within(f"if {asked}:"):
+                        self.statements(depth - 1)
+                if times == 1 and self.is_so(2, "else"):
+                    with self.within("else:"):
+                        self.statements(depth - 1)
+            case "square":  # a nest in which each element is made of a neighbour
+                (array,), (rows, columns) = squares, self.one(((1, 0), (0, 1), (1, 1)), "shifts")
+                with self.loop(3) as one, self.loop(array.shape[1] - 1) as other:
+                    ends = [(it.text, f"{it.text} + 1") for it in (one, other)]
+                    of = array.at(ends[0][1 - rows], ends[1][self.one((0, 1), "from")])
+                    self.say(f"{array.at(ends[0][rows], ends[1][columns])} = {self.changed(of)}")
+            case "search":
+                sign = self.one(WORDS["sign"], "sign")
+                asked = f"{self.arrays[0].at(self.count)} {sign} {self.number()}"
+                self.say(f"{self.count} = 0")
+                with self.within(f"while T.And({self.count} < {self.width}, {asked}):"):
+                    self.say(f"{self.count} = {self.count} + 1")
+            case "sum":  # in a register, or in an array
+                extent = self.one((2, 3, 4, 5, 8), "terms")
+                bounds = self.bounds(extent) if self.is_so(2, "open") else ""
+                kind = RANGE if bounds else self.one((RANGE, UNROLL), "loop")
+                target = self.place() if self.total is None else self.total
+                with ExitStack() as stack:
+                    stack.enter_context(self.loop(extent, kind, bounds))
+                    if self.is_so(4, "guarded term"):
+                        stack.enter_context(self.within(f"if {self.condition()}:"))
+                    value = self.value()
+                    if self.total is None:
+                        self.say(f"{target} = {self.changed(target, value)}")
+                    else:
+                        self.say(f"{target} = {target} {self.one('+-', 'sign')} {value}")
+            case kind:
+                for line in self.fill(STATEMENTS[kind]).split("; "):
+                    self.say(line)
+
+    def bounds(self, most: int) -> str:
+        """Those of a loop with as many iterations at most, be it none; all are below `most`."""
+        by = self.one((1, 2), "by")
+        forms = [f"{most}"] * 6 + [f"{most - 1}", f"{by}, {most}", f"{most // 2}", "0"]
+        forms.append(f"{by - 1}, {most}, 2")
+        numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
+        if numbers:
+            data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
+            forms.append(f"T.max(T.min({data}, {most}), 0)")
+        if self.has_count:
+            forms.append(f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)")
+        for outer in self.indices[-2:]:
+            forms += [f"T.min({outer.text}, {most})", f"{by} - {outer.text}"]
+            forms += [f"{outer.text} - {by}"] * (outer.extent <= most)
+            if outer.text not in self.shifted:  # CanonicalizeLoop begins the inner one elsewhere
+                forms.append(f"{outer.text} + {by}, {most}")
+        return str(self.one(forms, "bounds"))
+
+    # What is stored.
+
+    @property
+    def type(self) -> str:
+        """The type of all arrays."""
+        return self.arrays[0].dtype
+
+    def store(self, target: str, output: Buffer) -> None:
+        """One store."""
+        value = self.expression(output.dtype, self.one((0, 1, 2, 3), "depth"))
+        self.say(f"{target} = {self.capped(value, output.bound).text}")
+
+    def place(self) -> str:
+        """An element of an array: half of the time one that was named before."""
+        if self.places and self.is_so(2, "named before"):
+            return str(self.one(self.places, "place"))
+        array = self.one(self.arrays, "array")
+        places = [self.index(extent) for extent in array.shape]
+        if places and self.count and self.is_so(6, "counted"):
+            places[-1] = f"{self.count} % {array.shape[-1]}"
+        self.places.append(array.at(*places))
+        return self.places[-1]
+
+    def last(self) -> str:
+        """Where the output goes on."""
+        return self.arrays[0].at(f"{self.count} % {self.width}")
+
+    def read(self) -> str:
+        """An element of a row's input, or of what an element may read."""
+        if not self.row:
+            return self.capped(self.varied(self.type)).text
+        row = self.parameter("X", self.type, is_at_ends=self.is_ordered)
+        return row.at(self.index(self.width))
+
+    def value(self) -> str:
+        """What is stored to an array."""
+        kinds = ["stored"] * 5 + ["changed"] * 4 * (not self.is_ordered)
+        kinds += ["expression"] * (1 if self.row else 4) * (not self.is_ordered)
+        match self.one(kinds, "value"):
+            case "changed":
+                return self.changed(self.place())
+            case "expression":
+                return self.capped(self.expression(self.type, 2)).text
+        return self.fill(self.one(STORED, "template"))
+
+    def changed(self, place: str, other: str = "") -> str:
+        """What an element becomes, cut off where it may grow."""
+        if self.is_ordered:
+            return self.fill(f"T.if_then_else({place} == $number, $read, {place})")
+        other = other or self.fill(self.one(STORED[:3], "template"))
+        pair = [Value(text, self.type, CAP) for text in (place, other)]
+        left, right = self.one((pair, pair[::-1]), "order")
+        return self.capped(self.combine(self.one(("add", "subtract"), "sign"), left, right)).text
+
+    def number(self) -> str:
+        """A small number of the arrays' type."""
+        return self.constant(self.type).text
+
+    def fill(self, template: str) -> str:
+        """A template with all its words drawn, each where it is met."""
+        known: dict[str, str] = {}
+
+        def draw(match: re.Match[str]) -> str:
+            word = match[1]
+            if match[0] in known:
+                return known[match[0]]
+            if word in INPUTS:
+                row = self.parameter(word, INPUTS[word], is_at_ends=word != "M")
+                made = row.at(self.index(self.width))
+            elif word in WORDS:
+                made = self.fill(str(self.one(WORDS[word], word)))
+            elif word in ("i", "x"):
+                made = self.index(self.width) if word == "i" else self.fresh(word)
+            else:
+                own = getattr(self, word)
+                made = str(own() if callable(own) else own)
+            if match[2]:
+                known[match[0]] = made
+            return made
+
+        return re.sub(r"\$([A-Za-z]+)(\d*)", draw, template)
 
     # Kernels.
 
@@ -446,7 +726,7 @@ class Writer:
         self.grid, threads = self.one((1, 2, 3), "grid"), self.one(THREADS, "threads")
         rows = self.one((1, 1, 1, 2), "rows")
         self.threads = threads * rows
-        self.thread = Index("tx" if rows == 1 else f"ty * {threads} + tx", self.threads)
+        self.thread = Index("tx" if rows == 1 else f"(ty * {threads} + tx)", self.threads)
         axes = [("bx", self.grid, "blockIdx.x"), ("tx", threads, "threadIdx.x")]
         axes += [("ty", rows, "threadIdx.y")] if rows > 1 else []
         with ExitStack() as stack:
@@ -457,50 +737,35 @@ class Writer:
             for _ in range(self.one((0, 1, 1, 2, 3), "phases")):
                 scope = self.one(("shared", "shared", "shared", "shared.dyn"), "scope")
                 counts = (self.threads, self.threads, self.threads * 2 + 1, 3)
-                made = self.allocate("S", self.dtype(), self.one(counts, "elements"), scope)
+                made = self.allocate("S", self.dtype(), (self.one(counts, "elements"),), scope)
                 self.write_shared(made)
                 self.buffers.append(made)
             for output in outputs:
-                if self.is_so(4, "rounds"):
-                    self.lets.append(self.accumulate_rounds())
-                self.spread(output)
                 shared = [it for it in self.buffers if it.scope.startswith("shared")]
-                if shared and self.is_so(3, "refill"):  # a barrier stands between reads and this
-                    self.write_shared(self.one(shared, "buffer"))
+                with ExitStack() as stack:
+                    if shared and self.is_so(3, "rounds"):
+                        stack.enter_context(self.loop(self.one((2, 3, 4), "rounds")))
+                    if shared and self.is_so(2, "refill"):  # barriers stand around it
+                        self.write_shared(self.one(shared, "buffer"))
+                    self.spread(output)
             for _ in range(self.one((1, 2, 3), "rows of outputs")):
-                self.row()
+                self.write_rows()
 
     def write_shared(self, made: Buffer) -> None:
         """All elements of a buffer, each by one thread; a thread may have several or none."""
         (count,), threads, thread = made.shape, self.threads, self.thread
         kept = self.buffers
-        self.buffers = [each for each in kept if not each.scope.startswith("shared")]
+        self.buffers = self.unshared()
         if count == threads:
             shift = self.one(range(threads), "shift")
-            turned = f"{threads - 1} - {thread.group}", f"({thread.text} + {shift}) % {threads}"
-            self.store(made, self.one((thread.text, thread.text, *turned), "element"))
+            turned = f"{threads - 1} - {thread.text}", f"({thread.text} + {shift}) % {threads}"
+            self.store(made.at(self.one((thread.text, thread.text, *turned), "element")), made)
         else:
             with self.loop(-(-count // threads), self.one((RANGE, UNROLL), "loop")) as turn:
-                index = Index(f"{turn.text} * {threads} + {thread.group}", count)
+                index = Index(f"({turn.text} * {threads} + {thread.text})", count)
                 with self.guarded(index, needed=True):
-                    self.store(made, index.text)
+                    self.store(made.at(index.text), made)
         self.buffers = kept
-
-    def accumulate_rounds(self) -> Value:
-        """A loop that fills shared memory and reads it, over and over, into a register."""
-        dtype = self.one(("float32", "int32"), "accumulator")
-        made = self.allocate("S", self.dtype(), self.threads, "shared")
-        register = f"{self.allocate('R', dtype, 1, 'local').name}[0]"
-        self.say(f"{register} = {self.constant(dtype).text}")
-        with self.loop(self.one((2, 3, 4), "rounds")):
-            self.write_shared(made)
-            self.buffers.append(made)
-            term = self.capped(self.expression(dtype, 2), LIMITS[dtype] // 8)
-            read = self.cast(self.load(made), dtype) or term
-            self.say(
-                f"{register} = {register} {self.one('+-', 'sign')} T.max({term.text}, {read.text})"
-            )
-        return self.capped(Value(register, dtype, LIMITS[dtype]))
 
     def spread(self, output: Buffer) -> None:
         """The elements of an output over all threads of all blocks."""
@@ -508,49 +773,56 @@ class Writer:
         times = -(-size // each)
         with self.loop(times, self.one((RANGE, UNROLL), "loop")) as turn:
             own = f"bx * {self.threads} + {self.thread.text}"
-            text = f"{turn.text} * {each} + {own}"
+            text = f"({turn.text} * {each} + {own})"
             if self.is_so(3, "packed"):
-                text = f"({own}) * {times} + {turn.text}"
+                text = f"(({own}) * {times} + {turn.text})"
             with self.guarded(Index(text, size), needed=times * each != size):
                 places, step = list[str](), 1
                 for extent in reversed(output.shape):
-                    place = text if step == 1 else f"({text}) // {step}"
+                    place = text if step == 1 else f"{text} // {step}"
                     step *= extent
-                    places.insert(0, place if step == size else f"({place}) % {extent}")
-                self.element(output, ", ".join(places))
+                    places.insert(0, place if step == size else f"{place} % {extent}")
+                self.element(output, places)
 
     # Expressions.
 
     def index(self, extent: int) -> str:
         """An index into a dimension."""
-        if not self.indices or self.is_so(10, "constant"):
+        if not self.indices or self.is_so(8, "constant"):
             return str(self.one(range(extent), "constant index"))
-        at = self.one(self.indices, "index")
-        shift = self.one(range(1, max(2, extent)), "shift")
-        forms = [f"({at.text} + {shift}) % {extent}", f"T.min({at.text}, {extent - 1})"]
+        at, by = self.one(self.indices, "index"), self.one(range(1, max(2, extent)), "shift")
+        forms = [f"({at.text} + {by}) % {extent}", f"T.min({at.text} + {by - 1}, {extent - 1})"]
         if at.extent <= extent:
-            forms += [at.text] * 6 + [f"{extent - 1} - {at.group}"]
+            forms += [at.text] * 6 + [f"{extent - 1} - {at.text}", f"{at.text} // 2"]
+            forms.append(f"T.max({at.text} - {by}, 0)")
         else:
-            forms += [f"{at.group} % {extent}", f"{at.group} // {-(-at.extent // extent)}"]
+            forms += [f"{at.text} % {extent}", f"{at.text} // {-(-at.extent // extent)}"]
         return str(self.one(forms, "form of index"))
 
     def load(self, buffer: Buffer) -> Value:
         """A load from a buffer; now and then one that a condition keeps inside of it."""
-        *front, last = buffer.shape
-        places = [self.index(extent) for extent in front]
-        fitting = [each for each in self.indices if each.extent <= last]
-        if not (fitting and self.is_so(5, "guarded load")):
-            text = f"{buffer.name}[{', '.join([*places, self.index(last)])}]"
-            return Value(text, buffer.dtype, buffer.bound)
-        shifted = f"{self.one(fitting, 'index').text} + {self.one((1, 2, 3), 'shift')}"
-        text, other = f"{buffer.name}[{', '.join([*places, shifted])}]", self.constant(buffer.dtype)
-        text = f"T.if_then_else({shifted} < {last}, {text}, {other.text})"
+        beyond = self.is_so(5, "guarded load") and self.reach_beyond(buffer)
+        if not beyond:
+            return Value(buffer.at(*map(self.index, buffer.shape)), buffer.dtype, buffer.bound)
+        other = self.constant(buffer.dtype)
+        text = f"T.if_then_else({beyond[0]}, {beyond[1]}, {other.text})"
         return Value(text, buffer.dtype, max(buffer.bound, other.bound))
+
+    def reach_beyond(self, buffer: Buffer) -> tuple[str, str] | None:
+        """An element that is outside of a buffer for some indices, and when it is not."""
+        *front, last = buffer.shape
+        fitting = [each for each in self.indices if each.extent <= last]
+        if not fitting:
+            return None
+        at = self.one(fitting, "index")
+        shifted = f"{at.text} + {last - at.extent + self.one((1, 2), 'beyond')}"
+        ends = [self.one((str(it - 1), self.index(it)), "front") for it in front]
+        return f"{shifted} < {last}", buffer.at(*ends, shifted)
 
     def constant(self, dtype: str) -> Value:
         """A small number."""
-        values = (True, False) if dtype == "bool" else (0, 1, 2, 3, -1, -2)
-        number = self.one(values, "number")
+        values: Sequence[Any] = (0, 1, 2, 3) if dtype[0] == "u" else (0, 1, 2, 3, -1, -2)
+        number = self.one((True, False) if dtype == "bool" else values, "number")
         return Value(f"T.{dtype}({number})", dtype, abs(int(number)))
 
     def leaf(self, dtype: str) -> Value:
@@ -597,12 +869,9 @@ class Writer:
         kinds = ["add", "subtract", "multiply", "extreme", "select", "choice", "leaf", "cast"]
         kinds += ["fraction", "wide", "divide", "divide", *["bits"] * ("float" not in dtype)]
         kind = self.one(kinds, "operator")
-        if kind in ("fraction", "wide", "divide"):
-            halves, whole = (
-                ("float32", "float64", "float16"),
-                "int32" if "float" in dtype else dtype,
-            )
+        if kind in ("fraction", "wide", "divide", "cast"):
             if kind == "fraction":  # halves are exact, and are cut off
+                halves = ("float32", "float64", "float16")
                 other = dtype if dtype in halves else self.one(halves, "type")
                 value = self.capped(self.operand(other, depth - 1))
                 text = f"T.Cast('int32', {value.text} * T.{other}(0.5))"
@@ -611,15 +880,15 @@ class Writer:
                 sides = [self.capped(self.operand("int32", depth - 1)).text for _ in "ab"]
                 large = [f"T.Cast('int64', T.bitwise_xor({side}, 70001))" for side in sides]
                 made = Value(f"T.shift_right({' * '.join(large)}, T.int64(27))", "int64", 48)
-            else:  # rounded down or towards zero; of negative numbers, too
+            elif kind == "divide":  # rounded down or towards zero; of negative numbers, too
+                whole = "int32" if "float" in dtype else dtype
                 value, by = self.operand(whole, depth - 1), self.one((2, 3, 4, 5, 8), "divisor")
-                name = self.one(("floordiv", "floormod", "truncdiv", "truncmod"), "division")
+                name = self.one(WORDS["div"], "division")
                 bound = by - 1 if name.endswith("mod") else value.bound
                 made = Value(f"T.{name}({value.text}, T.{whole}({by}))", whole, bound)
+            else:
+                made = self.expression(self.one(NUMBERS, "type"), depth - 1)
             return self.cast(made, dtype) or self.leaf(dtype)
-        if kind == "cast":
-            other = self.expression(self.one(NUMBERS, "type"), depth - 1)
-            return self.cast(other, dtype) or self.leaf(dtype)
         left = self.expression(dtype, depth - 1)
         if kind == "leaf":
             return left
@@ -645,34 +914,41 @@ class Writer:
         name = self.one(("T.max", "T.min"), "extreme")
         return Value(f"{name}({left.text}, {right.text})", left.dtype, max(left.bound, right.bound))
 
-    def condition(self, depth: int) -> str:
-        """A truth: of indices mostly, which passes know something about, or of values."""
-        kinds = ("index", "index", "values", "both", "not", "load", "guarded", "guarded")
+    def condition(self, depth: int = 1) -> str:
+        """A truth: now and then one that another branch asked for."""
+        if self.conditions and self.is_so(3, "asked before"):
+            return str(self.one(self.conditions, "condition"))
+        made = self.truth(depth)
+        self.conditions.append(made)
+        return made
+
+    def truth(self, depth: int) -> str:
+        """A truth: of indices, which passes know something about, of arrays, or of values."""
+        kinds = ["index", "index", *["values", "load", "guarded", "guarded"] * (not self.row)]
+        kinds += ["both", "not"] * (depth > 0)
+        kinds += ["place"] * 6 * (bool(self.arrays) and not self.is_vector)
         kind = self.one(kinds, "condition")
         truths = [each for each in self.buffers if each.dtype == "bool"]
         if kind == "load" and truths:
             return self.load(self.one(truths, "buffer")).text
-        if depth > 0 and kind == "not":
+        if kind == "not":
             return f"T.Not({self.condition(depth - 1)})"
-        if depth > 0 and kind == "both":
-            name, left = self.one(("And", "Or"), "both"), self.condition(depth - 1)
+        if kind == "both":
+            name, left = self.one(WORDS["both"], "both"), self.condition(depth - 1)
             return f"T.{name}({left}, {self.condition(depth - 1)})"
+        if kind == "place":
+            forms = ["$place $sign $number"] * 2 + ["$place $sign $place"]
+            return self.fill(self.one([*forms, *["$count $sign $low"] * bool(self.count)], "asked"))
         sign = self.one(("<", "<=", ">", ">=", "==", "!="), "comparison")
         if kind == "guarded":  # a load that one side keeps inside of its buffer
             made = self.one(self.unshared(), "buffer")
-            *front, last = made.shape
-            fitting = [each for each in self.indices if each.extent <= last]
-            if fitting and made.dtype != "bool":
-                at = self.one(fitting, "index")
-                shifted = f"{at.text} + {last - at.extent + self.one((1, 2), 'beyond')}"
-                ends = [self.one((str(it - 1), self.index(it)), "front") for it in front]
-                place = ", ".join([*ends, shifted])
-                return f"T.And({shifted} < {last}, {made.name}[{place}] {sign} T.{made.dtype}(1))"
+            if made.dtype != "bool" and (beyond := self.reach_beyond(made)):
+                return f"T.And({beyond[0]}, {beyond[1]} {sign} T.{made.dtype}(1))"
         if kind == "values" or not self.indices:
             dtype = self.one(NUMBERS, "type")
             return f"{self.leaf(dtype).text} {sign} {self.leaf(dtype).text}"
         at = self.one(self.indices, "index")
-        text = self.one((at.text, at.text, f"{at.group} % 3", f"{at.group} // 2"), "of")
+        text = self.one((at.text, at.text, f"{at.text} % 3", f"{at.text} // 2"), "of")
         return f"{text} {sign} {self.one(range(at.extent + 1), 'end')}"
 
     def capped(self, value: Value, cap: int = CAP) -> Value:
@@ -681,3 +957,7 @@ class Writer:
             return value
         low, high = f"T.{value.dtype}({-cap})", f"T.{value.dtype}({cap})"
         return replace(value, text=f"T.max(T.min({value.text}, {high}), {low})", bound=cap)
+
+
+def _list_templates(text: str) -> list[str]:
+    return text.replace("\n  ", "").strip().splitlines()
