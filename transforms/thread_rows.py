@@ -46,7 +46,7 @@ from .tir import (
     number_threads,
     substitute,
 )
-from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
+from .vectorize import LANES, MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 
 LAST, FIRST = -1, -2
 """TVM's numbers for places under a loop: right before the first reader, and before all else."""
@@ -180,6 +180,11 @@ def find_vector(extent: int | None, dtype: Any, *, most: int) -> int:
         return 1
     fitting = [lanes for lanes in _find_lanes(dtype, most) if extent % lanes == 0]
     return max(fitting, default=1)
+
+
+def find_guarded(size: int) -> int:
+    """The most elements of so many bytes in a vector that CUDA has a type for under a guard."""
+    return WIDEST if size > 1 else 4
 
 
 def find_widest(dtype: Any, *, most: int) -> int:

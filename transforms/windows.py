@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from tvm.ir import Range, TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import (
@@ -20,7 +20,6 @@ from tvm.tirx import (
     BufferStore,
     Cast,
     For,
-    ForKind,
     IfThenElse,
     IterVar,
     Mul,
@@ -32,7 +31,7 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_map
 
-from .fusion.blocks import is_reduced, read_reduction
+from .fusion.blocks import Point, is_reduced, read_reduction
 from .inlining import inline_producers
 from .layout import require_own_loops
 from .queries import find_epilogue, get_sblock_name
@@ -197,28 +196,23 @@ def tile_windows(
         ]
         return [part for part in wanted if not analyzer.can_prove(part)]
 
-    def make(stored: Any, iterators: dict[Any, int], body: Any, called: str, **more: Any) -> For:
-        """The nest of a block over variables with `sizes`; 1 for those that are reduced."""
-        fresh = {it: Var(f"v{it.name}", "int32") for it in iterators}
-        items = [
-            IterVar(Range(0, sizes[it]), fresh[it], IterVar.CommReduce if kind else IterVar.DataPar)
-            for it, kind in iterators.items()
-        ]
-        body, init = (substitute(it, fresh) if it else None for it in (body, more.pop("init", 0)))
-        reads = [
-            BufferRegion(it.source, [Range.from_min_extent(at, 1) for at in it.indices])
-            for it in find_all(body, TensorLoad)
-            if not it.source.same_as(stored.buffer)
-        ]
-        at = [Range.from_min_extent(substitute(it, fresh), 1) for it in stored.indices]
-        made = SBlock(
-            items, reads, [BufferRegion(stored.buffer, at)], called, body, init=init, **more
+    def make(called: str, own: Sequence[Any], stored: Any, body: Any, **more: Any) -> For:
+        """The nest of a block over some of `sizes`, which stores once; one with an initialization
+        reduces over k.
+        """
+        point, init = Point(), more.pop("init", None)
+        for it in own:
+            kind = IterVar.CommReduce if init is not None and it.same_as(k) else IterVar.DataPar
+            point.old[it] = point.enter(f"v{it.name}", Range(0, sizes[it]), "int32", kind)
+        body, init, stored = (None if it is None else point.of(it) for it in (body, init, stored))
+        loads = [it for it in find_all(body, TensorLoad) if not it.source.same_as(stored.buffer)]
+        used = [*((it.source, it.indices) for it in loads), (stored.buffer, stored.indices)]
+        *reads, write = (
+            BufferRegion(buffer, [Range.from_min_extent(at, 1) for at in indices])
+            for buffer, indices in used
         )
-        loops = {it: Var(it.name, "int32") for it in iterators}
-        nest: Any = SBlockRealize([*loops.values()], True, made)
-        for it, loop in reversed(loops.items()):
-            nest = For(loop, const(0, "int32"), const(sizes[it], "int32"), ForKind.SERIAL, nest)
-        return nest
+        block = SBlock(point.iterators, reads, [write], called, body, init=init, **more)
+        return point.build_nest(block)
 
     def fill(called: str, shape: list[Any], at: list[Any], load: Any) -> Any:
         """A buffer that holds a tensor's elements, and zeros where an index lies outside of it."""
@@ -227,7 +221,7 @@ def tile_windows(
             value = if_then_else(reduce(And, conditions), load, const(0, load.ty.dtype))
         made = decl_buffer(shape, load.source.dtype, called, layout=None)
         store = BufferStore(made, value, at)
-        nests.append(make(store, dict.fromkeys(at, 0), store, called))
+        nests.append(make(called, at, store, store))
         buffers.append(made)
         return made
 
@@ -257,8 +251,9 @@ def tile_windows(
         )
     ]
     store = BufferStore(sums, reduction.combine(before, Mul(*factors)), [p, o])
-    begin, notes = BufferStore(sums, reduction.identity, [p, o]), dict(node.annotations)
-    product = make(store, {p: 0, o: 0, k: 1}, store, name, init=begin, annotations=notes)
+    begin = BufferStore(sums, reduction.identity, [p, o])
+    notes = dict(node.annotations)
+    product = make(name, [p, o, k], store, store, init=begin, annotations=notes)
     value, called = before, f"{name}_result"
     if epilogue is not None:
         called = str(written[-1].name_hint)
@@ -267,12 +262,12 @@ def tile_windows(
         (sizes[p], sizes[o]), target.dtype, str(target.name) + "_tiles", layout=None
     )
     store = BufferStore(results, value, [p, o])
-    nests += [product, make(store, {p: 0, o: 0}, store, called)]
+    nests += [product, make(called, [p, o], store, store)]
     indices = [places[it.var] for it in spatial]
     store = BufferStore(target, BufferLoad(results, [p, o]), indices)
     conditions = is_inside(indices, target.shape)
     body = IfThenElse(reduce(And, conditions), store, None) if conditions else store
-    nests.append(make(store, {p: 0, o: 0}, body, f"{name}_crop"))
+    nests.append(make(f"{name}_crop", [p, o], store, body))
     scope, parts = get_scope(sch, block).stmt, list[Any]()
     for part in scope.body.seq if isinstance(scope.body, SeqStmt) else [scope.body]:
         blocks = find_all(part, SBlock)

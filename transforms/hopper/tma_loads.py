@@ -245,7 +245,7 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
         )
     own, places, analyzer = find_own_places(sch, copy)
     extents = {it: int(analyzer.const_int_bound(at).max_value) + 1 for it, at in places.items()}
-    aligned = find_aligned(sch, copy, extents)
+    aligned = find_aligned(sch, copy, own, extents)
     is_swizzled = SWIZZLE in block.annotations
     shape = measure_copy(block, extents, is_swizzled=is_swizzled, name=name, aligned=aligned)
     runs = math.prod(constant(loop.extent) or 0 for loop in own)
@@ -320,11 +320,14 @@ def find_own_places(sch: Schedule, block: SBlockRV) -> tuple[list[For], dict[Var
     return own, places, analyzer
 
 
-def find_aligned(sch: Schedule, block: SBlockRV, extents: dict[Any, int]) -> list[Any]:
-    """The iterators of a block whose tiles begin at multiples of their extents."""
-    realize, own = get_realize(sch, block), [sch.get(it) for it in get_own_loops(sch, block)]
-    around = [sch.get(it) for it in sch.get_loops(block)]
-    analyzer, first = bind_ranges(around), {loop.loop_var: loop.min for loop in own}
+def find_aligned(
+    sch: Schedule, block: SBlockRV, own: Sequence[For], extents: dict[Any, int]
+) -> list[Any]:
+    """The iterators of a block, with loops of its own, whose tiles begin at multiples of their
+    extents.
+    """
+    realize, first = get_realize(sch, block), {loop.loop_var: loop.min for loop in own}
+    analyzer = bind_ranges(map(sch.get, sch.get_loops(block)))
     pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
     return [
         it.var

@@ -282,7 +282,7 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
     # Conditions of a block's own loops alone go beyond its tile, say; others may be no more than
     # that an iterator does not go beyond its domain.
     variables = [loop.loop_var for loop in own]
-    conditions = []
+    conditions, strange = list[Any](), list[Any]()
     for part in get_operands(realize.predicate, And):
         if all(is_among(each, variables) for each in undefined_vars(part)):
             conditions.append(part)
@@ -291,11 +291,15 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
             and constant(analyzer.simplify(part.a - value)) == 0
             for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
         ):
-            raise TransformError(
-                f"block '{name}' writes only where '{part}', and the TMA all that lies inside of "
-                "the tensor",
-                "guard it by the tensor's end alone, or leave the copy to threads",
-            )
+            strange.append(part)
+    at, shape = store.indices, store.buffer.shape
+    strange += [part for part in ends if not is_end(part, at, shape, block.iter_vars)]
+    if strange:
+        raise TransformError(
+            f"block '{name}' writes only where '{strange[0]}', and the TMA all that lies inside of "
+            "the tensor",
+            "guard it by the tensor's end alone, or leave the copy to threads",
+        )
     # Where a block's own loops go in its tile, as far as conditions let them.
     chosen = [range(constant(loop.extent) or 0) for loop in own]
     if math.prod(map(len, chosen)) > 8 * MAX_SHARED_BYTES[SCOPE]:
@@ -313,14 +317,7 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
             f"'{target.scope()}'",
             'store what lies in scope "shared.dyn" to global memory',
         )
-    for part in ends:
-        if not is_end(part, store.indices, target.shape, block.iter_vars):
-            raise TransformError(
-                f"block '{name}' writes only where '{part}', and the TMA all that lies inside of "
-                "the tensor",
-                "guard it by the tensor's end alone, or leave the copy to threads",
-            )
-    found = find_box(store.indices, extents, find_aligned(sch, write, extents))
+    found = find_box(store.indices, extents, find_aligned(sch, write, own, extents))
     if found is None or max(found[1]) > 1:
         raise TransformError(
             f"block '{name}' writes '{target.name}' at {list(store.indices)}, and the TMA copies a "

@@ -30,7 +30,7 @@ from ..loops import fuse_loops, reorder_loops, split_loop, unroll_loop
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
-from ..thread_rows import find_vector
+from ..thread_rows import find_guarded, find_vector
 from ..tir import constant
 from ..vectorize import vectorize_loop
 from ..windows import tile_windows
@@ -95,7 +95,6 @@ def choose_rectangle(lengths: Sequence[int], rows: int) -> tuple[int, ...]:
     `lengths` are how many images there are, and their rows and columns of pixels. Of rectangles
     that cover as much the first is the longest one along a row.
     """
-
     powers = [1 << power for power in range(rows.bit_length())]
     pairs = ((down, across) for down in powers for across in powers if down * across <= rows)
     found = [(rows // (down * across), down, across) for down, across in pairs]
@@ -123,9 +122,7 @@ def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
         for copy in sch.get_producers(matrix):
             source = sch.get(copy).reads[0].source
             row, dtype = source.shape[-1], source.dtype
-            # TVM has CUDA's types for four elements of one byte at most, where there is a guard.
-            most = VECTOR_BYTES // dtype.itemsize if dtype.itemsize > 1 else 4
-            lanes = find_vector(constant(row) or 1, dtype, most=most)
+            lanes = find_vector(constant(row) or 1, dtype, most=find_guarded(dtype.itemsize))
             vectors, each = split_loop(sch, fuse_loops(sch, sch.get_loops(copy)), inner=lanes)
             rest, threads = split_loop(sch, vectors, inner=COPY_THREADS[0], tail="guard")
             blocks, several = split_loop(sch, rest, inner=COPIED_AT_ONCE, tail="guard")
@@ -153,7 +150,6 @@ def schedule(sch: Schedule, config: Any) -> Iterator[str]:
 
 def _make_family(of: Family) -> Family:
     """The family of conv2d on the schedule of one of matmul."""
-
     return replace(
         of,
         kernel="conv2d",
@@ -236,8 +232,8 @@ by_tma = of_wgmma.plus(
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
     """The knobs that a model of time expects to be fastest.
 
-    The product is that of pixels by output channels by taps and input channels. Where channels are
-    whole vectors of 16 bytes, the TMA copies its tiles, and else threads gather them. Knobs:
+    The product is that of pixels by output channels by taps and input channels. The TMA copies its
+    tiles; threads gather them where the output channels are not a multiple of 16 bytes. Knobs:
     device, the name of a GPU that the model knows, or as for an H200.
     """
     yield from schedule(sch, choose_config(sch, find_gpu(device)))

@@ -164,13 +164,14 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
         read_gpu(device)
         instead = "matmul_prefetched with sizes"
     sizes, gpu = read_sizes(sch, sch.get_sblock("C"), recipe_name, instead), find_gpu(device)
+    is_few = sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k
     if recipe_name == "matmul_best":
         given = find_tuned("matmul", device=device, dtype=str(sizes.dtype), shape=sizes.shape)
         tuned = [] if given is None else [_read_config(given)]
         for config in [*tuned, *(replace(it, tail="pad") for it in tuned)]:
             if fits(sch, config):
                 return Choice(config, SEARCHED)
-        if not tuned and sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k:
+        if not tuned and is_few:
             return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
         ranked = [it.config for it in rank_gemm(sizes, gpu)]
         if (
@@ -178,8 +179,7 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
         ):  # types of other sizes have rules of their own for vectors
             ranked = [next((it for it in ranked if fits(sch, it)), ranked[0])]
         return Choice(ranked[0])
-    is_few = is_plain and sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k
-    if is_few and sizes.dtype.bits == 16:
+    if is_plain and is_few and sizes.dtype.bits == 16:
         return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
     # With a bias and a function a product is tiled as without.
     table = f"{'batched_matmul' if sizes.outer else 'matmul'}_{kind}"
@@ -196,24 +196,20 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
         by_mma |= {"tile": (32, 32), "stages": 1}
         return Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
     most = rank_wgmma(sizes, gpu)[0].choice.us + count_copies(sizes, gpu)
-    chosen = None
-    if sizes.n <= _FEW_COLUMNS:  # slices of k for all, each of which reads rows of A once
-        costs, read = read_costs("matmul"), sizes.m * sizes.k * sizes.size / _READ_BYTES_PER_US
-        slower = H200.gigabytes / gpu.gigabytes
-        us = costs.launch_us + _READ_US + slower * read + costs.sums_us
-        if us < most:
-            wanted = int(_BLOCKS_READING * gpu.multiprocessors / math.ceil(sizes.m / 64))
-            by_mma["split_k"] = max(1, min(wanted, sizes.k // SHORT_K))
-            by_mma |= {"tile": (64, 16), "stages": 2, "layout": "padded"}
-            most, chosen = us, Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
-    if sizes.m <= _READ_ROWS < sizes.n and is_scattered:
-        costs, read = read_costs("matmul"), sizes.k * sizes.n * sizes.size / _WEIGHT_BYTES_PER_US
+    # One operand is read once, element by element, in slices of k for all multiprocessors.
+    chosen, read, tiles = None, 0.0, 0
+    if sizes.n <= _FEW_COLUMNS:
+        read, tiles = sizes.m / _READ_BYTES_PER_US, math.ceil(sizes.m / 64)
+        by_mma |= {"tile": (64, 16), "stages": 2, "layout": "padded"}
+    elif sizes.m <= _READ_ROWS < sizes.n and is_scattered:
+        read, tiles = sizes.n / _WEIGHT_BYTES_PER_US, math.ceil(sizes.n / 64)
+        by_mma |= {"tile": (64, 64), "warp": (32, 32), "stages": 1}
+    if tiles:
+        costs, read = read_costs("matmul"), read * sizes.k * sizes.size
         us = costs.launch_us + _READ_US + read * H200.gigabytes / gpu.gigabytes + costs.sums_us
         if us < most:
-            tiles = math.ceil(sizes.n / 64)
             wanted = int(_BLOCKS_READING * gpu.multiprocessors / tiles)
             by_mma["split_k"] = max(1, min(wanted, sizes.k // SHORT_K))
-            by_mma |= {"tile": (64, 64), "warp": (32, 32), "stages": 1}
             most, chosen = us, Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
     for it in rank_gemm(sizes, gpu):
         if _SLOWER * it.choice.us >= most:

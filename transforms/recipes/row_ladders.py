@@ -43,7 +43,13 @@ from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops, is_reduction
 from ..reduction import rfactor_reduction
 from ..schedule import TransformError
-from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
+from ..thread_rows import (
+    cache_row_at,
+    find_guarded,
+    find_vector,
+    keep_in_registers,
+    spread_over_threads,
+)
 from ..tir import constant, find_all, is_among
 from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 from .recipe import Example, Recipe, get_sblocks, recipe
@@ -148,11 +154,6 @@ def rank_cuts(
     if first and not sums and first.us <= MODEL_ERROR * ranked[0].us:
         ranked.sort(key=lambda cut: cut != first)
     return ranked
-
-
-def find_guarded(size: int) -> int:
-    """The most elements of so many bytes in a vector that CUDA has a type for under a guard."""
-    return WIDEST if size > 1 else 4
 
 
 def has_whole_parts(length: int, parts: int, vector: int, at_once: int) -> bool:
@@ -333,7 +334,7 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
     share = get_extent(sch, sch.get_loops(parts[0])[-1]) or 1
     row, *columns = sch.get_loops(output)
     if not is_one:
-        over_parts, _ = split_loop(sch, columns[-1], inner=share or 1, tail=config.tail)
+        over_parts, _ = split_loop(sch, columns[-1], inner=share, tail=config.tail)
         row = fuse_loops(sch, [row, over_parts])
     _compute_row_at(sch, blocks[:-1], row)
     bind_loop(sch, row, axis="blockIdx.x")
@@ -350,7 +351,7 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
     if not kept:  # serial sums of squares from the mean of a part miss what exact ones promise
         yield "cut_in_parts"
     least = 0 if fit.in_registers else fit.threads * fit.vector * fit.each
-    if (share or 0) < least:
+    if share < least:
         raise TransformError(
             "schedule_rows",
             f"parts={config.parts} leaves {share} elements, and {fit.threads} threads read "
@@ -368,7 +369,7 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
             threads = 1 << (config.parts - 1).bit_length()
         threads = min(threads, WARP)
     else:
-        each = fit.each or -(-(share or 1) // (threads * fit.vector))
+        each = fit.each or -(-share // (threads * fit.vector))
         for _ in _read_in_rounds(sch, [output], replace(fit, each=each)):
             pass
         if fit.in_registers:  # on their way while the parts are combined

@@ -25,7 +25,7 @@ from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..schedule import TransformError
-from ..thread_rows import find_vector
+from ..thread_rows import find_guarded, find_vector
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
 from .recipe import Example
@@ -191,8 +191,7 @@ def _bind_grid(
 
 
 def _find_lanes(buffer: Any, length: int, most: int) -> int:
-    # TVM has CUDA's types for four elements of one byte at most, where there is a guard.
-    widest = min(most, 4) if buffer.dtype.itemsize == 1 else most
+    widest = min(most, find_guarded(buffer.dtype.itemsize))
     return find_vector(length, buffer.dtype, most=widest)
 
 

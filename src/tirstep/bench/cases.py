@@ -17,6 +17,7 @@ from typing import Any
 
 from tirstep.lowering_checks.steps import suggest
 from tirstep.modules import Problem, get_kernel, kernels
+from tirstep.modules.convolution import count_outputs
 from tirstep.modules.dtypes import get_storage
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
@@ -32,14 +33,17 @@ SEED = 16
 TEST = 60
 
 
+def draw_size(dice: random.Random, least: float, most: float) -> float:
+    """A size from the least to the most, evenly by its logarithm."""
+    return math.exp(dice.uniform(math.log(least), math.log(most)))
+
+
 def draw_shapes(seed: int) -> Iterator[Sizes]:
     """Shapes without an end, all different, by turns of multiples of 64 and of any size."""
     dice, seen = random.Random(seed), set[Sizes]()
     for unit in itertools.cycle((UNIT, 1)):
         while True:
-            m, n, k = (
-                unit * round(math.exp(dice.uniform(0, math.log(LARGEST / unit)))) for _ in "mnk"
-            )
+            m, n, k = (unit * round(draw_size(dice, 1, LARGEST / unit)) for _ in "mnk")
             if (m, n, k) not in seen and m * n * k <= MOST_PRODUCTS:
                 break
         seen.add((m, n, k))
@@ -51,27 +55,29 @@ PRODUCTS_DRAWN = tuple(islice(draw_shapes(SEED), TEST))
 
 Plane = tuple[int, int]
 """Rows and their length."""
-PLANE_COUNT, PLANES_SEED = 40, 17
-SHORTEST_ROW, LONGEST_ROW, MOST_ROWS = 128, 2**20, 10**6
-MOST_ELEMENTS = 2**25
+LONGEST_ROW = 2**20
 
 
-def draw_planes() -> tuple[Plane, ...]:
-    """Rows from 128 to 2^20 elements long and up to 10^6 of them, evenly by their logarithms.
-
-    At most 2^25 elements; the lengths of every other plane are multiples of 64.
+def draw_planes(
+    seed: int, count: int, *, most_rows: int, shortest: int, most_elements: int
+) -> tuple[Plane, ...]:
+    """Rows up to 2^20 elements long, all different, with lengths by turns of multiples of 64 and of
+    any size.
     """
-    dice = random.Random(PLANES_SEED)
+    dice = random.Random(seed)
     found: list[Plane] = []
-    while len(found) < PLANE_COUNT:
+    while len(found) < count:
         unit = 1 if len(found) % 2 else UNIT
-        rows = round(math.exp(dice.uniform(0, math.log(MOST_ROWS))))
-        length = math.exp(dice.uniform(math.log(SHORTEST_ROW), math.log(LONGEST_ROW)))
-        plane = rows, unit * round(length / unit)
-        if math.prod(plane) <= MOST_ELEMENTS and plane not in found:
+        rows = round(draw_size(dice, 1, most_rows))
+        plane = rows, unit * round(draw_size(dice, shortest, LONGEST_ROW) / unit)
+        if math.prod(plane) <= most_elements and plane not in found:
             found.append(plane)
     return tuple(found)
 
+
+PLANES_DRAWN = draw_planes(17, 40, most_rows=10**6, shortest=128, most_elements=2**25)
+LONG_DRAWN = draw_planes(41, 20, most_rows=256, shortest=2**15, most_elements=2**26)
+"""Rows longer than the registers of a thread block hold."""
 
 HEADS_SEED, HEADS_COUNT, LONGEST = 18, 24, 8192
 MOST_SCORES = 2**33
@@ -86,7 +92,7 @@ def draw_heads() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
     """
     dice = random.Random(HEADS_SEED)
     for number in range(HEADS_COUNT):
-        queries, keys = (round(math.exp(dice.uniform(0, math.log(LONGEST)))) for _ in range(2))
+        queries, keys = (round(draw_size(dice, 1, LONGEST)) for _ in range(2))
         options: dict[str, object] = dict(ROUNDED)
         batch, shared = dice.choice((1, 2, 4, 8)), dice.choice((1, 5, 8, 12, 16, 24, 32))
         dim, group = 8 * dice.randint(8, 32), dice.choice((2, 4, 8))
@@ -117,7 +123,7 @@ def draw_decoding() -> tuple[Decoded, ...]:
     found: list[Decoded] = []
     while len(found) < DECODED_COUNT:
         batch, heads, keys = (
-            round(math.exp(dice.uniform(math.log(least), math.log(most))))
+            round(draw_size(dice, least, most))
             for least, most in ((1, 64), (1, 32), (FEWEST_KEYS, MOST_KEYS))
         )
         dim, group = dice.choice(DIMS), dice.choice(GROUPS)
@@ -142,61 +148,41 @@ def draw_layers() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
     for _ in range(LAYER_COUNT):
         batch, window = dice.choice((1, 4, 16, 32, 64)), dice.choice((1, 3, 3, 3, 5, 7))
         side = dice.choice((7, 14, 17, 28, 35, 40, 56, 64, 80, 112))
-        channels = [8 * round(math.exp(dice.uniform(math.log(2), math.log(256)))) for _ in "io"]
+        channels = [8 * round(draw_size(dice, 2, 256)) for _ in "io"]
         stride, dilation = dice.choice((1, 1, 2)), dice.choice((1, 1, 1, 1, 1, 2))
         dilation = min(dilation, max(1, (side - 1) // max(1, window - 1)))
         padding = dilation * (window - 1) // 2 if dice.random() < 0.8 else 0
-        outputs = ((side + 2 * padding - dilation * (window - 1) - 1) // stride + 1) ** 2
+        outputs = count_outputs(side, window, stride, padding, dilation) ** 2
         while batch > 1 and batch * outputs * window**2 * math.prod(channels) > MOST_LAYER_PRODUCTS:
             batch //= 2
         steps = {"stride": stride, "dilation": dilation, "padding": padding}
         yield (batch, side, side, *channels, window, window), {**BFLOAT16, **steps}
 
 
-FEW_COUNT, MOST_FEW, WEIGHTS = 16, 96, (4096, 32000)
+PRODUCTS_SEED, FEW_COUNT, LARGE_COUNT, FLOAT32_COUNT = 41, 16, 16, 40
+MOST_FEW, WEIGHTS = 96, (4096, 32000)
+LARGE_UNIT, LEAST_PRODUCTS = 32, 2**30
 
 
 def draw_few_rows() -> Iterator[Sizes]:
-    """Products of 1 to 96 rows with weights of 4096 to 32000 a side, of every two in multiples
-    of 64, evenly by their logarithms.
+    """Products of 1 to 96 rows by weights of 4096 to 32000 a side, by turns of multiples of 64 and
+    of any size.
     """
-    dice = random.Random(LAYERS_SEED)
+    dice = random.Random(PRODUCTS_SEED)
     for number in range(FEW_COUNT):
         unit = 1 if number % 2 else UNIT
-        n, k = (round(math.exp(dice.uniform(*map(math.log, WEIGHTS))) / unit) * unit for _ in "nk")
-        yield round(math.exp(dice.uniform(0, math.log(MOST_FEW)))), n, k
-
-
-LARGE_COUNT, LARGE_UNIT, LEAST_PRODUCTS, FLOAT32_COUNT = 16, 32, 2**30, 40
+        n, k = (round(draw_size(dice, *WEIGHTS) / unit) * unit for _ in "nk")
+        yield round(draw_size(dice, 1, MOST_FEW)), n, k
 
 
 def draw_large() -> Iterator[Sizes]:
     """Products of multiples of 32, of 2^30 to 2^36 multiplications."""
-    dice, found = random.Random(LAYERS_SEED), 0
+    dice, found = random.Random(PRODUCTS_SEED), 0
     while found < LARGE_COUNT:
-        m, n, k = (
-            LARGE_UNIT
-            * round(math.exp(dice.uniform(math.log(256), math.log(LARGEST))) / LARGE_UNIT)
-            for _ in "mnk"
-        )
+        m, n, k = (LARGE_UNIT * round(draw_size(dice, 256, LARGEST) / LARGE_UNIT) for _ in "mnk")
         if LEAST_PRODUCTS <= m * n * k <= MOST_PRODUCTS:
             found += 1
             yield m, n, k
-
-
-LONG_COUNT, LEAST_LONG, MOST_LONG_ROWS = 20, 2**15, 256
-
-
-def draw_long_rows() -> Iterator[Plane]:
-    """1 to 256 rows of 2^15 to 2^20 elements, evenly by their logarithms, at most 2^26 elements."""
-    dice, found = random.Random(LAYERS_SEED), 0
-    while found < LONG_COUNT:
-        rows = round(math.exp(dice.uniform(0, math.log(MOST_LONG_ROWS))))
-        length = math.exp(dice.uniform(math.log(LEAST_LONG), math.log(LONGEST_ROW)))
-        length = round(length) if found % 2 else UNIT * round(length / UNIT)
-        if rows * length <= 2 * MOST_ELEMENTS:
-            found += 1
-            yield rows, length
 
 
 PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
@@ -360,7 +346,7 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
         # odd rows: a kernel has both.
         ROW_SHAPES: tuple(
             SuiteEntry(kernel, (plane,), ROW_TYPES, (f"{kernel}_best",), ROW_PEERS)
-            for number, plane in enumerate(draw_planes())
+            for number, plane in enumerate(PLANES_DRAWN)
             for kernel in [IN_TURNS[(number + number // len(IN_TURNS)) % len(IN_TURNS)]]
         ),
         LAYER_SHAPES: tuple(
@@ -373,16 +359,15 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             SuiteEntry("matmul", (*draw_large(),), (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
             SuiteEntry(
                 "matmul",
-                (*islice(draw_shapes(LAYERS_SEED), FLOAT32_COUNT),),
+                (*islice(draw_shapes(PRODUCTS_SEED), FLOAT32_COUNT),),
                 (FLOAT32,),
                 ("matmul_best",),
                 TORCH,
             ),
         ),
-        # Rows longer than the registers of a thread block hold.
         LONG_ROWS: tuple(
             SuiteEntry(kernel, (plane,), (ROW_TYPES[number % 3],), (f"{kernel}_best",), LONG_PEERS)
-            for number, plane in enumerate(draw_long_rows())
+            for number, plane in enumerate(LONG_DRAWN)
             for kernel in [ROW_KERNELS[1 + number % 3]]
         ),
         HEAD_SHAPES: tuple(
