@@ -22,6 +22,8 @@ from tvm.ir import Call, IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import (
     EQ,
+    AttrStmt,
+    Bind,
     BufferStore,
     Evaluate,
     For,
@@ -33,6 +35,7 @@ from tvm.tirx import (
     PrimFunc,
     SeqStmt,
     Var,
+    While,
 )
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.buffer import BufferType
@@ -339,7 +342,8 @@ def list_elements(block: SBlock) -> tuple[Element, ...]:
 
     Of a body whose elements cannot be told, such as an intrinsic's, what the block declares.
     """
-    if block.match_buffers or find_all(block.body, Evaluate) or find_all(block.body, For):
+    unknown = (Evaluate, For, While)
+    if block.match_buffers or any(find_all(block.body, kind) for kind in unknown):
         lanes = tuple(filter(None, map(get_axis, find_all(block.body, For))))
         is_chosen = bool(find_all(block.body, IfThenElse)) or any(find_choices(block.body))
         return tuple(
@@ -357,14 +361,20 @@ def list_elements(block: SBlock) -> tuple[Element, ...]:
 def _visit(statement: Any, conditions: tuple[Any, ...], is_data: bool) -> Iterator[Element]:
     """What stores and branches read and write, under conditions, and whether under data's, too."""
     if isinstance(statement, SeqStmt):
+        bound: dict[Any, Any] = {}  # what T.let binds is read where it is used
         for part in statement.seq:
-            yield from _visit(part, conditions, is_data)
+            if isinstance(part, Bind):
+                bound[part.var] = substitute(part.value, bound)
+            else:
+                yield from _visit(substitute(part, bound) if bound else part, conditions, is_data)
     elif isinstance(statement, IfThenElse):
         condition, is_known = statement.condition, _is_known(statement.condition)
         yield from _list_loads(condition, conditions, is_data)
         own, other = ((condition,), (Not(condition),)) if is_known else ((), ())
         yield from _visit(statement.then_case, (*conditions, *own), is_data or not is_known)
         yield from _visit(statement.else_case, (*conditions, *other), is_data or not is_known)
+    elif isinstance(statement, AttrStmt):
+        yield from _visit(statement.body, conditions, is_data)
     elif isinstance(statement, BufferStore):
         yield from _list_loads((statement.value, statement.indices), conditions, is_data)
         ranges, is_told = _make_ranges(statement.buffer, statement.indices)

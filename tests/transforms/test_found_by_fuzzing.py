@@ -9,9 +9,12 @@ from kernels import at_block
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.script import ir as I
+from tvm.script import tirx as T
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, get_device
+from tirstep.lowering_checks.legality.accesses import find_outside
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import (
     Problem,
@@ -47,6 +50,43 @@ def test_a_padding_that_reads_what_other_threads_write():
     assert "race" in find_wrong(problem, sch.mod)[0]
     messages = [finding.message for finding in check_ownership(sch.mod)]
     assert any(message.startswith(sentence) for message in messages)
+
+
+def test_what_a_let_reads_other_threads_write():
+    """T.let binds what "statistics" reads, in statements before its stores."""
+    problem = softmax.problem(8, 40, online=True)
+    sch = Schedule(problem.module)
+    wide, statistics, last = map(sch.get_sblock, ("wide", "statistics", "B"))
+    row, column = sch.get_loops(wide)
+    tr.bind_loop(sch, tr.split_loop(sch, column, inner=8).inner, axis="threadIdx.x")
+    tr.reverse_compute_block_at(sch, statistics, row)
+    tr.bind_loop(sch, sch.get_loops(last)[0], axis="blockIdx.x")
+    sentence = "block 'statistics' would read elements of 'W' that others on 'threadIdx.x' write"
+    _, inner = tr.split_loop(sch, sch.get_loops(statistics)[1], inner=8, tail="guard")
+    tr.bind_loop(sch, row, axis="blockIdx.x")
+    with refuses(sch, sentence):
+        tr.bind_loop(sch, inner, axis="threadIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    assert "race" in find_wrong(problem, sch.mod)[0]
+    messages = [finding.message for finding in check_ownership(sch.mod)]
+    assert any(message.startswith(sentence) for message in messages)
+
+
+@I.ir_module
+class BoundIndices:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in T.serial(16):
+            with T.sblock("B"):
+                v = T.axis.spatial(16, i)
+                with T.attr(0, "pragma_note", 1):
+                    after: T.let[T.int32] = v + 1
+                    value: T.let[T.float32] = A[after] * T.float32(2)
+                    B[v] = value
+
+
+def test_an_index_that_a_let_binds_is_out_of_bounds():
+    assert find_outside(BoundIndices) == {("B", "read", "A"): ("B", "read", "A", 0, 16)}
 
 
 @pytest.mark.parametrize("parts", [1, 2])
