@@ -247,14 +247,10 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
     extents = {it: int(analyzer.const_int_bound(at).max_value) + 1 for it, at in places.items()}
     aligned = find_aligned(sch, copy, own, extents)
     is_swizzled = SWIZZLE in block.annotations
-    shape = measure_copy(block, extents, is_swizzled=is_swizzled, name=name, aligned=aligned)
     runs = math.prod(constant(loop.extent) or 0 for loop in own)
-    if runs != shape.panels * math.prod(shape.box):
-        raise TransformError(
-            f"block '{name}' does not copy each element of its tile once",
-            "place a plain copy, or one that stage_fragments_at makes",
-        )
-    return shape
+    return measure_copy(
+        block, extents, runs=runs, is_swizzled=is_swizzled, name=name, aligned=aligned
+    )
 
 
 @transform

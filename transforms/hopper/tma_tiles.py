@@ -36,7 +36,7 @@ from ..tir import (
     substitute,
 )
 from .wgmma_intrinsics import SWIZZLES as ROWS_OF_TILES
-from .wgmma_intrinsics import place_in_tile
+from .wgmma_intrinsics import begin_with_slabs, place_in_tile
 
 TMA_PREFIX = "tirstep_tma_"
 TMA_COPY = "tirstep_tma_copy"
@@ -143,11 +143,13 @@ def measure_copy(
     block: SBlock,
     extents: dict[Any, int],
     *,
+    runs: int,
     is_swizzled: bool,
     name: str,
     aligned: Sequence[Any] = (),
 ) -> CopyShape:
-    """How a block copies, of whose iterators a tile has these extents; some begin at multiples.
+    """How a block copies, of whose iterators a tile has these extents; some begin at multiples. It
+    runs so often for a tile.
 
     Raises `TransformError` for a copy that the TMA cannot do; `name` is that of the block.
     """
@@ -178,7 +180,8 @@ def measure_copy(
         )
     box, strides, rows = found
     size = int(load.source.dtype.itemsize)
-    slab = find_slabs(block, list(store.indices), rows, size * 8)
+    length = extents.get(rows[-1], 1) if rows else 1
+    slab = find_slabs(block, list(store.indices), rows, size * 8, length)
     stored = list(store.indices)[-len(rows) :]
     is_in_order = len(stored) == len(rows) and all(
         one.same_as(it) for one, it in zip(stored, rows, strict=True)
@@ -189,8 +192,13 @@ def measure_copy(
             "rows as rows",
             "copy it as it lies, and read it transposed",
         )
-    panels = box[-1] // (slab // size) if slab and box[-1] * size > slab else 1
-    box[-1] //= panels
+    if runs != math.prod(box):
+        raise TransformError(
+            f"block '{name}' does not copy each element of its tile once",
+            "place a plain copy, or one that stage_fragments_at makes",
+        )
+    panels = -(-box[-1] * size // slab) if slab else 1  # the last of which may copy more
+    box[-1] = min(box[-1], slab // size) if slab else box[-1]
     swizzle = box[-1] * size if is_swizzled or slab > PITCH else 0
     shape = CopyShape(swizzle, panels, tuple(box), tuple(strides) if max(strides) > 1 else ())
     require_addressable(load.source, shape, name)
@@ -261,8 +269,12 @@ def find_box(
     return (box, strides, rows) if is_whole and strides[-1:] == [1] else None
 
 
-def find_slabs(block: SBlock, stored: list[Any], rows: list[Any], bits: int) -> int:
-    """The bytes of a row of a tile that lies as `place_in_tile` has it; 0 where it does not."""
+def find_slabs(
+    block: SBlock, stored: list[Any], rows: list[Any], bits: int, length: int = 1
+) -> int:
+    """The bytes of a row of a tile that lies as `place_in_tile` has it, whose rows have so many
+    elements; 0 where it does not.
+    """
     analyzer = Analyzer()
     for iterator in block.iter_vars:
         analyzer.bind(iterator.var, iterator.dom)
@@ -270,7 +282,8 @@ def find_slabs(block: SBlock, stored: list[Any], rows: list[Any], bits: int) -> 
         return 0
     for swizzle in ROWS_OF_TILES:
         for is_one in (False, True):
-            place = place_in_tile(*rows[-2:], bits=bits, swizzle=swizzle, is_one_slab=is_one)
+            line, at = rows[-2], begin_with_slabs(rows[-1], length, bits=bits, swizzle=swizzle)
+            place = place_in_tile(line, at, bits=bits, swizzle=swizzle, is_one_slab=is_one)
             wanted = [*rows[:-2], *place]
             pairs = zip(stored, wanted, strict=True)
             if all(analyzer.can_prove_equal(one, other) for one, other in pairs):

@@ -64,6 +64,7 @@ from .wgmma_intrinsics import (
     THREADS,
     WgmmaIntrinsics,
     WgmmaTile,
+    begin_with_slabs,
     choose_swizzle,
     get_accumulated,
     get_wgmma_intrinsics,
@@ -276,9 +277,11 @@ def stage_swizzled_at(
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory as wgmma's descriptors read it.
 
-    Rows of 128, 64, 32 or 16 bytes follow one another, `swizzle` at most and as many as divide
-    what a warpgroup reads of a row, and their chunks of 16 bytes are exchanged by the number of the
-    row (`place_in_tile`); a wider tile has several slabs of such rows. 16 exchanges nothing.
+    Rows of 128, 64, 32 or 16 bytes follow one another, `swizzle` at most, and their chunks of 16
+    bytes are exchanged by the number of the row (`place_in_tile`); a wider tile has several slabs
+    of such rows. 16 exchanges nothing. The last slab has room for more than the tile, if need be:
+    144 columns of 16 bits lie in three slabs of 128 bytes, and not in nine of 32, which the TMA
+    copies more slowly. Where warpgroups share a row, slabs divide what each reads of it.
     An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
     at a time whatever `vector` is, since wgmma transposes 16 bits alone. With `in_quads` lanes are
     8 on threadIdx.y by 4 on threadIdx.x, and warps, four of a warpgroup, on threadIdx.z. With
@@ -323,7 +326,9 @@ def stage_swizzled_at(
             f"'{get_sblock_name(sch, copy)}' copies, which are not whole chunks of {CHUNK_BYTES}",
             f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
         )
-    width = min(swizzle, choose_swizzle(row_bytes))
+    length = get_extent(sch, get_own_loops(sch, copy)[-1]) or 0
+    is_whole = is_transposed or length == row
+    width = min(swizzle, choose_swizzle(row_bytes, rounds_up=is_whole))
     vector = 1 if is_transposed else vector
     if vector * bits > CHUNK_BYTES * 8:
         raise TransformError(
@@ -333,11 +338,10 @@ def stage_swizzled_at(
         )
     quads = (warpgroups * THREADS // WARP, WARP // QUAD, QUAD)
     shape = quads if in_quads else (warpgroups, THREADS)
-    length = get_extent(sch, get_own_loops(sch, copy)[-1]) or 0
     whole_rows = length & (length - 1) > 0 and length % vector == 0
     fetch_by_threads(sch, copy, shape, vector=vector, tail=tail, whole_rows=whole_rows)
 
-    _lay_in_slabs(sch, copy, width, is_transposed=is_transposed)
+    _lay_in_slabs(sch, copy, width, row=row, is_transposed=is_transposed)
     return copy
 
 
@@ -447,17 +451,20 @@ def tensorize_warpgroups(
 
 
 def _lay_in_slabs(
-    sch: Schedule, block: SBlockRV, swizzle: int, *, is_transposed: bool = False
+    sch: Schedule, block: SBlockRV, swizzle: int, *, row: int = 0, is_transposed: bool = False
 ) -> None:
-    """Lay what a block writes in rows of a swizzle's bytes, as `place_in_tile` has them."""
+    """Lay what a block writes in rows of a swizzle's bytes, as `place_in_tile` has them: each `row`
+    of so many elements begins with a slab.
+    """
     tile = sch.get(block).writes[0].source
     bits = tile.dtype.bits
     is_one = constant(tile.shape[-2 if is_transposed else -1]) == swizzle * 8 // bits
 
-    def place(*at: Any) -> tuple[Any, ...]:
-        *front, row, column = at
-        pair = (column, row) if is_transposed else (row, column)
-        return (*front, *place_in_tile(*pair, bits=bits, swizzle=swizzle, is_one_slab=is_one))
+    def place(*index: Any) -> tuple[Any, ...]:
+        *front, line, column = index
+        line, at = (column, line) if is_transposed else (line, column)
+        at = begin_with_slabs(at, row, bits=bits, swizzle=swizzle)
+        return (*front, *place_in_tile(line, at, bits=bits, swizzle=swizzle, is_one_slab=is_one))
 
     sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
 

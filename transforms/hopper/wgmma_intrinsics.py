@@ -79,17 +79,24 @@ def get_accumulated(thread: Any, element: Any) -> tuple[Any, Any]:
     return row, element // 4 * 8 + thread % 4 * 2 + element % 2
 
 
-def choose_swizzle(row_bytes: int) -> Swizzle:
-    """The widest swizzle for rows of so many bytes: 128, 64, 32, or 16, which is none."""
-    return next((width for width in SWIZZLES if row_bytes % width == 0), SWIZZLES[-1])
+def choose_swizzle(row_bytes: int, *, rounds_up: bool = False) -> Swizzle:
+    """The widest swizzle for rows of so many bytes: 128, 64, 32, or 16, which is none.
+
+    It divides them; with `rounds_up` it is no longer than they are, and the last slab has room.
+    """
+    return next(
+        (it for it in SWIZZLES if row_bytes % it == 0 or (rounds_up and row_bytes > it)),
+        SWIZZLES[-1],
+    )
 
 
 def get_tile_shape(
     rows: int, columns: int, *, bits: int, swizzle: int
 ) -> tuple[int, int, int, int]:
-    """The slabs, rows, chunks and elements of a tile in shared memory."""
+    """The slabs, rows, chunks and elements of a tile in shared memory; the last slab may have
+    more columns than the tile."""
     chunk = CHUNK_BYTES * 8 // bits
-    return columns * bits // (8 * swizzle), rows, swizzle // CHUNK_BYTES, chunk
+    return -(-columns * bits // (8 * swizzle)), rows, swizzle // CHUNK_BYTES, chunk
 
 
 def place_in_tile(
@@ -108,6 +115,16 @@ def place_in_tile(
     chunk = CHUNK_BYTES // size
     slab, inside = split_by(column, swizzle // size, is_one=is_one_slab)
     return slab, row, swizzle_chunk(row, inside // chunk, swizzle), column % chunk
+
+
+def begin_with_slabs(column: Any, row: int, *, bits: int, swizzle: int) -> Any:
+    """The column of a tensor of which each `row` of so many elements has slabs of its own, the last
+    of which are not full.
+    """
+    each = swizzle * 8 // bits
+    if row <= each or row % each == 0:
+        return column
+    return column // row * (-(-row // each) * each) + column % row
 
 
 def split_by(index: Any, size: int, *, is_one: bool) -> tuple[Any, Any]:
@@ -153,10 +170,11 @@ def get_step(slab_bytes: Any, step: Any, *, bits: int, swizzle: int, is_along_k:
 def choose_columns(columns: int, *, dtype: str, multiple: int = 8) -> int | None:
     """The most columns of an instruction that divide a tile's; None where there are none.
 
-    `multiple` is what they must be a multiple of, the columns of a slab where B is (k, columns).
+    `multiple` is what they must be a multiple of, the columns of a slab where B is (k, columns),
+    unless one instruction has all of them: the last slab may have more.
     """
     allowed = NARROW_COLUMNS if dtype.endswith("int8") else range(8, MAX_COLUMNS + 1, 8)
-    fitting = [it for it in allowed if columns % it == 0 and it % multiple == 0]
+    fitting = [it for it in allowed if it == columns or columns % it == it % multiple == 0]
     return max(fitting, default=None)
 
 
@@ -314,15 +332,11 @@ def get_wgmma_intrinsics(
             f"tile rows ({tile.rows}) must be a multiple of {ROWS} for wgmma",
             f"use a multiple of {ROWS}",
         )
-    for operand, name in enumerate("AB"):
-        row = tile.depth if tile.is_along_k(operand) else tile.columns
-        swizzle = tile.swizzles[operand]
-        if swizzle not in SWIZZLES or row * tile.bits // 8 % swizzle:
-            raise TransformError(
-                f"rows of {row * tile.bits // 8} bytes of {name} must be multiples of the swizzle, "
-                f"{swizzle} bytes",
-                f"use one of {', '.join(map(str, SWIZZLES))} that divides them",
-            )
+    if not {*tile.swizzles} <= {*SWIZZLES}:
+        raise TransformError(
+            f"swizzles of {tile.swizzles} bytes are none that wgmma reads",
+            f"use {', '.join(map(str, SWIZZLES))}",
+        )
     if tile.columns < 1 or not tile.each:
         raise TransformError(
             f"no instruction of {tile.dtype} has columns that divide {tile.columns}"
