@@ -9,6 +9,7 @@ from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.matmul_best import VECTOR, choose
 
 TYPES = ("float32", "float16", "bfloat16", "int8", "tf32", "float8_e4m3fn")
 LAST = RECIPES["matmul_skinny_split_k"]
@@ -41,6 +42,27 @@ def test_any_shape_is_right(shape, dtype, transposed, config):
     sch = Schedule(problem.module)
     list(LAST.run(sch, **config, tail="pad"))
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="skinny") == []
+
+
+@pytest.mark.share(2)
+@settings(max_examples=12)
+@given(
+    rows=st.integers(2, 40),
+    length=st.one_of(st.integers(1, 700), st.sampled_from((4096, 33000))),
+    dtype=st.sampled_from(("float32", "float16", "bfloat16", "int8")),
+    is_row=st.booleans(),
+)
+def test_a_product_by_a_vector_is_one_of_rows(rows, length, dtype, is_row):
+    """B^T by a vector as (1, k), and A by one as (k, 1), by whichever recipe."""
+    sums = "int32" if dtype == "int8" else dtype
+    problem = get_kernel("matmul").problem(
+        *((1, rows) if is_row else (rows, 1)), length, dtype=dtype, out=sums, transpose_b=is_row
+    )
+    name = "matmul_best" if dtype == "float32" else "matmul_wgmma_best"
+    sch = Schedule(problem.module)
+    assert choose(sch, name, "NVIDIA H200").why == VECTOR
+    list(RECIPES[name].run(sch))
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where=name) == []
 
 
 def test_sums_of_half_precision_go_back_into_it():

@@ -82,6 +82,12 @@ CASES = [
     ((65, 40, 67), {"dtype": "tf32"}, {"tile_k": 32, "tail": "pad"}),
     ((65, 40, 67), {"dtype": "tf32", "transpose_b": True}, {"tile_k": 32, "tail": "copy"}),
     *((*case, {**config, **TMA, "roles": r}) for *case, config in BY_TMA for r in (False, True)),
+    # Slabs of 64 columns, the last of which are not full.
+    *(
+        ((128, 2 * columns, 192), BOTH, {"tile": (64, columns), "tail": tail, **more})
+        for columns in (72, 96, 144)
+        for tail, more in (("refuse", {}), ("pad", {**TMA, "roles": True}))
+    ),
     # The TMA copies rows as rows, and wgmma reads 8 and 32 bits along k alone: a kernel of its own
     # transposes, or threads copy.
     ((64, 32, 128), {"dtype": "tf32"}, {**KERNEL, **TMA, "roles": True}),

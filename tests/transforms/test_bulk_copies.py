@@ -1,5 +1,6 @@
 """Bulk copies by the TMA: pairs out of the goldens, numbers, and what is refused."""
 
+import math
 import re
 from types import SimpleNamespace
 
@@ -330,7 +331,9 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
     block = sch.get(sch.get_sblock("copy"))
     extents = {iterator.var: int(iterator.dom.extent) for iterator in block.iter_vars}
     with pytest.raises(tr.TransformError, match=message):
-        measure_copy(block, extents, is_swizzled=False, name="copy")
+        measure_copy(
+            block, extents, runs=math.prod(extents.values()), is_swizzled=False, name="copy"
+        )
 
 
 @pytest.mark.parametrize(

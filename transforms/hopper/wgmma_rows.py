@@ -114,7 +114,6 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
 
     Raises `TransformError` for types and tiles that wgmma does not multiply so.
     """
-    swizzle_a, swizzle_b = product.swizzles
     if product.dtype not in TYPES:
         raise TransformError(
             f"{product.dtype} is not a 16-bit type that wgmma multiplies", "use float16"
@@ -128,19 +127,10 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
             raise TransformError(
                 f"a tile of {size} {what} has no whole fragments", f"use a multiple of {SIDE}"
             )
-    rows = [(product.depth if product.transpose_b else product.columns, swizzle_b)]
-    if not product.in_registers:
-        rows.append((product.depth, swizzle_a))
-    for length, swizzle in rows:
-        if length * SIDE // 8 % swizzle:
-            raise TransformError(
-                f"rows of {length * SIDE // 8} bytes must be multiples of the swizzle, {swizzle}",
-                "use a narrower swizzle",
-            )
     if not product.each or product.each % SIDE:
         raise TransformError(
             f"no instruction has whole fragments of columns that divide {product.columns} and that "
-            f"a swizzle of {swizzle_b} bytes divides",
+            f"a swizzle of {product.swizzles[1]} bytes divides",
             f"use a multiple of {SIDE}, or a narrower swizzle of B",
         )
     return register_intrinsic(product.name, lambda: _multiply(product))

@@ -30,6 +30,8 @@ from . import gemm, mma, skinny, wgmma
 from .gemm import GemmConfig
 from .mma import MmaConfig
 from .recipe import Example, Recipe, recipe
+from .row_ladders import RowConfig, schedule_matvec
+from .row_ladders import rank_configs as rank_rows
 from .rungs import Expects, Family, Rung, order, read_pairs
 from .skinny import SkinnyConfig
 from .tiled_product import VECTOR_BYTES, Engine
@@ -42,6 +44,7 @@ from .time_model import (
     Ranked,
     TileRate,
     choose_tail,
+    count_tiles,
     estimate,
     list_parts,
     read_costs,
@@ -62,6 +65,9 @@ _SHORT = 1024
 _TRANSPOSED = 0.8
 """Of the rate where threads transpose B's tiles, an element at a time: at 5 products in TF32 on an
 H100, whose slices of k it has to choose."""
+_LARGE_TILE, _NARROWER = 128 * 192, 0.91
+"""Elements of the smallest tile that may be narrower; and what is left of its rate, since its rows
+of B lie across lines of the L2 cache: at 30 products in bfloat16 on an H200."""
 _PARTS = (1, 2, 4, 8, 16)
 _WGMMA_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Slices of the reduction that are tried."""
@@ -73,6 +79,9 @@ SHORT_K, _FEW_TILES = 64, 8
 _FEW_COLUMNS, _READ_US, _READ_BYTES_PER_US = 16, 4.5, 1.6e6
 """Of a product whose time is that of reading A: before its first product, and element by element.
 """
+_SHALLOW, _SHALLOW_STEP = 0.65, 16
+"""Of what the model says of a short k and rows of a result that no vector writes, what tiles take
+that go through columns first in such steps: at 5 products on an H200."""
 _SLOWER = 1.2
 """What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
 _BLOCKS_READING = 6.5
@@ -98,6 +107,7 @@ class Choice(NamedTuple):
 
 SEARCHED = "a search found a config at this shape or near it, which is taken"
 FEW_ROWS = "so few rows take no tiles, but this, of the ladder matmul_skinny"
+VECTOR = "a matrix times a vector is scheduled as rows are, by the ladder of matvec"
 UNALIGNED = "rows of no whole vectors are not copied for tiles, but take this, of the ladder "
 
 
@@ -115,6 +125,8 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
         config = choose(sch, best.__name__, device).config
         if isinstance(config, SkinnyConfig):
             yield from skinny.schedule(sch, config)
+        elif isinstance(config, RowConfig):
+            yield from schedule_matvec(sch, sch.get_sblock("C"), config)
         else:
             yield from ENGINES[type(config)](sch, config).schedule(sch.get_sblock("C"))
 
@@ -164,6 +176,9 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
         read_gpu(device)
         instead = "matmul_prefetched with sizes"
     sizes, gpu = read_sizes(sch, sch.get_sblock("C"), recipe_name, instead), find_gpu(device)
+    if not sizes.outer and sizes.is_by_vector and (recipe_name == "matmul_best" or is_plain):
+        (best, _), *_ = rank_rows(sizes.m * sizes.n, sizes.k, sizes.dtype, sums=0, gpu=gpu)
+        return Choice(best, VECTOR)
     is_few = sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k
     if recipe_name == "matmul_best":
         given = find_tuned("matmul", device=device, dtype=str(sizes.dtype), shape=sizes.shape)
@@ -283,7 +298,11 @@ def rank_gemm(product: Product, gpu: Gpu) -> list[Ranked]:
             divides = whole and product.k % (tile.tile_k * parts) == 0
             tail: Any = "refuse" if divides else "pad"
             config = replace(tile, split_k=parts, tail=tail)
-            ranked.append(Ranked(config, estimate(product, rate, parts, costs)))
+            it, is_shallow = estimate(product, rate, parts, costs), product.k <= SHORT_K
+            goes_across = tile.inner == "columns" and tile.strip == 1
+            if is_shallow and goes_across and tile.tile_k == _SHALLOW_STEP:
+                it = it._replace(us=it.us * _SHALLOW)
+            ranked.append(Ranked(config, it))
     return sorted(ranked, key=lambda it: it.choice.us)
 
 
@@ -309,15 +328,22 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
     """The configs by wgmma that are tried for a product on a GPU, the fastest first: the TMA copies
     and stores tiles where that is fastest.
 
-    With `narrows` as many tiles are no wider than they need be. Only where B lies as (columns, k)
-    a tile of any width is as fast.
+    Large tiles may be narrower, as many as before that are no wider than they need be; with
+    `narrows`, where B lies as (columns, k) and a tile of any width is as fast, all of them are.
     """
     length, tiles = product.k * product.size, []
-    for rate in read_tiles("matmul_wgmma"):
+    known = list(read_tiles("matmul_wgmma"))
+    for rate in [*known] if product.size == 2 else []:
+        wide = -(-product.n // -(-product.n // rate.tile[1]))
+        unit = 32 if narrows and wide > 32 else 16  # a row of the result is slabs of so many
+        tile = rate.tile[0], -(-wide // unit) * unit
         if narrows:
-            wide = -(-product.n // -(-product.n // rate.tile[1]))
-            unit = 32 if wide > 32 else 16  # a row of the result is slabs of so many elements
-            rate = rate._replace(tile=(rate.tile[0], -(-wide // unit) * unit))
+            known[known.index(rate)] = rate._replace(tile=tile)
+        elif tile != rate.tile and rate.roles and math.prod(rate.tile) >= _LARGE_TILE:
+            left = _NARROWER if math.prod(rate.tile) == _LARGE_TILE else 1.0
+            slower = {"rate": rate.rate * left, "crowded": rate.crowded * left}
+            known.append(rate._replace(tile=tile, **slower))
+    for rate in known:
         if rate.row_bytes > 128 and length < _SHORT:
             continue
         if not rate.stays:
@@ -366,7 +392,9 @@ def _rank(
         estimate(product, tile, count, costs)
         for tile in tiles
         for count in parts
-        if count == 1 or not tile.stays  # few tiles, which are cut, leave nothing to stay for
+        # Few tiles leave nothing to stay for.
+        if not tile.stays
+        or (count == 1 and count_tiles(product, tile, 1) > gpu.multiprocessors * tile.stays)
     ]
     for it in sorted(found, key=lambda it: it.us):
         rate, knobs = it.rate, dict[str, Any](warp=it.rate.part)

@@ -40,7 +40,13 @@ from ..gpu_limits import THREADS as RESIDENT
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
 from ..padding import pad_axis
 from ..placement import compute_block_at
-from ..queries import get_extent, get_own_loops, is_reduction
+from ..queries import (
+    find_epilogue,
+    get_extent,
+    get_own_loops,
+    get_sblock_name,
+    is_reduction,
+)
 from ..reduction import rfactor_reduction
 from ..schedule import TransformError
 from ..thread_rows import (
@@ -237,6 +243,26 @@ def schedule_rows(
     _compute_row_at(sch, producers, row)
     yield "rows_on_blocks"
     yield from _share_row(sch, blocks, row, fit)
+
+
+def schedule_matvec(sch: Schedule, total: SBlockRV, config: RowConfig) -> Iterator[str]:
+    """A product of matrices of which one is a vector, and the rows of the other lie along k: each
+    is reduced by threads that share it, as those of `matvec` are.
+    """
+    iterators = sch.get(total).iter_vars
+    (single, *_) = (at for at, it in enumerate(iterators) if constant(it.dom.extent) == 1)
+    own, blocks = 1 - single, [total]
+    name = get_sblock_name(sch, sch.reindex(total, ("read", single)))
+    sch.transform_block_layout(total, lambda i, j, k: ((i, j)[own], k))
+    if (epilogue := find_epilogue(sch, total)) is not None:
+        loops = sch.get_loops(epilogue)
+        sch.reorder(loops[own], loops[single])
+        blocks.append(epilogue)
+    yield from schedule_rows(sch, config, blocks)
+    for block in get_sblocks(sch):  # which has been inlined where it was padded
+        if get_sblock_name(sch, block) == name:
+            sch.compute_inline(block)
+    yield "vector_inlined"
 
 
 def _share_row(

@@ -182,6 +182,11 @@ class Product(NamedTuple):
         return all(it * self.size % VECTOR_BYTES == 0 for it in (self.n, self.k))
 
     @property
+    def is_by_vector(self) -> bool:
+        """Whether one operand is a vector, and the rows of the other, the matrix, lie along k."""
+        return self.n == 1 < self.m or (self.m == 1 < self.n and not self.across_k)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of the kernel."""
         return (*self.outer, self.m, self.n, self.k)
