@@ -54,7 +54,7 @@ from .time_model import (
     read_tiles,
 )
 from .tuned import find_tuned
-from .wgmma import WgmmaConfig, count_slot_bytes
+from .wgmma import SLAB, WgmmaConfig, count_slot_bytes
 
 _FEW_ROWS, _LONG = 2, 512
 """Rows that are multiplied without tiles, along so long a k."""
@@ -67,7 +67,8 @@ _TRANSPOSED = 0.8
 H100, whose slices of k it has to choose."""
 _LARGE_TILE, _NARROWER = 128 * 192, 0.91
 """Elements of the smallest tile that may be narrower; and what is left of its rate, since its rows
-of B lie across lines of the L2 cache: at 30 products in bfloat16 on an H200."""
+of B lie across lines of the L2 cache: at 30 products in bfloat16 on an H200.
+"""
 _PARTS = (1, 2, 4, 8, 16)
 _WGMMA_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Slices of the reduction that are tried."""
@@ -342,7 +343,7 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
         elif tile != rate.tile and rate.roles and math.prod(rate.tile) >= _LARGE_TILE:
             left = _NARROWER if math.prod(rate.tile) == _LARGE_TILE else 1.0
             slower = {"rate": rate.rate * left, "crowded": rate.crowded * left}
-            known.append(rate._replace(tile=tile, **slower))
+            known.append(rate._replace(tile=tile, padding=-tile[1] % SLAB, **slower))
     for rate in known:
         if rate.row_bytes > 128 and length < _SHORT:
             continue
@@ -356,7 +357,7 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
             rate = rate._replace(row_bytes=rate.row_bytes // 2)
         # A pipeline has two steps or more, and blocks that stay have their stages beside the
         # result, of rows that the TMA can write.
-        stages = rate.stages * sum(rate.tile) * rate.row_bytes
+        stages = rate.stages * (sum(rate.tile) + rate.padding) * rate.row_bytes
         row = rate.tile[1] * product.result_bytes
         stored = rate.tile[0] * (count_slot_bytes(row) if rate.stays == 1 else row)
         has_room = stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"] // rate.stays

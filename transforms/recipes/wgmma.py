@@ -49,8 +49,8 @@ Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
 WgmmaStore = Literal["registers", "shared", "tma"]
 """From where a result is written: registers, shared memory, or that by the TMA."""
-_SLAB_BYTES = 128
-"""Of a row of a slab of a tile that the TMA stores."""
+_SLAB_BYTES, SLAB = 128, 64
+"""Of a row of a slab of a tile that the TMA stores; and columns of B in one, of 16 bits."""
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
 MAX_SUMS = 192
@@ -220,6 +220,8 @@ class WgmmaEngine(TensorCoreEngine):
             stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
             if by_tma:
                 stored = rows * count_slot_bytes(columns * result.dtype.itemsize)
+            if dtype.bits == 16 and not is_along_k(sch, total):
+                columns = -(-columns // SLAB) * SLAB
             if (rows + columns) * depth + stored + ATOM > MAX_SHARED_BYTES["shared.dyn"]:
                 by_tma, wanted = False, "registers"
         store = "tma" if by_tma else self.choose_store(total, wanted)
