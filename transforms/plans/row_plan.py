@@ -20,6 +20,7 @@ from ..loops import fuse_loops
 from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.row_ladders import RowConfig, rank_configs
 from ..recipes.row_ladders import schedule_rows as schedule_blocks
+from ..recipes.tiled_product import join_iterators
 from ..recipes.time_model import read_gpu
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, get_elements, is_among
@@ -73,24 +74,32 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
             "pass the blocks that match_rows finds",
         )
     results = _list_results(sch, blocks)
-    for block in blocks:
+    rows = [find_row_iterators(sch, block, results) for block in blocks]
+    every = [list(sch.get(block).iter_vars) for block in blocks]
+    for block, row, iterators in zip(blocks, rows, every, strict=True):
         # Make two loops of a block's: one over the rows, and one over a row inside.
-        row = find_row_iterators(sch, block, results)
-        iterators, loops = list(sch.get(block).iter_vars), list(sch.get_loops(block))
-        inner = [
-            loop
-            for loop, it in zip(loops, iterators, strict=False)
-            if is_among(it.var, [each.var for each in row])
-        ]
-        outer = [loop for loop in loops if not any(loop is other for other in inner)]
-        if not outer:
-            outer = [sch.add_unit_loop(loops[0] if loops else block)]
-        elif inner:
-            sch.reorder(*outer, *inner)
-        for several in (outer, inner):
+        loops = list(sch.get_loops(block))
+        places = range(len(iterators))
+        inner = [at for at in places if is_among(iterators[at].var, [it.var for it in row])]
+        outer = [at for at in places if at not in inner]
+        if config.parts > 1 and inner and outer:  # which cut iterators, not loops
+            sizes = [constant(it.dom.extent) or 1 for it in iterators]
+            sch.transform_block_layout(block, join_iterators((outer, inner), sizes, places))
+            made = sch.get(block).writes[0].source
+            if is_reduction(sch, block) and block is not blocks[-1] and len(made.shape) > 1:
+                shape = [constant(extent) or 1 for extent in made.shape]
+                flat = range(len(shape))
+                sch.transform_layout(block, ("write", 0), join_iterators((flat,), shape, flat))
+            continue
+        of_rows, of_row = ([loops[at] for at in group] for group in (outer, inner))
+        if not of_rows:
+            of_rows = [sch.add_unit_loop(loops[0] if loops else block)]
+        elif of_row:
+            sch.reorder(*of_rows, *of_row)
+        for several in (of_rows, of_row):
             if len(several) > 1:
                 fuse_loops(sch, several)
-        if not inner:
+        if not of_row:
             sch.add_unit_loop(block)
     for _ in schedule_blocks(sch, config, blocks):
         pass

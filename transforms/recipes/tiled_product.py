@@ -262,21 +262,21 @@ def group_iterators(sch: Schedule, block: SBlockRV, groups: Groups) -> tuple[SBl
         ((rows, steps), (steps, columns) if across_k else (columns, steps))
     ):
         copy = sch.reindex(block, ("read", operand))
-        index_map = _join(own, sizes, _find_used(sch, block, copy))
+        index_map = join_iterators(own, sizes, _find_used(sch, block, copy))
         sch.transform_layout(copy, ("write", 0), index_map)
         inline_producers(sch, copy)
         sch.transform_block_layout(copy, index_map)
         copies.append(copy)
     store = sch.reindex(block, ("write", 0))
-    of_result = _join((rows, columns), sizes, _find_used(sch, block, store))
+    of_result = join_iterators((rows, columns), sizes, _find_used(sch, block, store))
     sch.transform_layout(store, ("read", 0), of_result)
     if epilogue is not None:
         sch.compute_inline(store)
         store = epilogue
-        of_result = _join((rows, columns), sizes, sorted([*rows, *columns]))
+        of_result = join_iterators((rows, columns), sizes, sorted([*rows, *columns]))
     sch.transform_block_layout(store, of_result)
     whole = sorted([*rows, *columns, *steps])
-    sch.transform_block_layout(block, _join((rows, columns, steps), sizes, whole))
+    sch.transform_block_layout(block, join_iterators((rows, columns, steps), sizes, whole))
     return copies[0], copies[1]
 
 
@@ -299,7 +299,9 @@ def _find_used(sch: Schedule, block: SBlockRV, copy: SBlockRV) -> list[int]:
     ]
 
 
-def _join(groups: Sequence[Sequence[int]], sizes: Sequence[int], used: Sequence[int]) -> IndexMap:
+def join_iterators(
+    groups: Sequence[Sequence[int]], sizes: Sequence[int], used: Sequence[int]
+) -> IndexMap:
     """The map of used iterators to one index for each group of them, the last of which varies
     most.
     """
