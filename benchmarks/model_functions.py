@@ -5,8 +5,8 @@ python benchmarks/model_functions.py [--seconds 480] [PIECE...]
 The pieces are those of examples/model_functions, at the sizes of a model of 8 billion parameters
 and of a U-Net. Each function is compiled by a pool of processes, checked against dlight's, and
 timed as `tirstep bench` does: a CUDA graph of one call, cold caches, in turns. The whole piece
-runs through Relax's virtual machine; PyTorch computes the same through torch.compile. A table
-comes last.
+runs through Relax's virtual machine, tirstep's with attention fused by `rules.FuseAttention`;
+PyTorch computes the same through torch.compile. A table comes last.
 """
 
 from __future__ import annotations
@@ -54,12 +54,20 @@ def load_models() -> Any:
     return module
 
 
-PIECES: Mapping[str, Callable[[Any], tvm.IRModule]] = {
-    "llama-q4-decode": lambda it: it.make_decoder(it.LARGE, 1, 1023, is_packed=True),
-    "llama-f16-decode": lambda it: it.make_decoder(it.LARGE, 1, 1023, is_packed=False),
-    "llama-f16-prefill": lambda it: it.make_decoder(it.LARGE, 512, 512, is_packed=False),
-    "diffusion": lambda it: it.make_diffusion(320, 64, text=768, groups=32),
-    "llama-q4-prefill": lambda it: it.make_decoder(it.LARGE, 512, 512, is_packed=True),
+PIECES: Mapping[str, Callable[..., tvm.IRModule]] = {
+    "llama-q4-decode": lambda it, **more: it.make_decoder(
+        it.LARGE, 1, 1023, is_packed=True, **more
+    ),
+    "llama-f16-decode": lambda it, **more: it.make_decoder(
+        it.LARGE, 1, 1023, is_packed=False, **more
+    ),
+    "llama-f16-prefill": lambda it, **more: it.make_decoder(
+        it.LARGE, 512, 512, is_packed=False, **more
+    ),
+    "diffusion": lambda it, **more: it.make_diffusion(320, 64, text=768, groups=32, **more),
+    "llama-q4-prefill": lambda it, **more: it.make_decoder(
+        it.LARGE, 512, 512, is_packed=True, **more
+    ),
 }
 """In the order in which they are timed."""
 
@@ -446,6 +454,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := {*arguments.pieces} - {*PIECES}:
         parser.error(f"there is no piece {', '.join(unknown)}; there are {', '.join(PIECES)}")
+    from tirstep import rules
     from tirstep.bench.torch_machine import TorchMachine
     from tirstep.processes import count_cores
 
@@ -468,8 +477,9 @@ def main() -> int:
                 for each, node in nodes.items()
                 for who in (OURS, THEIRS)
             }
-            for who in (OURS, THEIRS):
-                every[name]["", who] = bench.submit(build_whole, module, who)
+            fused = PIECES[name](models, first=[rules.FuseAttention()])
+            for who, whole in ((OURS, fused), (THEIRS, module)):
+                every[name]["", who] = bench.submit(build_whole, whole, who)
         for name, module in pieces.items():
             print(f"{name}:", file=sys.stderr)
             functions = time_functions(bench, module, every[name])

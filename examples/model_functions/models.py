@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -201,9 +201,17 @@ class Diffusion(nn.Module):
 
 
 def make_decoder(
-    sizes: Sizes, rows: int | str, past: int | str, *, dtype: str = "float16", is_packed: bool
+    sizes: Sizes,
+    rows: int | str,
+    past: int | str,
+    *,
+    dtype: str = "float16",
+    is_packed: bool,
+    first: Sequence[tvm.transform.Pass] = (),
 ) -> tvm.IRModule:
-    """A decoder's module with fused functions; sizes in letters are left open."""
+    """A decoder's module with fused functions; sizes in letters are left open. Passes may come
+    first, while its operators are those of Relax.
+    """
     cache = nn.spec.Tensor([1, past, sizes.shared_heads, sizes.head], dtype)
     turns = nn.spec.Tensor([1, rows, 1, sizes.head], dtype)
     spec = {
@@ -214,11 +222,17 @@ def make_decoder(
         "sines": turns,
         "mask": nn.spec.Tensor([1, 1, rows, rows], dtype),
     }
-    return fuse(Decoder(sizes, dtype, is_packed=is_packed).export_tvm({"forward": spec})[0])
+    return fuse(Decoder(sizes, dtype, is_packed=is_packed).export_tvm({"forward": spec})[0], first)
 
 
 def make_diffusion(
-    channels: int, pixels: int, *, text: int, groups: int, dtype: str = "float16"
+    channels: int,
+    pixels: int,
+    *,
+    text: int,
+    groups: int,
+    dtype: str = "float16",
+    first: Sequence[tvm.transform.Pass] = (),
 ) -> tvm.IRModule:
     """The module of a U-Net's block, for two pictures, of pixels by pixels and a text of 77."""
     spec = {
@@ -226,16 +240,17 @@ def make_diffusion(
         "time": nn.spec.Tensor([2, channels], dtype),
         "text": nn.spec.Tensor([2, 77, text], dtype),
     }
-    return fuse(Diffusion(channels, text, groups, dtype).export_tvm({"forward": spec})[0])
+    return fuse(Diffusion(channels, text, groups, dtype).export_tvm({"forward": spec})[0], first)
 
 
-def fuse(module: tvm.IRModule) -> tvm.IRModule:
+def fuse(module: tvm.IRModule, first: Sequence[tvm.transform.Pass] = ()) -> tvm.IRModule:
     """The module with its operators as functions of TIR, fused as TVM's projects do.
 
     A product takes the unpacking of its weights along, which TVM's own passes leave alone.
     """
     return tvm.transform.Sequential(
         [
+            *first,
             relax.transform.FuseTransposeMatmul(),
             relax.transform.LegalizeOps(),
             relax.transform.AnnotateTIROpPattern(),
