@@ -82,7 +82,7 @@ _FEW_COLUMNS, _READ_US, _READ_BYTES_PER_US = 16, 4.5, 1.6e6
 """
 _SHALLOW, _SHALLOW_STEP = 0.65, 16
 """Of what the model says of a short k and rows of a result that no vector writes, what tiles take
-that go through columns first in such steps: at 5 products on an H200."""
+that go through columns first in such steps, in several waves: at 5 products on an H200."""
 _SLOWER = 1.2
 """What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
 _BLOCKS_READING = 6.5
@@ -299,9 +299,9 @@ def rank_gemm(product: Product, gpu: Gpu) -> list[Ranked]:
             divides = whole and product.k % (tile.tile_k * parts) == 0
             tail: Any = "refuse" if divides else "pad"
             config = replace(tile, split_k=parts, tail=tail)
-            it, is_shallow = estimate(product, rate, parts, costs), product.k <= SHORT_K
-            goes_across = tile.inner == "columns" and tile.strip == 1
-            if is_shallow and goes_across and tile.tile_k == _SHALLOW_STEP:
+            it = estimate(product, rate, parts, costs)
+            is_shallow = product.k <= SHORT_K and it.waves > 2 and tile.tile_k == _SHALLOW_STEP
+            if is_shallow and tile.inner == "columns" and tile.strip == 1:
                 it = it._replace(us=it.us * _SHALLOW)
             ranked.append(Ranked(config, it))
     return sorted(ranked, key=lambda it: it.choice.us)

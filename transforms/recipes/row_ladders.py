@@ -602,8 +602,10 @@ def rank_configs(
     # Elements that are read one by one take an instruction each, however short they are.
     size = max(dtype.itemsize, 2) if vector > 1 else 4
     wanted = 1 << max(round(math.log2(max(length * size, 1) / REGISTER_BYTES)), 0)
-    if height <= FEW_WAVES * gpu.multiprocessors:
-        wanted = max(wanted, WARP)
+    if height <= FEW_WAVES * gpu.multiprocessors:  # a vector for each thread of few blocks
+        most = MAX_THREADS if height <= gpu.multiprocessors else MAX_THREADS // 2
+        vectors = length // vector if vector > 1 else 0
+        wanted = max(wanted, WARP, min(1 << max(vectors.bit_length() - 1, 0), most))
     threads = min(max(wanted, THREADS[0]), MAX_THREADS)
     is_uneven = vector > 1 and length // vector % threads > 0
     if is_uneven and dtype.itemsize == _HALF_BYTES and 2 * WARP <= threads < MAX_THREADS:
