@@ -10,7 +10,7 @@ from relax_functions import find_difference, half, make_functions
 from tvm.relax import op
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
-from tvm.tirx import Var
+from tvm.tirx import For, Var
 
 from tirstep.transforms import TransformError
 from tirstep.transforms.plans import (
@@ -26,6 +26,7 @@ from tirstep.transforms.plans import (
     schedule_matmul,
     schedule_rows,
 )
+from tirstep.transforms.tir import find_all, get_axis
 
 X, Y = (7, 13), (13, 11)
 # By name: the plans of its functions, what is computed, and of which tensors.
@@ -195,6 +196,26 @@ def test_two_sums_at_a_time(sizes: tuple[int, int]) -> None:
     function = make_moments(*sizes)
     sch = Schedule(function)
     assert schedule_function(sch)[0] == "rows"
+    assert find_difference(sch.mod, function) == ""
+
+
+@pytest.mark.parametrize(
+    ("build", "shapes"),
+    [
+        (op.nn.softmax, [(1, 2, 40000)]),
+        (op.nn.softmax, [(1, 2, 1, 33001)]),
+        (lambda x, y, z: op.nn.layer_norm(x, y, z, axes=-1), [(2, 1, 40000), (40000,), (40000,)]),
+        (lambda x: op.mean(x, axis=-1), [(1, 2, 70000)]),
+    ],
+)
+def test_long_rows_of_several_dimensions_in_parts(build: Callable, shapes: list) -> None:
+    function = get_only(build, *shapes)
+    sch = Schedule(function)
+    assert schedule_function(sch)[0] == "rows"
+    kernels = [
+        each for each in find_all(sch.mod["main"].body, For) if get_axis(each) == "blockIdx.x"
+    ]
+    assert len(kernels) == 2
     assert find_difference(sch.mod, function) == ""
 
 
