@@ -71,6 +71,7 @@ def tile_windows(
     columns: int,
     depth: int,
     copies: bool = False,
+    inlines: bool = True,
 ) -> SBlockRV:
     """Make a convolution the product of two matrices, of whose rows each tile is a rectangle.
 
@@ -83,7 +84,8 @@ def tile_windows(
     does, for which TVM has no tensor maps.
 
     With `copies` the operands are copied first, with channels of a multiple of `depth`: where these
-    are whole lines of the L2 cache and those of the operands are not, tiles arrive sooner.
+    are whole lines of the L2 cache and those of the operands are not, tiles arrive sooner. With
+    `inlines` blocks that make an operand are inlined, and else they are kernels of their own.
 
     The trace does not replay what this makes, and says so: no primitive of TVM does.
 
@@ -104,7 +106,7 @@ def tile_windows(
     """
     name = get_sblock_name(sch, block)
     epilogue = find_epilogue(sch, block)
-    if sch.get_producers(block):
+    if inlines and sch.get_producers(block):
         inline_producers(sch, block)
     node = sch.get(block)
     reduction, spatial = read_reduction(node), [it for it in node.iter_vars if not is_reduced(it)]

@@ -10,28 +10,30 @@ one row. So pixels are rows where channels come last (NHWC), and columns where t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul, Var
+from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IndexMap, IterVar, Mul, Var
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_map
 
+from ..caching import can_inline_producers
 from ..hopper.wgmma_intrinsics import ARCHITECTURE, ROWS
-from ..inlining import inline_chain, inline_epilogue
+from ..inlining import inline_chain, inline_epilogue, inline_producers
 from ..queries import get_sblock_name, is_reduction
-from ..recipes import gemm, mma, wgmma
-from ..recipes.matmul_best import ENGINES, choose_for, rank_gemm
+from ..recipes import conv2d, gemm, mma, wgmma
+from ..recipes.element_ladders import TransposeConfig, schedule_transpose
+from ..recipes.matmul_best import ENGINES, choose_for, find_gpu, rank_gemm
 from ..recipes.tiled_product import Groups, group_iterators
 from ..recipes.time_model import Product, read_gpu
 from ..reduction import HALVES, widen_sums
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
-from ..tir import constant, find_all, is_among, is_used, replace_fields
+from ..tir import constant, find_all, get_elements, is_among, is_used, replace_fields
 from .flat import LEFT_OVER, schedule_flat
 from .roles import Mismatch, Plan, Roles, find_obstacle, is_bound, list_sblocks, make_roles
 
@@ -174,6 +176,7 @@ def _without_casts(term: Any) -> Any:
 CONVOLUTION = "convolution"
 _MOST_ELEMENTS = 2**29
 """Of a matrix, whose places 32 bits number, whatever a schedule pads them by."""
+SQUARES = TransposeConfig(tile=32, padding=1)
 SINGLE = replace(LEFT_OVER, vector=1)
 """What writes a matrix: where vectors alone are stored and read, TVM gives the matrix a type of
 these, of which it makes no asynchronous copies."""
@@ -198,17 +201,133 @@ def schedule_convolution(sch: Schedule, block: SBlockRV, *, config: MatmulConfig
         raise TransformError(reason, "pass a block that match_convolution finds")
     groups, swapped = _read_groups(sch, block)
     if swapped:
-        # Let a block read its second operand first: products are the same either way.
-        node = sch.get(block)
-        body = structural_map(node.body, (Mul, lambda product: Mul(product.b, product.a)))
-        made = replace_fields(node, body=body, reads=[node.reads[1], node.reads[0]])
-        replace_blocks(sch, block, {node: made}, [], who="schedule_convolution")
+        _swap_operands(sch, block)
     for producer in sch.get_producers(block):
         inline_chain(sch, producer, kept=[])
     inline_epilogue(sch, block)
     for copy in group_iterators(sch, block, groups):
         schedule_flat(sch, copy, config=SINGLE)
     schedule_matmul(sch, block, config=config)
+
+
+def _swap_operands(sch: Schedule, block: SBlockRV) -> None:
+    """Let a block read its second operand first: products are the same either way."""
+    node = sch.get(block)
+    body = structural_map(node.body, (Mul, lambda product: Mul(product.b, product.a)))
+    made = replace_fields(node, body=body, reads=[node.reads[1], node.reads[0]])
+    replace_blocks(sch, block, {node: made}, [], who="schedule_convolution")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowsConfig:
+    """A convolution whose tiles the TMA copies, with the knobs that a model of time chooses.
+
+    Attributes
+    ----------
+    device : a GPU by its name or properties, as for `rules.cuda`
+    """
+
+    device: str
+
+
+@transform
+@inlines
+def schedule_windows(sch: Schedule, block: SBlockRV, *, config: WindowsConfig) -> None:
+    """Schedule a convolution of images as the recipe conv2d_wgmma_best does, whatever its layout.
+
+    Kernels of their own write operands whose channels do not come last in an order in which they
+    do, with zeros for the rim, and compute what follows the sums, in the result's own order.
+
+    rewrite: ``for n, o, y, x, c, i, j: Y[n, o, y, x] += padded[n, c, y + i, x + j] * F[o, c, i,
+        j]`` -> ``for ...: images[n, h, w, c] = padded[...]``, ``for ...: filters[o, i, j, c] =
+        F[...]``, ``for n, y, x, o, i, j, c: sums[n, y, x, o] += images[...] * filters[...]`` by
+        `tile_windows` and wgmma, and ``for ...: Y[n, o, y, x] = sums[n, y, x, o]``
+    consumes: the loops of all blocks; blocks around that are inlined
+    requires: a block that `match_convolution` finds, with three spatial iterators in the indices of
+        one operand and one in those of the other, and three that reduce, of which one, the
+        channels, is an index of both; what conv2d_wgmma_best requires, and wgmma
+    """
+    reason = find_obstacle(sch, [block]) or _find_difference_of_sum(sch, block)
+    if reason:
+        raise TransformError(reason, "pass a block that match_convolution finds")
+    name, owners = get_sblock_name(sch, block), _find_owners(sch.get(block))
+    if sum(is_among(it.var, owners[0]) for it in sch.get(block).iter_vars[:4]) == 1:
+        _swap_operands(sch, block)
+        owners = owners[::-1]
+    node = sch.get(block)
+    spatial = [it.var for it in node.iter_vars if it.iter_type == IterVar.DataPar]
+    places = [[part.min for part in region.region] for region in node.reads]
+    pixels, filters = ([it for it in spatial if is_among(it, owner)] for owner in owners)
+    steps = [it.var for it in node.iter_vars if it.iter_type != IterVar.DataPar]
+    channels = [it for it in steps if all(is_among(it, indices) for indices in places)]
+    if (len(pixels), len(filters), len(steps), len(channels)) != (3, 1, 3, 1):
+        raise TransformError(
+            f"block '{name}' has {len(pixels)} iterators of pixels, {len(filters)} of filters and "
+            f"{len(channels)} of {len(steps)} for channels, and a convolution of images has 3, 1 "
+            "and 1 of 3",
+            "use schedule_convolution",
+        )
+    inline_epilogue(sch, block)
+    for producer in sch.get_producers(block):
+        inline_chain(sch, producer, kept=[])
+    if can_inline_producers(sch, block):  # the rim, which the TMA fills with zeros
+        inline_producers(sch, block)
+    # By kernels of their own, whose loops go through the result: where they are, and in what order.
+    moved = list[tuple[SBlockRV, list[int]]]()
+    for operand, region in enumerate(sch.get(block).reads):
+        indices = next(
+            at for it, at in get_elements(sch.get(block).body) if it.same_as(region.source)
+        )
+        found = [at for at, index in enumerate(indices) if index.same_as(channels[0])]
+        if found and found[0] < len(indices) - 1:
+            copy, at = sch.cache_read(block, operand, "global"), found[0]
+            order = [*range(at), *range(at + 1, len(indices)), at]
+            sch.transform_layout(copy, ("write", 0), _reorder(order))
+            moved.append((copy, order))
+    written = list(node.body.indices)
+    if not sch.get_consumers(block):
+        sch.cache_write(block, 0, "global")
+    (at,) = (at for at, index in enumerate(written) if index.same_as(filters[0]))
+    if at < (end := len(written) - 1):
+        (follower,) = sch.get_consumers(block)
+        order = [*range(at), *range(at + 1, end + 1), at]
+        sch.transform_layout(block, ("write", 0), _reorder(order))
+        moved.append((follower, [*range(at), *range(at + 1, end), at, end]))
+    left = [copy for copy, order in moved if not _transpose(sch, copy, order)]
+    wanted = [*pixels, *filters, *(it for it in steps if it not in channels), *channels]
+    variables = [it.var for it in node.iter_vars]
+    numbers = [next(n for n, it in enumerate(variables) if it.same_as(each)) for each in wanted]
+    sch.transform_block_layout(block, _reorder(numbers))
+    if str(sch.get(block).writes[0].source.dtype) in HALVES:
+        widen_sums(sch, block)
+    chosen = conv2d.choose_config(sch, block, find_gpu(config.device))
+    if chosen.copies != "tma":
+        raise TransformError(f"the TMA does not copy tiles of block '{name}'", "use another plan")
+    conv2d.make_tiled_product(sch, chosen, block, inlines=False)
+    for _ in wgmma.WgmmaEngine(sch, replace(chosen, tail="refuse")).schedule(block):
+        pass
+    for copy in left:
+        schedule_flat(sch, copy, config=SINGLE)
+
+
+def _transpose(sch: Schedule, block: SBlockRV, order: Sequence[int]) -> bool:
+    """Schedule a block, whose loops go through its result in such an order, as tiles in shared
+    memory whose rows lie as its first operand does; whether they divide it.
+    """
+    loops = sch.get_loops(block)
+    sizes = [constant(sch.get(loops[at]).extent) or 1 for at in order[-2:]]
+    if any(size % SQUARES.tile for size in sizes):
+        return False
+    sch.reorder(*(loops[at] for at in order))
+    for _ in schedule_transpose(sch, SQUARES, block):
+        pass
+    return True
+
+
+def _reorder(order: Sequence[int]) -> IndexMap:
+    return IndexMap.from_func(
+        lambda *index: [index[at] for at in order], ndim=len(order), index_dtype="int32"
+    )
 
 
 def match_convolution(sch: Schedule) -> Roles | Mismatch:
@@ -222,7 +341,7 @@ def match_convolution(sch: Schedule) -> Roles | Mismatch:
 
 def choose_product(
     sch: Schedule, roles: Roles, device: str, tensor_cores: bool
-) -> list[MatmulConfig]:
+) -> list[MatmulConfig | WindowsConfig]:
     """Configs for a product: the fastest by a model of time; one of any size where some are open.
 
     With `tensor_cores` products of half precision are first tried on these: by wgmma on a GPU that
@@ -230,20 +349,21 @@ def choose_product(
     elsewhere.
     """
     (block,) = roles.blocks
-    node, across_k = sch.get(block), False
+    node, across_k, is_windowed = sch.get(block), False, False
     extents = [constant(iterator.dom.extent) for iterator in node.iter_vars]
     if None in extents:
         return [OPEN_MATMUL]
     *outer, m, n, k = counts = [extent or 1 for extent in extents]
     if roles.plan == CONVOLUTION:
         *groups, across_k = _read_groups(sch, block)[0]
+        is_windowed = any(counts[at] > 1 for at in groups[2][1:])
         outer, (m, n, k) = [], (math.prod(counts[at] for at in group) for group in groups)
     dtype, gpu = node.reads[-1].source.dtype, read_gpu(device)
     batch, of_batch = math.prod(outer), tuple(outer)
     sizes = Product(m, n, k, dtype.itemsize, batch, 0, dtype, of_batch, across_k)
     ranked: list[gemm.GemmConfig] = [each.config for each in rank_gemm(sizes, gpu)[:_TRIED]]
     simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
-    found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
+    found: list[MatmulConfig | WindowsConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in HALVES:
         found.insert(0, choose_for(sizes, "matmul_mma", device).config)
         if (
@@ -257,6 +377,8 @@ def choose_product(
             stored = replace(chosen, persistent=0, store="shared")
             copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
             found[:0] = [*dict.fromkeys((chosen, stored, copied))]
+            if roles.plan == CONVOLUTION and is_windowed:
+                found.insert(0, WindowsConfig(device=device))
     return found
 
 
@@ -342,6 +464,8 @@ MATMUL_PLAN = Plan(
 CONVOLUTION_PLAN = Plan(
     CONVOLUTION,
     match_convolution,
-    lambda sch, roles, config: schedule_convolution(sch, roles.blocks[0], config=config),
+    lambda sch, roles, config: (
+        schedule_windows if isinstance(config, WindowsConfig) else schedule_convolution
+    )(sch, roles.blocks[0], config=config),
     choose_product,
 )

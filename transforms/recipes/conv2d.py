@@ -102,12 +102,13 @@ def choose_rectangle(lengths: Sequence[int], rows: int) -> tuple[int, ...]:
     return min(fitting, key=lambda sides: (cover(lengths, sides), -sides[2], -sides[1]))
 
 
-def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
-    """Make block "Y" of conv2d a product whose tiles the TMA copies, as `tile_windows` does.
+def make_tiled_product(
+    sch: Schedule, config: wgmma.WgmmaConfig, block: SBlockRV, *, inlines: bool = True
+) -> None:
+    """Make a convolution a product whose tiles the TMA copies, as `tile_windows` does.
 
     Where slices are added up, what is computed with the sums becomes part of the kernel that does.
     """
-    block = sch.get_sblock("Y")
     lengths = [constant(it.dom.extent) or 1 for it in sch.get(block).iter_vars[:3]]
     rectangle = choose_rectangle(lengths, config.tile[0])
     tile_windows(
@@ -117,9 +118,10 @@ def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
         columns=config.tile[1],
         depth=config.tile_k,
         copies=config.tail == "copy",
+        inlines=inlines,
     )
     for matrix in sch.get_producers(block):
-        for copy in sch.get_producers(matrix):
+        for copy in sch.get_producers(matrix) if config.tail == "copy" else ():
             source = sch.get(copy).reads[0].source
             row, dtype = source.shape[-1], source.dtype
             lanes = find_vector(constant(row) or 1, dtype, most=find_guarded(dtype.itemsize))
@@ -135,13 +137,13 @@ def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
     if config.split_k > 1:
         (convert,) = sch.get_consumers(block)
         sch.compute_inline(convert)
-    return block
 
 
 def schedule(sch: Schedule, config: Any) -> Iterator[str]:
     """The steps of a config of a product, on block "Y" of conv2d."""
     if isinstance(config, wgmma.WgmmaConfig) and config.copies == "tma":
-        block, tail = make_tiled_product(sch, config), "refuse"
+        block, tail = sch.get_sblock("Y"), "refuse"
+        make_tiled_product(sch, config, block)
     else:
         block, tail = make_product(sch, config.tail)
     yield "product_of_matrices"
@@ -236,12 +238,11 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     tiles; threads gather them where the output channels are not a multiple of 16 bytes. Knobs:
     device, the name of a GPU that the model knows, or as for an H200.
     """
-    yield from schedule(sch, choose_config(sch, find_gpu(device)))
+    yield from schedule(sch, choose_config(sch, sch.get_sblock("Y"), find_gpu(device)))
 
 
-def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
-    """The config of conv2d by wgmma that is expected to be fastest."""
-    block = sch.get_sblock("Y")
+def choose_config(sch: Schedule, block: SBlockRV, gpu: Gpu) -> wgmma.WgmmaConfig:
+    """The config by wgmma that is expected to be fastest for a convolution of images."""
     node, result = sch.get(block), sch.get(find_epilogue(sch, block) or block).writes[0].source
     extents = [constant(it.dom.extent) for it in node.iter_vars]
     if None in extents:

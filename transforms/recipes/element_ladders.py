@@ -216,11 +216,14 @@ def schedule_transpose(
     sch: Schedule, config: TransposeConfig, block: SBlockRV | None = None
 ) -> Iterator[str]:
     """Tiles of single elements, or of squares that threads transpose in registers: of the only
-    block, or of one beside others.
+    block, or of one beside others. Loops in front of the last two are a batch.
     """
     if block is None:
         (block,) = get_sblocks(sch)
-    loops, dtype = sch.get_loops(block), sch.get(block).reads[0].source.dtype
+    *batch, row, column = sch.get_loops(block)
+    loops, dtype = [row, column], sch.get(block).reads[0].source.dtype
+    if batch:
+        bind_loop(sch, fuse_loops(sch, batch) if len(batch) > 1 else batch[0], axis="blockIdx.z")
     side = min(find_vector(get_extent(sch, loop), dtype, most=config.vector) for loop in loops)
     tile, tail = config.tile, config.tail
     if side == 1:
@@ -238,7 +241,7 @@ def schedule_transpose(
         unroll_loop(sch, spread.steps)
         yield "tile_in_shared_memory"
     else:
-        squares = [split_loop(sch, loop, inner=side) for loop in sch.get_loops(block)]
+        squares = [split_loop(sch, loop, inner=side) for loop in loops]
         tiles = [split_loop(sch, square.outer, inner=tile // side, tail=tail) for square in squares]
         inside = [tiles[0].inner, tiles[1].inner]
         elements = [square.inner for square in squares]
