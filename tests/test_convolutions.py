@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,15 +11,23 @@ import tvm
 from kernels import parse_functions
 from relax_functions import find_difference, make_functions
 from tvm.relax import op
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import PrimFunc
 
 from tirstep import rules
 from tirstep.transforms import TransformError
-from tirstep.transforms.plans import GemmConfig, match_convolution, schedule_convolution
+from tirstep.transforms.plans import (
+    GemmConfig,
+    WindowsConfig,
+    match_convolution,
+    schedule_convolution,
+    schedule_function,
+    schedule_windows,
+)
 from tirstep.transforms.plans.plan import narrow_indices
 from tirstep.transforms.plans.roles import list_sblocks
 from tirstep.transforms.queries import is_reduction
+from tirstep.transforms.tir import find_all
 
 GPU = tvm.target.Target("nvidia/nvidia-h100")
 HALF = "float16"
@@ -78,6 +87,44 @@ def test_a_convolution_is_a_product_on_tensor_cores(name: str) -> None:
     assert rule == "convolution"
     assert "wgmma" in module.script()
     assert find_difference(module, function) == ""
+
+
+WINDOWED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "squares of pixels": (convolve("NCHW", "OIHW", padding=1), ((2, 32, 16, 32), (32, 32, 3, 3))),
+    "a bias and a residual": (
+        lambda x, weight, bias, rest: op.add(convolve_and_finish(x, weight, bias), rest),
+        ((1, 64, 8, 32), (96, 64, 3, 3), (1, 96, 1, 1), (1, 96, 8, 32)),
+    ),
+    "odd rows": (convolve("NCHW", "OIHW", strides=2), ((1, 24, 14, 9), (40, 24, 3, 3))),
+    "channels last": (
+        convolve("NHWC", "HWIO", padding=2, dilation=2),
+        ((2, 9, 11, 24), (3, 3, 24, 48)),
+    ),
+    "filters last": (convolve("NHWC", "OHWI", padding=1), ((2, 9, 11, 24), (48, 3, 3, 24))),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_the_tma_copies_windows_of_any_layout(name: str) -> None:
+    """No matrix of windows is written: copies are as large as operands and results."""
+    build, shapes = WINDOWED[name]
+    (function,) = make_functions(build, *((*shape, HALF) for shape in shapes)).values()
+    narrow = narrow_indices(function)
+    sch = Schedule(narrow)
+    plan, config = schedule_function(sch, tensor_cores=True)
+    assert (plan, type(config)) == ("convolution", WindowsConfig)
+    assert find_difference(sch.mod, narrow) == ""
+    largest = max(math.prod(map(int, it.shape)) for it in narrow.params)
+    made = [it for block in find_all(sch.mod["main"].body, SBlock) for it in block.alloc_buffers]
+    assert all(math.prod(map(int, it.shape)) <= largest for it in made if it.scope() == "global")
+
+
+def test_what_is_no_convolution_of_images_is_left_to_the_matrix_of_windows() -> None:
+    (function,) = make_functions(CASES["one dimension"][0], *CASES["one dimension"][1]).values()
+    sch = Schedule(narrow_indices(function))
+    (block,) = match_convolution(sch).blocks
+    with pytest.raises(TransformError, match="has 2 iterators of pixels, 1 of filters and 1 of 2"):
+        schedule_windows(sch, block, config=WindowsConfig(device="NVIDIA H200"))
 
 
 @pytest.mark.parametrize("name", ["channels first", "last, filters by output"])

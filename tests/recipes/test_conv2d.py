@@ -80,7 +80,8 @@ def test_lines_are_copied_where_that_pays() -> None:
     wanted = ((shape, "copy"), ({**shape, "ci": 640}, "refuse"), ({**shape, "n": 1}, "refuse"))
     for sizes, tail in wanted:
         module = conv2d.problem(**sizes, **BFLOAT16, padding=1).module
-        assert choose_config(Schedule(module), H200).tail == tail, sizes
+        sch = Schedule(module)
+        assert choose_config(sch, sch.get_sblock("Y"), H200).tail == tail, sizes
 
 
 def test_the_reference_is_the_sum_that_the_kernel_describes():

@@ -20,10 +20,12 @@ from .flat import match_flat, schedule_flat
 from .plan import make_recipe_rule, match_recipe, schedule_function
 from .product_plan import (
     MatmulConfig,
+    WindowsConfig,
     match_convolution,
     match_matmul,
     schedule_convolution,
     schedule_matmul,
+    schedule_windows,
 )
 from .roles import Mismatch, Roles
 from .row_plan import match_rows, schedule_rows
@@ -37,6 +39,7 @@ __all__ = [
     "Roles",
     "RowConfig",
     "WgmmaConfig",
+    "WindowsConfig",
     "make_recipe_rule",
     "match_convolution",
     "match_flat",
@@ -48,4 +51,5 @@ __all__ = [
     "schedule_function",
     "schedule_matmul",
     "schedule_rows",
+    "schedule_windows",
 ]

@@ -366,19 +366,18 @@ def choose_product(
     found: list[MatmulConfig | WindowsConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in HALVES:
         found.insert(0, choose_for(sizes, "matmul_mma", device).config)
-        if (
-            gpu.architecture == ARCHITECTURE
-            and sizes.m >= ROWS
-            and str(node.iter_vars[0].var.ty.dtype) == "int32"
-        ):
+        takes_wgmma = gpu.architecture == ARCHITECTURE and (
+            str(node.iter_vars[0].var.ty.dtype) == "int32"
+        )
+        if takes_wgmma and sizes.m >= ROWS:
             # Then one that stores results which do not lie as sums do, and one whose tiles threads
             # copy, which may compute.
             chosen = choose_for(sizes, "matmul_wgmma", device).config
             stored = replace(chosen, persistent=0, store="shared")
             copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
             found[:0] = [*dict.fromkeys((chosen, stored, copied))]
-            if roles.plan == CONVOLUTION and is_windowed:
-                found.insert(0, WindowsConfig(device=device))
+        if takes_wgmma and is_windowed:
+            found.insert(0, WindowsConfig(device=device))
     return found
 
 
