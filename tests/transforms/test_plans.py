@@ -216,6 +216,8 @@ def test_long_rows_of_several_dimensions_in_parts(build: Callable, shapes: list)
         each for each in find_all(sch.mod["main"].body, For) if get_axis(each) == "blockIdx.x"
     ]
     assert len(kernels) == 2
+    names = {str(loop.loop_var.name) for loop in find_all(sch.mod["main"].body, For)}
+    assert all(map(str.isidentifier, names)), "CUDA has no such name"
     assert find_difference(sch.mod, function) == ""
 
 

@@ -182,7 +182,8 @@ class Point:
         variable = Var(name, dtype)
         self.iterators.append(IterVar(domain, variable, kind))
         if value is None:
-            value = Var(name.removeprefix("v") or "i", dtype)
+            own = name.removeprefix("v")  # and TVM calls iterators v0, v1
+            value = Var(own if own.isidentifier() else f"i{own}", dtype)
             body = Evaluate(const(0, "int32"))
             self.loops.append(For(value, domain.min, domain.extent, ForKind.SERIAL, body))
         self.values.append(value)
