@@ -282,7 +282,7 @@ def close_for(function: Any, arguments: Arrays) -> Any:
         return close_extents(function, values)
     except (ValueError, RuntimeError) as error:
         raise DeviceError(
-            f"the sizes of the arguments fit no shape: {get_reason(error)}"
+            f"the arguments' sizes do not fit the shapes: {get_reason(error)}"
         ) from error
 
 
@@ -326,7 +326,7 @@ def find_excess_memory(used: Mapping[str, int]) -> Iterator[str]:
     """A sentence for each limit of a GPU's memory that a kernel exceeds.
 
     `used` are bytes by scope, "shared" and "shared.dyn" of a thread block, "local" of a thread.
-    Static and dynamic shared memory together are limited as dynamic memory alone is.
+    Static and dynamic shared memory together have the limit of dynamic memory.
     """
     owners = dict.fromkeys(MAX_SHARED_BYTES, "thread block") | {"local": "thread"}
     for scope, limit in {**MAX_SHARED_BYTES, "local": MAX_LOCAL_BYTES}.items():

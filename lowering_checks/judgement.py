@@ -256,7 +256,7 @@ def _sanitize(
     by_data, found = problem.indexed_by_data, program.findings
     is_drawn = not problem.recorded_integers
     if found and is_drawn and all(it.kind == OUTSIDE and it.buffer in by_data for it in found):
-        drawn = f"with the data that was drawn, {found[0].message}"
+        drawn = f"with the random data, {found[0].message}"
         return Judgement(Status.NOT_JUDGED, device=simulator.name, reason=f"{reason}; {drawn}")
     findings = [Finding(simulator.name, where, str(each)) for each in found]
     part = program.part

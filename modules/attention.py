@@ -130,7 +130,7 @@ def _refuse_options(heads: int, group: Any, scale: Any, **_: Any) -> str | None:
     if scale is None:
         return None
     if type(scale) not in (int, float) or not 0 < scale < math.inf:
-        return f"scale={scale!r} is not a factor; give a number above 0, or None for 1/sqrt(dim)"
+        return f"scale={scale!r} must be above 0; give such a number, or None for 1/sqrt(dim)"
     return None
 
 
@@ -138,7 +138,7 @@ def _refuse_masks(queries: int, keys: int, causal: bool, window: Any, **given: A
     if causal and queries > keys:
         return (
             f"causal=True with {queries} queries and {keys} keys leaves the first "
-            f"{queries - keys} queries without a key; give as many keys as queries, or more"
+            f"{queries - keys} queries without a key; give at least as many keys as queries"
         )
     if window is not None and (type(window) is not int or window < 1):
         return f"window={window!r} is not a number of keys; give an int >= 1, or None for all"

@@ -154,7 +154,7 @@ def _depthwise(x: npt.NDArray[Any], f: npt.NDArray[Any], *, k: int, **_: Any) ->
 def _refuse_even(k: int, **_: Any) -> str | None:
     if k % 2:
         return None
-    return f"k={k} is even, and the padding is the same on both sides; choose an odd k"
+    return f"k={k} is even, and both sides have the same padding; choose an odd k"
 
 
 @kernel(

@@ -385,7 +385,7 @@ class UnknownRoundingError(Exception):
 
 def _refuse(what: str) -> UnknownRoundingError:
     return UnknownRoundingError(
-        f"its reference uses {what}, and how far off that may be is not known; write it with sums, "
+        f"its reference uses {what}, whose rounding error is not known; write it with sums, "
         "products, quotients, maxima and exponentials, or give the kernel its error"
     )
 

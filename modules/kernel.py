@@ -132,13 +132,12 @@ class Kernel:
         self.dtypes = tuple(meaning.accumulators)
         if "dtype" in self.size_names:
             raise KernelError(
-                f"{self.name}: dtype is not a size; write {self.name}(n, *, dtype), with a star "
-                "in front of what is an option"
+                f"{self.name}: dtype is not a size; write {self.name}(n, *, dtype), with a "
+                "star before the options"
             )
         if ("dtype" in self.options) != bool(meaning.accumulators):
             raise KernelError(
-                f"{self.name}: a kernel has an option dtype and accumulators for it, or neither; "
-                "give both or none"
+                f"{self.name}: a kernel has both an option dtype and accumulators, or neither"
             )
 
     def __call__(self, *sizes: int, **options: Any) -> tvm.IRModule:

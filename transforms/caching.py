@@ -115,9 +115,9 @@ def place_copy_at(
             if any(is_used(variable, guard) for variable in used):
                 name = load.source.name
                 raise TransformError(
-                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' which element of "
-                    f"'{sch.get(copy).reads[0].source.name}' it takes, and TVM would do so without "
-                    f"its guard, behind the end of '{name}'",
+                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' the index of "
+                    f"the element of '{sch.get(copy).reads[0].source.name}' it takes, and TVM "
+                    f"would read it without the guard, beyond the end of '{name}'",
                     "cache the operand before the loops are split with a guard, or leave it in "
                     "global memory",
                 )
@@ -136,8 +136,8 @@ def require_operand(sch: Schedule, block: SBlockRV, operand: int) -> None:
         raise TransformError(f"block '{name}' has no operand {operand}, it reads {listed}", advice)
     if any(it.source.same_as(node.reads[operand].source) for it in node.writes):
         raise TransformError(
-            f"operand {operand} of block '{name}', '{reads[operand]}', is what the block writes "
-            "itself, and TVM puts the copy behind it",
+            f"operand {operand} of block '{name}', '{reads[operand]}', is what the block "
+            "itself writes, and TVM would put the copy after it",
             "choose an operand that the block only reads",
         )
 
@@ -205,8 +205,8 @@ def cache_write_at(
     is_plain = len(stores) == 1 and not find_all(node.body, For) and not node.match_buffers
     if is_plain and any(constant(part.extent) != 1 for part in node.writes[0].region):
         raise TransformError(
-            f"block '{name}' writes one element at a time of a region of "
-            f"'{stores[0].buffer.name}' that its indices do not tell, and the copy would write all",
+            f"block '{name}' writes single elements, within a region of '{stores[0].buffer.name}' "
+            "that its indices do not determine, and the copy would write the whole region",
             "cache before its elements change places, by stage_swizzled_at or transform_layout",
         )
     copy = sch.cache_write(block, 0, scope)
@@ -216,8 +216,8 @@ def cache_write_at(
     if node.init is None and any(it.source.same_as(made) for it in find_all(node.body, TensorLoad)):
         changed = str(sch.get(sch.get_consumers(block)[0]).writes[0].source.name)
         raise TransformError(
-            f"block '{name}' changes '{changed}' in place, and what is there "
-            "before would not be in the faster memory",
+            f"block '{name}' changes '{changed}' in place, and its earlier contents would not "
+            "be in the faster memory",
             "leave the result where it is, or let the block write to another buffer",
         )
     written = sch.get(copy).writes[0].source
@@ -245,9 +245,8 @@ def cache_write_at(
     if runs > max(own, elements):
         raise TransformError(
             f"the copy of '{target.name}', which has {elements} elements, would run {runs} times "
-            f"in each iteration of loop '{get_loop_name(sch, loop)}', and block "
-            f"'{name}' {own} times: TVM estimates the tile of loops that "
-            "were split with guards and reordered",
+            f"in each iteration of loop '{get_loop_name(sch, loop)}', and block '{name}' {own} "
+            "times: TVM estimates the tile of loops that were split with guards and reordered",
             "cache the result before its loops are split, or at a loop further in",
         )
     require_computed(sch, block, copy)
@@ -271,7 +270,7 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     """
     if not is_reduction(sch, block):
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' reduces nothing",
+            f"block '{get_sblock_name(sch, block)}' is not a reduction",
             "use cache_write_at to keep a result in registers",
         )
     require_around(sch, loop, block)

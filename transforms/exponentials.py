@@ -46,7 +46,7 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
         if str(call.ty.dtype) != "float32":
             raise TransformError(
                 f"block '{name}' computes an exponential in {call.ty.dtype}",
-                "leave it as it is: the instruction is one of float32",
+                "leave it as it is: the instruction takes float32",
             )
         _, scale = _split_factor(call.args[0])
         if not abs(scale) * math.log2(math.e) <= _LARGEST:
@@ -93,7 +93,7 @@ def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
         for it in exponents
     ):
         raise TransformError(
-            f"block '{name}' has no powers of two, or one of something else than a difference "
+            f"block '{name}' must have powers of two, and each exponent must be a difference "
             "times a number",
             "call use_powers_of_two first",
         )

@@ -275,8 +275,8 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     if not all(added and is_zero(added[0], [item]) for item in reduced):
         names = ", ".join(f"'{var.name}'" for var in reduced)
         raise TransformError(
-            f"block '{name}' reduces over {names}, and the zeros that would "
-            "be padded there count: it is not a sum of products of the padded operands",
+            f"block '{name}' reduces over {names}, and padded zeros would change the result: "
+            "it is not a sum of products of the padded operands",
             'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
         )
     # An output would be the same along an iterator that goes over none of its dimensions.
@@ -287,7 +287,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
             more = -(constant(iterator.dom.extent) or 1) % multiple
             raise TransformError(
                 f"iterator '{iterator.var.name}' is not an index of what block "
-                f"'{name}' writes, and its {more} new iterations would store over the old ones",
+                f"'{name}' writes, and its {more} new iterations would overwrite the old ones",
                 "pad its other iterators only (a multiple of 1)",
             )
     # What lies behind a part of a tensor is there already, and no zero: TVM pads up to the tensor's
@@ -301,9 +301,9 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
                     continue
                 does = "read and summed" if reduces else "stored over"
                 raise TransformError(
-                    f"iterator '{iterator.var.name}' of block '{name}' goes "
-                    f"over {extent} of the {length} elements of '{region.source.name}', and those "
-                    f"behind would be {does} in place of padding",
+                    f"iterator '{iterator.var.name}' of block '{name}' goes over {extent} of "
+                    f"the {length} elements of '{region.source.name}', and those after them "
+                    f"would be {does} instead of padding",
                     "pad its other iterators only (a multiple of 1), and split the rest with "
                     'tail="guard"',
                 )

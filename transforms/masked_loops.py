@@ -227,7 +227,7 @@ def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
     count = read_masks(node, around).iterations
     if count is None or find_growing_axis(node, around, count) is None:
         raise TransformError(
-            f"loop '{name}' does not become longer along one axis of thread blocks alone",
+            f"loop '{name}' does not grow along one axis of thread blocks only",
             "bind the loop that its mask depends on to blockIdx",
         )
     sch.annotate(loop, LONGEST_FIRST, 1)

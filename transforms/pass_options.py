@@ -104,12 +104,12 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
         what = f"loop '{loop.loop_var.name}'"
         if not need and TMA_IN_FLIGHT in loop.annotations:
             need = (
-                f"the copies of {what} would be plain ones, over tiles that wgmma still reads, in"
+                f"the copies of {what} would be synchronous, over tiles that wgmma still reads, in"
             )
         elif not need and computes_first(loop):
-            need = f"{what}, of asynchronous copies behind products, waits for too few of them in"
+            need = f"{what}, of asynchronous copies after products, waits for too few of them in"
     if OWN_LANES in sch.get(root).annotations:
-        need = "fragments that lay_in_quads has laid out are other ones in"
+        need = "fragments that lay_in_quads has laid out would change in"
     if name != PIPELINE and need:
         raise TransformError(f"{need} the pipeline {name!r}", f"keep the pipeline {PIPELINE!r}")
     if KEY in sch.get(root).annotations:

@@ -173,8 +173,8 @@ def _require_whole(sch: Schedule, block: SBlockRV) -> None:
         runs = runs if counted is None else counted
     if runs < needed:
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' would compute {runs} of its {needed} elements: "
-            "those that read what its producers make there",
+            f"block '{get_sblock_name(sch, block)}' would compute {runs} of its {needed} "
+            "elements, only those that read what its producers compute there",
             "leave it where it is, or inline it into its consumers",
         )
 

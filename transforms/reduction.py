@@ -91,7 +91,8 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         if any(node.same_as(sch.get(reduction)) for node in outer):
             raise TransformError(
                 f"loop '{get_loop_name(sch, loop)}' is inside of the reduction loop "
-                f"'{get_loop_name(sch, reduction)}', so that the sum would start again",
+                f"'{get_loop_name(sch, reduction)}', so the sum would be reset in each of its "
+                "iterations",
                 "choose the reduction loop, or one outside of it",
             )
         axis = get_axis(sch.get(reduction))

@@ -207,7 +207,7 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
     """
     if vector not in LANES or offset not in range(vector):
         raise TransformError(
-            f"vector={vector} and offset={offset} are not vectors",
+            f"vector={vector} and offset={offset} are not a vector and an offset",
             f"give a vector of {', '.join(map(str, LANES))} elements and an offset within it",
         )
     name, region = get_sblock_name(sch, block), require_copy(sch, block)
@@ -380,7 +380,7 @@ def find_taken_apart(place: Place) -> Iterator[tuple[str, Any]]:
         if not _are_neighbours(indices, loop, analyzer):
             yield "are not neighbours", buffer
         elif is_known and not begin_aligned(buffer, indices, loop, analyzer):
-            yield "do not begin at multiples of a vector", buffer
+            yield "do not begin at multiples of the vector", buffer
 
 
 def _find_vectors(place: Place) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:

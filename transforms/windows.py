@@ -135,8 +135,8 @@ def tile_windows(
     )
     if not is_product:
         raise TransformError(
-            f"block '{name}' is no convolution with rows of windows, columns of filters and "
-            "channels last",
+            f"block '{name}' is not a convolution with rows of windows, columns of filters "
+            "and channels last",
             "pass a block as modules.convolution writes it",
         )
     if len(tile) != len(rows) or min(*tile, columns, depth) < 1:
@@ -159,7 +159,7 @@ def tile_windows(
         raise TransformError(
             f"'{target.name}' of shape {list(target.shape)} has elements that block '{name}' does "
             "not compute",
-            "convolve into a tensor of the result alone",
+            "convolve into a tensor that holds only the result",
         )
     if -(-length // depth) * depth > length and all(constant(it[-1]) != length for it in shapes):
         raise TransformError(
@@ -304,7 +304,8 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
         conditions, load = list(get_operands(value.args[0], And)), value.args[1]
     if not isinstance(load, TensorLoad):
         raise TransformError(
-            f"block '{name}' multiplies by {value}, which is no element of a tensor or zero",
+            f"block '{name}' multiplies by {value}, which is neither an element of a tensor "
+            "nor zero",
             "let a block of its own compute it",
         )
     for part in conditions:
@@ -312,7 +313,7 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
             raise TransformError(
                 f"block '{name}' takes zeros where not '{part}', which does not say that "
                 f"'{load.source.name}' ends there",
-                "pad with zeros outside of a tensor alone",
+                "pad with zeros only outside of a tensor",
             )
     return _Operand(value, load)
 
@@ -328,7 +329,7 @@ def _read_epilogue(block: SBlock, sums: Any, value: Any) -> Any:
     )
     if not is_plain or not all(load.source.same_as(sums) for load in loads):
         raise TransformError(
-            f"block '{block.name_hint}' computes with more than each sum at its own place",
+            f"block '{block.name_hint}' uses more than each sum at its own indices",
             "let what reads other tensors be a kernel of its own",
         )
     return structural_map(body.value, (TensorLoad, lambda load: value))

@@ -439,7 +439,7 @@ class ModuleBisection:
             if not is_given_right:
                 wrong = JudgedState(f"before {stage.label}", Interpreter.name)
                 between.append(
-                    f"{wrong.state}: it is given another module than the pass before it made"
+                    f"{wrong.state}: its input differs from what the pass before it returned"
                 )
         right, before = self.scheduled, self.module
         if low >= 0:

@@ -37,7 +37,7 @@ from .bisection import (
     ModuleBisection,
 )
 
-UNKNOWN_START = "the start, of which nothing could be run,"
+UNKNOWN_START = "the start, where nothing could be run,"
 StepCheck: TypeAlias = Callable[[Step, tvm.IRModule, Device], list[Finding]]
 
 
@@ -226,7 +226,7 @@ def _take_function(
         raise CheckError(f"find_bad_pass: {error}") from error
     functions, wrong = len(module.functions), ""
     if len(expected) > len(arguments):
-        wrong = "more outputs are expected than there are arguments"
+        wrong = "there are more expected outputs than arguments"
     elif functions != 1:
         wrong = f"the module has {functions} functions; give one of one function"
     if wrong:

@@ -249,8 +249,8 @@ def get_target(name: str) -> Any:
         raise CheckError(f"there is no target '{name}'; {hint}") from None
     if target.kind.name not in KINDS:
         raise CheckError(
-            f"the target '{name}' is of the kind {target.kind.name}, whose source tirstep does not "
-            f"read; choose one of {', '.join(KINDS)}"
+            f"the target '{name}' has the kind {target.kind.name}, whose source tirstep does "
+            f"not read; choose one of {', '.join(KINDS)}"
         )
     return target
 

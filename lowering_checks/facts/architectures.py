@@ -153,7 +153,7 @@ def find_refusal(limits: Architecture, kernels: Sequence[KernelFacts]) -> str | 
                 shared > limits.shared_per_block
             ),
             "cp.async needs sm_80 or later": bool(kernel.copies) and limits.capability < 80,
-            "wgmma runs on sm_90a alone": bool(kernel.wgmma) and limits.name != "sm_90a",
+            "wgmma runs only on sm_90a": bool(kernel.wgmma) and limits.name != "sm_90a",
         }
         for reason, holds in reasons.items():
             if holds:

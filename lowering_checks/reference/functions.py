@@ -101,7 +101,7 @@ def close_sizes(
         return close_extents(function, values)
     except (ValueError, RuntimeError) as error:
         raise KernelError(
-            f"{kernel}: {dict(sizes)} fits no shape of the function; give other sizes"
+            f"{kernel}: {dict(sizes)} do not fit the function's shapes; give other sizes"
         ) from error
 
 
@@ -154,8 +154,7 @@ def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
             found.append(Tensor(name, (), str(parameter.ty), is_scalar=True))
         else:
             raise UnjudgedError(
-                f"{kernel}: the parameter {name} is an opaque pointer, of which nobody knows what "
-                "it points to; match it to a buffer"
+                f"{kernel}: the parameter {name} is an opaque pointer; match it to a buffer"
             )
     return tuple(found)
 

@@ -74,8 +74,8 @@ def tir_golden(request: pytest.FixtureRequest) -> Callable[..., None]:
             path, text = folder / f"{stem}{SUFFIX}", print_module(module)
             if path in claimed or owners.setdefault(path, node.nodeid) != node.nodeid:
                 pytest.fail(
-                    f"the golden {path.name} is that of another program already; give this one a "
-                    'name of its own, as tir_golden(module, "tiled")',
+                    f"the golden {path.name} belongs to another program already; give this "
+                    'one its own name, as tir_golden(module, "tiled")',
                     pytrace=False,
                 )
             claimed.add(path)

@@ -168,7 +168,7 @@ class _Finder:
             given: list[Any] = [self._compute(it) for it in call.args]
             data = [at for at, it in enumerate(given) if it is None]
             if len(data) != 1 or (name == "relax.divide" and data != [0]):
-                raise KernelError(f"{name} takes {len(data)} operands that are no constants")
+                raise KernelError(f"{name} takes {len(data)} operands that are not constants")
             scores = call.args[data[0]]
             if _get_sizes(scores) != _get_sizes(call):
                 raise KernelError(f"{name} repeats the scores")
@@ -187,7 +187,7 @@ class _Finder:
         queries, keys = visible.shape
         hides = not visible.all()
         if hides and (visible != np.tri(queries, keys, keys - queries, dtype=bool)).any():
-            raise KernelError("its mask is not that of causality, where the last query sees all")
+            raise KernelError("its mask is not causal, with the last query attending to all keys")
         first, last = self._read(call.args[0], axes), self._read(call.args[1], f"{axes[:-2]}ds")
         return first, last, scale, hides
 
@@ -247,7 +247,7 @@ def _find_seen(name: str, mask: np.ndarray, scale: float) -> np.ndarray:
     # A maximum raises what is hidden, and no other score.
     neutral = {"relax.add": mask == 0, "relax.minimum": mask >= LARGEST, "relax.maximum": hides}
     if not (neutral[name] | hides).all():
-        raise KernelError(f"{name} changes scores by other values than those of a mask")
+        raise KernelError(f"{name} changes scores by values that are not those of a mask")
     return neutral[name]
 
 

@@ -112,7 +112,7 @@ def read_reduction(block: SBlock) -> Reduction:
     begin, update = block.init, block.body
     if begin is None or not any(is_reduced(item) for item in block.iter_vars):
         raise TransformError(
-            f"block '{name}' has no reduction with its initialization",
+            f"block '{name}' is not a reduction with its initialization",
             "pass a block that reduces, before its reduction is decomposed",
         )
     if not isinstance(update, BufferStore) or not isinstance(begin, BufferStore):
@@ -388,7 +388,7 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     chain = tile = read_chain(statements[places[0]]) if places else None
     if chain is None or tile is None:
         raise TransformError(
-            f"block '{name}' does not stand alone under loop '{get_loop_name(sch, loop)}'",
+            f"block '{name}' is not the only block under loop '{get_loop_name(sch, loop)}'",
             "choose one of its reduction loops, and place other blocks there after the fusion",
         )
     ahead = [find_all(statement, SBlock) for statement in stmt_list(scope.body)]
@@ -488,7 +488,7 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consume
             points = {item.var for item in each.iter_vars}
             if not isinstance(store, BufferStore) or set(store.indices) != points:
                 raise TransformError(
-                    f"{named} does not compute one element at each of its points",
+                    f"{named} does not compute one element per iteration",
                     "inline it first",
                 )
             definitions.insert(0, each)
@@ -541,7 +541,7 @@ def trace_definitions(
                 if any(uses_any(index, list(known)) for index in others) or ways[0] != ways[-1]:
                     raise TransformError(
                         f"block '{consumer.reduction.name}' reads '{store.buffer.name}' at "
-                        f"{', '.join(map(str, load.indices))}, which may be of another term",
+                        f"{', '.join(map(str, load.indices))}, which may belong to another term",
                         "inline it first, or write it so that it reads its own element",
                     )
         uses.append((store.value, ways[0]))

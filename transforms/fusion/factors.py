@@ -399,9 +399,9 @@ def read_lone_sum(sch: Schedule, block: SBlockRV) -> Reduction:
     is_zero = getattr(identity, "value", None) == 0
     if reduction.kind != "sum" or "float" not in reduction.dtype or not is_zero:
         raise TransformError(
-            f"block '{name}' is a {reduction.kind} of {reduction.dtype} that begins with "
-            f"{identity}, and no sum of floats that begins with 0",
-            "add what it begins with to the result of such a sum, or leave it as it is",
+            f"block '{name}' is a {reduction.kind} of {reduction.dtype} that starts from "
+            f"{identity}; it must be a sum of floats that starts from 0",
+            "add the initial value to the result of such a sum, or leave it as it is",
         )
     rows = [item.var for item in reduction.iterators(reduced=False)]
     indices = [index for index in reduction.indices if constant(index) is None]
@@ -415,8 +415,8 @@ def read_lone_sum(sch: Schedule, block: SBlockRV) -> Reduction:
     for other in get_sblocks_under(sch, loops[0]) if loops else []:
         if not other.same_as(sch.get(block)):
             raise TransformError(
-                f"blocks '{name}' and '{other.name_hint}' stand in one loop, behind which its sums "
-                "would be complete",
+                f"blocks '{name}' and '{other.name_hint}' are in one loop, and the sums would "
+                "be complete only after it",
                 "change the sum before blocks are placed there",
             )
     return reduction

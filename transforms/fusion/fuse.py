@@ -413,7 +413,7 @@ def split_reductions(
         )
     if extent == parts:
         raise TransformError(
-            f"parts={parts} leaves ranges of one element each, which would be combined alone",
+            f"parts={parts} leaves ranges of one element each, with nothing to reduce in them",
             "use fewer parts",
         )
     running = read_producer(sch, producer, loop)
@@ -434,7 +434,7 @@ def split_reductions(
             raise TransformError(
                 f"block '{user.reduction.name}' reduces over {count} iterators, and its ranges "
                 "would be of one",
-                "write it so that it reduces over the producer's elements alone",
+                "write it so that it reduces only over the producer's elements",
             )
     sizes = [extent // parts] if run is None else [extent // parts // run, run]
     repairs = [plan_repair(running, user, "leave them whole", ranges=sizes)[0] for user in users]

@@ -157,8 +157,8 @@ def measure_copy(
         conditions, load = list(get_operands(load.args[0], And)), load.args[1]
     if not isinstance(load, TensorLoad) or str(load.source.scope()) != "global":
         raise TransformError(
-            f"block '{name}' does more than to copy from global memory, with zeros at most outside "
-            "of the tensor",
+            f"block '{name}' does more than copy from global memory, with zeros outside of "
+            "the tensor",
             "convert or compute after the copy",
         )
     # Zeros must stand exactly outside of the tensor, where the TMA puts them.
@@ -173,7 +173,7 @@ def measure_copy(
     if found is None:
         raise TransformError(
             f"block '{name}' loads '{load.source.name}' at {list(load.indices)}, and the TMA "
-            "copies a rectangle of neighbours",
+            "copies a dense rectangle",
             "place a plain copy there",
         )
     box, strides, rows = found
@@ -209,8 +209,8 @@ def measure_copy(
         )
     if math.prod(shape.box) * size % ATOM:
         raise TransformError(
-            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and places in "
-            f"shared memory are multiples of {ATOM}",
+            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and "
+            f"addresses in shared memory must be multiples of {ATOM}",
             "use a larger tile",
         )
     return shape

@@ -101,8 +101,8 @@ def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
     threads = math.prod(get_thread_extents(sch, loop))
     if threads % WARPGROUP or threads < 2 * WARPGROUP:
         raise TransformError(
-            f"{threads} threads compute in loop '{get_loop_name(sch, loop)}', and {WARPGROUP} are "
-            "a warpgroup",
+            f"{threads} threads compute in loop '{get_loop_name(sch, loop)}', and a warpgroup "
+            f"has {WARPGROUP}",
             "let two warpgroups or more compute",
         )
     sch.annotate(loop, TMA_PINGPONG, 1)
@@ -113,12 +113,12 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_ROLES not in node.annotations or annotation in node.annotations:
         raise TransformError(
-            f"loop '{name}' is not a pipeline in which warps have roles, or {already}",
+            f"loop '{name}' is not a warp-specialized pipeline, or {already}",
             "call specialize_warps first, and this once",
         )
     if TMA_IN_FLIGHT in node.annotations:
         raise TransformError(
-            f"loop '{name}' leaves groups of wgmma in flight, beside which there is no other",
+            f"loop '{name}' leaves groups of wgmma in flight already",
             "call prefetch_by_tma without in_flight",
         )
     parts = [
@@ -130,8 +130,7 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
     waits = [sum(_is_wait(each) for each in find_all(part, Evaluate)) for part in parts]
     if len(parts) < 2 or waits[0] != 1 or waits[-1] != 1 or sum(waits) != 2:
         raise TransformError(
-            f"loop '{name}' does not begin with products by wgmma and end with others, with none "
-            "between",
+            f"loop '{name}' must begin and end with wgmma products, with none in between",
             "tensorize both with tensorize_warp_rows first",
         )
     first, last = (

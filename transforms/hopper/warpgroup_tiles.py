@@ -301,7 +301,8 @@ def stage_swizzled_at(
     if 0 <= operand < len(reads):  # which the copy refuses otherwise
         if len(extents) < 3 or len(reads[operand].source.shape) < 2:
             raise TransformError(
-                f"block '{get_sblock_name(sch, block)}' multiplies no tile of rows and columns",
+                f"block '{get_sblock_name(sch, block)}' does not multiply a tile of rows and "
+                "columns",
                 "tile a matmul with tile_in_warpgroups first",
             )
         along = is_along_k(sch.get(block), operand)
@@ -315,7 +316,7 @@ def stage_swizzled_at(
     row_bytes = row * bits // 8
     if swizzle not in SWIZZLES:
         raise TransformError(
-            f"swizzle={swizzle} is none of wgmma's", "use 128, 64, 32, or 16 for no swizzle"
+            f"swizzle={swizzle} is not a swizzle of wgmma", "use 128, 64, 32, or 16 for no swizzle"
         )
     if row_bytes % CHUNK_BYTES:
         raise TransformError(
@@ -380,13 +381,13 @@ def tensorize_warpgroups(
     require_tf32(tile.dtype, tf32)
     if not fp22 and tile.dtype.startswith("float8"):
         raise TransformError(
-            f"sums of {tile.dtype} would keep 13 bits of a float32's 23, as wgmma adds them up",
-            "pass fp22=True where that is meant, or use mma.sync",
+            f"sums of {tile.dtype} would keep 13 of float32's 23 mantissa bits in wgmma",
+            "pass fp22=True to accept that, or use mma.sync",
         )
     name = get_sblock_name(sch, store)
     if constant(get_realize(sch, store).predicate) != 1:
         raise TransformError(
-            f"block '{name}' does not store all of its tile, and a warpgroup does",
+            f"block '{name}' stores a part of its tile, and a warpgroup stores all of it",
             "pad the problem first, or store through shared memory",
         )
     extents = [get_extent(sch, loop) for loop in sch.get_loops(store)[-2:]]
@@ -401,14 +402,14 @@ def tensorize_warpgroups(
         if in_flight and not any(computes_first(loop) for loop in around):
             raise TransformError(
                 f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave "
-                "groups in flight that read tiles while the next ones are copied to their place",
+                "groups in flight that read tiles while the next ones are copied over them",
                 "call prefetch_asynchronously(..., products_first=True) first, or "
                 "prefetch_by_tma(..., in_flight=...), or use in_flight=0",
             )
         if in_flight > 1:
             raise TransformError(
-                f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave a "
-                "group in flight that reads the tile to whose place the next copies go",
+                f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave "
+                "a group in flight that reads the tile which the next copies overwrite",
                 "use in_flight=1",
             )
     out, scope = str(result.dtype), str(result.scope())
@@ -501,7 +502,9 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
 
 
 def read_swizzle(name: str, tile: Any, advice: str) -> int:
-    """The bytes of a row of a tile that block `name` reads; refuse one that is none of wgmma's."""
+    """The bytes of a row of a tile that block `name` reads; refuse one that is not a swizzle of
+    wgmma.
+    """
     chunk = CHUNK_BYTES * 8 // tile.dtype.bits
     if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
         raise TransformError(

@@ -126,7 +126,8 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
     for size, what in ((product.columns, "columns"), (product.depth, "steps of k")):
         if size < SIDE or size % SIDE:
             raise TransformError(
-                f"a tile of {size} {what} has no whole fragments", f"use a multiple of {SIDE}"
+                f"a tile of {size} {what} is not made of whole fragments",
+                f"use a multiple of {SIDE}",
             )
     rows = [(product.depth if product.transpose_b else product.columns, swizzle_b)]
     if not product.in_registers:

@@ -241,7 +241,7 @@ def make_recipe_rule(
     def make(function: PrimFunc, _: Target) -> Schedule | Mismatch:
         if match is not None and not (answer := match(function)):
             told = isinstance(answer, Mismatch)
-            return Mismatch(recipe.name, str(answer) if told else "its match does not take it")
+            return Mismatch(recipe.name, str(answer) if told else "its match rejects it")
         config = {} if choose is None else choose(function)
         if config is None:
             return Mismatch(recipe.name, "no config is chosen")

@@ -102,7 +102,8 @@ def find_obstacle(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
             return f"block '{name}' holds other blocks"
         if not node.writes:
             return (
-                f"block '{name}' does not say what it writes, as those that Relax makes for scatter"
+                f"block '{name}' does not declare what it writes, like those that Relax "
+                "generates for scatter"
             )
         kinds = {iterator.iter_type for iterator in node.iter_vars}
         if kinds - {IterVar.DataPar, IterVar.CommReduce}:

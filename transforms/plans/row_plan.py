@@ -183,7 +183,7 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
     ends = [block for block in blocks if not sch.get_consumers(block)]
     if len(ends) != 1 or not sch.get(ends[0]).same_as(sch.get(blocks[-1])):
         names = ", ".join(f"'{get_sblock_name(sch, block)}'" for block in ends)
-        return f"the blocks {names} write results, and one at the end does in a kernel of rows"
+        return f"the blocks {names} write results, and in a kernel of rows only the last one may"
     first = sch.get(blocks[0])
     if not is_reduction(sch, blocks[0]):
         return f"block '{first.name_hint}' comes before any reduction, and cannot be inlined"

@@ -272,8 +272,8 @@ BY_RANGES = Family(
 )
 fused = BY_RANGES.root(
     "fused",
-    why="One kernel: threads that share a key have its running maximum and sums in registers, and "
-    "repair the sums where the maximum moves",
+    why="One kernel: threads that share a key keep its running maximum and sums in registers, and "
+    "rescale the sums when the maximum changes",
     expects={"unrolled": ("kernels == 1", "barriers == 0", "shared_bytes == 0")},
 )
 wide = fused.plus(
@@ -286,15 +286,16 @@ grouped = wide.plus(
     "grouped",
     groups=8,
     golden={"groups": 2},
-    why="The groups of threads of a block have keys of their own, and are combined behind the last",
+    why="Groups of threads of a block take keys of their own; their results are combined after "
+    "the last key",
     expects={"unrolled": ("kernels == 1", "LDG.128 >= 1 on sm_90a")},
 )
 split = grouped.plus(
     "split",
     ranges=4,
     golden={"ranges": 2},
-    why="Ranges of keys have blocks of their own, and a second kernel combines them by the factor "
-    "of the repair",
+    why="Each range of keys has blocks of its own, and a second kernel rescales and combines "
+    "their results",
     expects={"unrolled": ("kernels == 2", "LDG.128 >= 1 on sm_90a")},
 )
 

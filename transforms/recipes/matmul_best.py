@@ -97,8 +97,8 @@ class Choice(NamedTuple):
 
 
 SEARCHED = "a search found a config at this shape or near it, which is taken"
-FEW_ROWS = "so few rows take no tiles, but this, of the ladder matmul_skinny"
-UNALIGNED = "rows of no whole vectors are not copied for tiles, but take this, of the ladder "
+FEW_ROWS = "too few rows for tiles: this is from the ladder matmul_skinny"
+UNALIGNED = "rows that are not whole vectors are read as they are, by this config of the ladder "
 
 
 class MeasuredTile(NamedTuple):
@@ -120,13 +120,12 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
 
     best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (
-        "The knobs that a search found best near this shape, or else by a model of time.\n\n"
-        "Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and for "
-        "tensor\ncores, where rows are no multiples of 16 bytes, operands are copied between zeros "
-        "before. Matmuls of\nfew rows, and on tensor cores of few unaligned columns or elements, "
-        "are scheduled as other ladders\nof matmul do. Knobs: device, a GPU by its name, or by its "
-        'properties, "multiprocessors=84\nmegahertz=1695 shared_kib=99 gigabytes=936"; '
-        "transforms/recipes/tuned has the searches."
+        "The knobs that a search found best near this shape, or else those of the time model.\n\n"
+        "Where tiles do not divide the shape, they are zero-padded as they are fetched; for\n"
+        "tensor cores, a kernel before zero-pads operands with unaligned rows. Matmuls of few\n"
+        "rows, or on tensor cores of few unaligned columns, use other ladders of matmul.\n"
+        'Knobs: device, a GPU by its name, or by its properties, "multiprocessors=84\n'
+        'megahertz=1695 shared_kib=99 gigabytes=936"; transforms/recipes/tuned has the searches.'
     )
     return recipe(
         kernel=family.kernel,

@@ -501,7 +501,8 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
         vectors.plus(
             "online",
             online=True,
-            why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
+            why="Maximum and sum in one reduction: half the barriers, three exponentials for each "
+            "element",
             changes={"blocks": (online,)},
         )
     return order("threads that share a row", *single.rungs, *shared.rungs)

@@ -135,7 +135,7 @@ def read_gpu(text: str) -> Gpu:
         if name not in _PROPERTIES or not re.fullmatch(r"[1-9]\d{0,8}", number, re.ASCII):
             raise TransformError(
                 "read_gpu",
-                f"'{word}' is no property of a GPU",
+                f"'{word}' is not a property of a GPU",
                 f"give {', '.join(f'{known}=N' for known in _PROPERTIES)}, N >= 1",
             )
         found[name] = int(number)

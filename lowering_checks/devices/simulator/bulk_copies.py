@@ -83,9 +83,9 @@ class TensorMap:
         swizzle = int(attributes.swizzle)
         if wrong or (swizzle and box[0] * size > 16 << swizzle):
             raise UnsupportedError(
-                f"a tensor map of {memory.name} with shape {shape}, pitches {pitches}, box {box} "
-                f"and swizzle {swizzle} is none that cuTensorMapEncodeTiled makes and the "
-                "simulator supports"
+                f"a tensor map of {memory.name} with shape {shape}, pitches {pitches}, box "
+                f"{box} and swizzle {swizzle} is not one that cuTensorMapEncodeTiled makes "
+                "and the simulator supports"
             )
         self.source, self.offset = memory, offset
         self.shape, self.pitches = tuple(shape), (size, *pitches)

@@ -150,8 +150,8 @@ class Meetings:
             if all(state.tell_heard(each)[lane % batch.group] <= time for each in inside):
                 message = (
                     f"{state.describe_lane(lane)} reaches the shared memory of the block of "
-                    f"{state.describe_lane(first)}, which may have ended: let it wait for that, "
-                    "or put a barrier of the cluster behind it"
+                    f"{state.describe_lane(first)}, which may have ended: let it wait for "
+                    "that, or put a barrier of the cluster after it"
                 )
                 state.log.add_sentence(UNDEFINED, message)
                 return
@@ -273,15 +273,15 @@ def _require_known(threads: Threads, words: Mapping[str, str], address: Any) -> 
         others = set(words.values()) - {"", "shared::cluster", "f32"}
         if others or isinstance(address, Pointer):
             raise UnsupportedError(
-                f"the simulator supports {threads.name} of float32 in the shared memory of a "
-                "cluster alone, at an address of mapa"
+                f"the simulator supports {threads.name} of float32 only in the shared memory "
+                "of a cluster, at an address of mapa"
             )
     elif ordered := words.get("mmio") or words["sem"].replace("weak", ""):
         raise UnsupportedError(
             f"the simulator does not know what {threads.name} with .{ordered} orders"
         )
     elif not isinstance(address, Pointer):
-        raise UnsupportedError(f"the simulator supports {threads.name} at a pointer alone")
+        raise UnsupportedError(f"the simulator supports {threads.name} only at a pointer")
 
 
 def _find_elements(threads: Threads, address: Pointer, size: int) -> Array:

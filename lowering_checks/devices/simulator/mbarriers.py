@@ -307,7 +307,7 @@ class MBarriers:
             if (asked := max(first, last) + kept) > threads * begun:
                 message = (
                     f"setmaxnreg waits forever: the warpgroups of a thread block ask for {asked} "
-                    f"registers, of {threads * begun} that its threads begin with"
+                    f"registers, and its threads begin with {threads * begun}"
                 )
                 self.gpu.state.log.add_sentence(DEADLOCK, message)
         for barrier in self._made.values():

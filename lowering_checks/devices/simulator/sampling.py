@@ -129,6 +129,6 @@ def require_separate_blocks(body: Any) -> None:
             ways.insert(0, "atomic operations")
     if ways:
         raise NotRunError(
-            "it takes too long to simulate all of its thread blocks, and some of them alone do not "
-            f"show it, since they may exchange values through {ways[0]}; choose smaller sizes"
+            "it takes too long to simulate all of its thread blocks, and some of them do not "
+            f"suffice, since they may exchange values through {ways[0]}; choose smaller sizes"
         )

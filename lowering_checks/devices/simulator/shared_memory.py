@@ -33,8 +33,8 @@ AND_STORE = "and store by {rival}{near} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
 CONSTANT = (
-    "which the kernel stores by a tensor map alone: NVIDIA's compiler takes it for constant, "
-    "and loads what was there before; load it in another kernel"
+    "which the kernel stores only by a tensor map: NVIDIA's compiler takes it for constant, "
+    "and loads earlier values; load it in another kernel"
 )
 UNFENCED = "stored by {rival} with no fence.proxy.async in between"
 

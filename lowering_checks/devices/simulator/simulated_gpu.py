@@ -253,8 +253,8 @@ class SimulatedGpu:
                 continue
             if axis.startswith("cluster") and axis != CLUSTER_AXIS:
                 raise UnsupportedError(
-                    f"the simulator does not support clusters along '{axis}', but along "
-                    f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
+                    f"the simulator does not support clusters along '{axis}', only along "
+                    f"'{CLUSTER_AXIS}'; choose the device \"cuda\""
                 )
             if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
                 raise DeviceError(
@@ -304,8 +304,8 @@ class SimulatedGpu:
             if BULK in self._queues and self._queues[BULK].work:
                 self.state.log.add_sentence(
                     "unfinished bulk store",
-                    "a bulk store reads shared memory when the kernel ends: nobody waits for its "
-                    "group",
+                    "a bulk store reads shared memory when the kernel ends: no thread waits "
+                    "for its group",
                 )
             if WRITTEN in self._queues:  # what bulk stores have read they write by now
                 self._queues[WRITTEN].wait(self.state.get_active(None), 0)

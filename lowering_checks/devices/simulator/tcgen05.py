@@ -188,7 +188,7 @@ def _allocate(issue: _Issue) -> None:
     free = [it for it in range(0, COLUMNS, count) if not taken[it : it + count].any()]
     if not free:
         left = (taken == 0).sum()
-        issue.report(f"waits forever for {count} columns, of which {left} are left", "deadlock")
+        issue.report(f"waits forever for {count} columns, and {left} are left", "deadlock")
         threads.state.exit_threads(mask)
         return
     taken[free[0] : free[0] + count] = taken.max() + 1
@@ -202,7 +202,7 @@ def _free(issue: _Issue) -> None:
     if np.array_equal(own, np.arange(start, start + count)) and taken[start]:
         issue.memory.free(issue.lane, own, issue.threads.location)
     else:
-        issue.report(f"of {count} columns from {start} on, which are not an allocation")
+        issue.report(f"of {count} columns from {start} on, which no allocation returned")
 
 
 def _relinquish(issue: _Issue) -> None:

@@ -230,7 +230,7 @@ class TensorMemory(SharedMemory):
         state = self.state
         for operation in [it for it in self._operations if not it.is_over][:1]:
             what = f"tcgen05.{operation.kind[0]} by {state.describe_lane(operation.lane)}"
-            text = f"a {what} is in flight when the kernel ends: nobody waits for it"
+            text = f"a {what} is in flight when the kernel ends: no thread waits for it"
             state.log.add_sentence("race", text)
         for block in np.flatnonzero(self.allocated.any(axis=1))[:1]:
             count = int((self.allocated[block] > 0).sum())

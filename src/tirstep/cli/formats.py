@@ -93,7 +93,9 @@ def render(text: str) -> str:
         return text
     document = json.loads(text)
     if document["command"] == "diff" and "programs" not in document:
-        raise UseError(f"--format {chosen.get()} is of findings, which diff --numbers has; add it")
+        raise UseError(
+            f"--format {chosen.get()} is for findings, which only diff --numbers has; add --numbers"
+        )
     return _FORMATS[chosen.get()](f"tirstep {document['command']}", document)
 
 

@@ -83,16 +83,16 @@ def explain_end(signal_number: int, tried: str, *, is_judge: bool) -> str:
     number = signal.Signals(signal_number)
     where = f" at {tried}" if tried and not is_judge else ""
     if number not in CRASHES:
-        return f"the process was ended by {number.name}{where}; nothing was judged from there on"
+        return f"the process was ended by {number.name}{where}; nothing after that was judged"
     if is_judge:
         return (
-            f"the program ends the process ({number.name}), as one does that stores far beyond a "
-            "buffer on the device cpu, where steps run that are not bound to threads; look at its "
-            "indices, or bind its loops and use --device simulator, which names the store"
+            f"the program ends the process ({number.name}), as a store far out of bounds does "
+            "on the device cpu, where steps without thread bindings run; check its indices, "
+            "or bind its loops and use --device simulator, which names the store"
         )
     return (
-        f"TVM crashes ({number.name}){where}: one of its passes does not survive what the change "
-        "makes; fix that, or leave the module out (of a corpus with --from, the trial after it)"
+        f"TVM crashes ({number.name}){where}: one of its passes crashes on the changed "
+        "module; fix that, or leave the module out (in a corpus: --from with the next trial)"
     )
 
 

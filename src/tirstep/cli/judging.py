@@ -194,7 +194,7 @@ class Judge:
                     rung.run = run_requested(recipe, self.request, example=example, among=others)
             except (TransformError, KernelError) as error:
                 if self.request.is_of_examples and not recipe.spelling:
-                    message = f"the recipe refuses its own example: {error}"
+                    message = f"the recipe rejects its own example: {error}"
                     rung.own_findings.append(Finding("recipe", recipe.name, message))
                 else:
                     rung.error = error
@@ -370,13 +370,13 @@ def show_ladder_table(
     notes = []
     if baseline is not None:
         notes.append(
-            f"speed-up over {baseline.recipe.name}; GFLOP/s by the kernel's count of operations"
+            f"speed-up: over {baseline.recipe.name}; GFLOP/s: by the kernel's count of operations"
         )
     if has_counts:
         notes.append(
-            "traffic: global memory that the last step touches, as a multiple of the least to move"
+            "traffic: global memory that the last step moves, as a multiple of the minimum"
         )
-        notes.append("the rest: of the first thread block of its launches, a request for each warp")
+        notes.append("the rest: first thread block of each launch; one request per warp access")
     devices = {_name_device(place) for rung in rungs for place in rung.checked_on}
     for other in sorted(devices - {device.name, NO_DEVICE}):
         skipped = f"steps that {device.name} cannot run yet"

@@ -62,7 +62,7 @@ def command(
     after: str | None = option("--after", "NAME", "Insert it after this pass: s_tir.ThreadSync."),
     before: str | None = option("--before", "NAME", "Insert it before this pass."),
     replace: str | None = option("--replace", "NAME", "Put it in this pass's place."),
-    drop: str | None = option("--drop", "NAME", "Leave this pass out; name no pass of yours."),
+    drop: str | None = option("--drop", "NAME", "Leave this pass out, instead of adding one."),
     pipeline: str | None = option(
         "--pipeline", "FILE.py:NAME", "A function that returns all the passes."
     ),
@@ -108,7 +108,7 @@ def command(
     chosen = {place: name for place, name in places.items() if name is not None}
     modules = list(names or ())
     if audit and (chosen or modules):
-        raise UseError("--audit is of TVM's own pipeline; give --corpus and --seed alone")
+        raise UseError("--audit checks TVM's own pipeline; give only --corpus and --seed with it")
     if audit:
         trials = range(first, first + (corpus or 100))
         return audit_passes(trials, request.seed, state, as_json=json)
@@ -119,9 +119,11 @@ def command(
         raise UseError("name a pass: FILE.py:PASS, with --after, --before or --replace NAME")
     spec = modules.pop(0) if takes_pass else ""
     if modules and corpus is not None:
-        raise UseError(f"--corpus is tried alone; leave it out, or {' and '.join(modules)}")
+        raise UseError(
+            f"--corpus cannot be combined with modules; leave it out, or {' and '.join(modules)}"
+        )
     if modules and (state is not None or first):
-        raise UseError("--state and --from are of a search over --corpus; leave them out here")
+        raise UseError("--state and --from belong to --corpus; leave them out here")
     if not modules and corpus is None:
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
 
@@ -285,7 +287,7 @@ def show_promises(screen: Screen, held: PromiseReport, experiment: Experiment) -
         screen.line(("broken  ", BAD_STYLE), f"'{promise}' on {label}: {how}")
     listed = ", ".join(f"'{each}'" for each in experiment.promises)
     if experiment.promises and not held.changed:
-        told = "the pass changes none of these modules, or none of which the answer stays right"
+        told = "the pass changes none of these modules, or none that is right without it"
         screen.line(("unchecked  ", "yellow"), f"{listed}: {told}")
     if held.changed and not held.broken:
         where = count(held.changed, "module")

@@ -142,7 +142,7 @@ _SHARED: Mapping[str, Any] = {
         "--shape",
         "SIZES",
         "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small shape of the "
-        "recipe's goldens; where a GPU times, that of its example]",
+        "recipe's goldens; that of its example where a GPU times]",
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
@@ -321,7 +321,7 @@ def pick_each(name: str, request: Request) -> list[Recipe]:
     if request.reference is not None:
         raise UseError(f"--reference is for modules of your own; '{name}' has one, leave it out")
     if request.function is not None:
-        raise UseError(f"--function is for modules of your own, and '{name}' is none; leave it out")
+        raise UseError(f"--function is for modules of your own, not for '{name}'; leave it out")
     from tirstep.transforms.recipes import RECIPES
 
     if name not in RECIPES:
@@ -334,7 +334,7 @@ def pick_recipe(name: str, request: Request, *, by: str = "this command") -> Rec
     recipes = pick_each(name, request)
     if len(recipes) > 1:
         texts = join_alternatives([recipe.spelling for recipe in recipes])
-        raise UseError(f"{name} has {len(recipes)} recipes, and {by} takes one; name {texts}")
+        raise UseError(f"{name} has {len(recipes)} recipes, and {by} takes one; name one: {texts}")
     return recipes[0]
 
 
@@ -365,7 +365,7 @@ def do_tasks(tasks: Sequence[tuple[str, Callable[[], int]]], *, as_json: bool = 
         return tasks[0][1]()
     if as_json:
         names = ", ".join(name for name, _ in tasks)
-        raise UseError(f"--json is of one program; name one of the {len(tasks)} here: {names}")
+        raise UseError(f"--json takes one program; name one of the {len(tasks)} here: {names}")
     codes: list[int] = []
     for place, (name, do) in enumerate(tasks):
         if place and codes[-1] != 2:
@@ -411,8 +411,8 @@ def pick_recipes(
             other = picked.setdefault(recipe.name, recipe)
             if other.spelling != recipe.spelling:
                 raise UseError(
-                    f"{other.spelling or other.name} and {recipe.spelling or recipe.name} have one "
-                    "name, under which one of them would be lost; give one at a time"
+                    f"{other.spelling or other.name} and {recipe.spelling or recipe.name} have the "
+                    "same name, and the output would keep one of them; give one at a time"
                 )
     return list(picked.values())
 

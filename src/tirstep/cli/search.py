@@ -144,7 +144,7 @@ def command(
             elif into is not None and record_best(into, plan, found, device, versions):
                 screen.line((f"wrote {into}", "green"))
             elif into is not None:
-                screen.line((f"{into} has faster knobs for this, which stay", "yellow"))
+                screen.line((f"{into} already has faster knobs for this; kept", "yellow"))
     if json:
         print_document("search", device=device, seed=seed, ok=not code, searches=documents)
     return code
@@ -234,10 +234,10 @@ def show_result(
     if after:
         screen.line((after, "dim"))
     if found.best is None or found.config is None:
-        screen.line(("no candidate ran and was exact", "bold red"))
+        screen.line(("no candidate ran with exact results", "bold red"))
         of_all = max(found.tried, found.skipped.total())
         for kind, number in found.skipped.most_common(1):
-            sentence = f"{number} of {of_all}, the first of them: {found.samples.get(kind, kind)}"
+            sentence = f"{number} of {of_all}, such as {found.samples.get(kind, kind)}"
             tails = [f"--set tail={tail}" for tail in plan.recipe.tails if tail != "refuse"]
             is_open = "tail" not in plan.fixed and "tail" not in plan.among
             if tails and is_open and any('tail="' in text for text in found.samples.values()):
@@ -246,7 +246,7 @@ def show_result(
             screen.line(sentence)
         return
     us, ratio = found.expected_us, found.ratio
-    expected = None if us is None else f"{us:,.1f} us by the model of time"
+    expected = None if us is None else f"{us:,.1f} us by the time model"
     faster = None if ratio is None else f"{ratio:.3f} times as fast as {peer}"
     chosen = {name: value for name, value in found.config.items() if value is not None}
     config = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())

@@ -104,7 +104,7 @@ class Corpus:
                 step = choice.one(short, "short step")
             label = f"{run.label(step)} at {run.problem.shape_text}"
             return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
-        raise UndrawnError("every step of the recipes takes the interpreter too long")
+        raise UndrawnError("every step of the recipes takes too long to interpret")
 
 
 def list_steps(run: Run, seed: int = 0) -> Iterator[Subject]:
@@ -171,11 +171,11 @@ class TrialFile:
             if not self._rows.is_other:
                 self.records = {row["trial"]: TrialRecord(**row) for row in self._rows.rows}
         except (ValueError, TypeError, KeyError) as error:
-            raise ExperimentError(f"{path} is no state of a search; give another file") from error
+            raise ExperimentError(f"{path} is not a --state file; give another file") from error
         if self._rows.is_other:
             raise ExperimentError(
-                f"{path} is of another search, or of another text of this pass; delete it, or give "
-                "another file"
+                f"{path} belongs to another search, or to another version of this pass; "
+                "delete it, or give another file"
             )
 
     def add(self, record: TrialRecord) -> None:

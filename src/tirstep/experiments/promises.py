@@ -62,9 +62,9 @@ def _compare_barriers(trial: Trial, *, drops_only: bool) -> str:
     runs = [(each.before, each.module) for each in _get_runs(trial)]
     for before, after in [map(count, pair) for pair in runs]:
         if after > before:
-            return f"there are {after} barriers behind it, and {before} before"
+            return f"there are {after} barriers after it, and {before} before"
     is_other = drops_only and not all(is_same(*map(drop_barriers, pair)) for pair in runs)
-    return "it changes something else than barriers" if is_other else ""
+    return "it changes something other than barriers" if is_other else ""
 
 
 def _get_runs(trial: Trial) -> list[RunPass]:
@@ -91,11 +91,13 @@ PROMISES: Mapping[str, Callable[[Trial, Pass], str]] = MappingProxyType(
     {
         NUMBERS: lambda trial, _: trial.reason if trial.is_bad else "",
         "changes no bits": lambda trial, _: (
-            "an output has other bits than without it" if have_same_bits(trial) is False else ""
+            "an output is not bitwise equal to that without it"
+            if have_same_bits(trial) is False
+            else ""
         ),
         "drops barriers only": lambda trial, _: _compare_barriers(trial, drops_only=True),
         "adds no barriers": lambda trial, _: _compare_barriers(trial, drops_only=False),
-        "is done at once": lambda trial, made: (
+        "is idempotent": lambda trial, made: (
             "run twice, it changes the module twice"
             if any(not is_same(it.module, made(it.module)) for it in _get_runs(trial))
             else ""

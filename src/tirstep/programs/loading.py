@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from unittest import mock
 
 from tirstep.files import show_path
 from tirstep.printing import printing_beside
@@ -107,7 +106,7 @@ def load_text(text: str, place: str, name: str) -> Loaded:
         if not isinstance(value, tvm.IRModule | PrimFunc):
             kind = type(value).__name__
             raise ProgramError(
-                f"{place} is JSON of a {kind}; give that of an IRModule or a PrimFunc"
+                f"{place} is JSON of a {kind}; give JSON of an IRModule or a PrimFunc"
             )
         return Loaded({name: value}, {}, place)
     if not text.strip():
@@ -115,8 +114,8 @@ def load_text(text: str, place: str, name: str) -> Loaded:
     tree = _parse(text, place)
     if not is_script(tree):
         raise ProgramError(
-            f"{place} has more than TVMScript, and only a file FILE.py is run; give what .script() "
-            "prints, JSON, or the file under such a name"
+            f"{place} has more than TVMScript, and only a FILE.py is run; give what .script() "
+            "prints, JSON, or rename it to FILE.py"
         )
     return _read_script(text, tree, place)
 
@@ -197,8 +196,11 @@ def _sources_named(place: str) -> Iterator[None]:
             super().__init__(program)
             self.source_name = place
 
-    with mock.patch.object(entry, "Source", Source):
+    theirs, entry.Source = entry.Source, Source
+    try:
         yield
+    finally:
+        entry.Source = theirs
 
 
 @contextlib.contextmanager

@@ -99,7 +99,7 @@ ADVICE = {
     "tvm.autotvm": "tune with tvm.s_tir.meta_schedule, or schedule by hand",
     "tvm.contrib.graph_executor": "models run on a tvm.relax.VirtualMachine",
     "tvm.lower": "tvm.compile lowers by itself; tirstep lower shows every pass",
-    "tvm.relay": "models are tvm.relax's now",
+    "tvm.relay": "models are now tvm.relax's",
     "tvm.script.asscript": "write MODULE.script()",
     "tvm.target": 'write tvm.target.Target({"kind": "cuda", "arch": "sm_80"})',
     "tvm.te.create_schedule": "make a PrimFunc of the tensors with tvm.te.create_prim_func, and "
@@ -254,7 +254,7 @@ class _Respell(cst.CSTTransformer):
     def mark_gone(self, node: cst.CSTNode, name: str, spelt: str) -> None:
         parts = name.split(".")
         above = (".".join(parts[:end]) for end in range(len(parts), 1, -1))
-        advice = next((ADVICE[it] for it in above if it in ADVICE), "find what took its place")
+        advice = next((ADVICE[it] for it in above if it in ADVICE), "find its replacement")
         self.mark(node, f"TVM {SERIES} has no {spelt}; {advice}")
 
     def qualify(self, node: cst.CSTNode) -> str | None:
@@ -326,7 +326,7 @@ class _Respell(cst.CSTTransformer):
         owner, old = node.value, node.attr.value
         new = METHODS.get(old, old)
         if old == "name_hint" and self.is_old:
-            self.mark(node, "this is .name now where it is a variable's, and stays a GlobalVar's")
+            self.mark(node, "for a variable this is .name now; for a GlobalVar it stays")
         if not (self.has_tvm or _spell(owner) in SCHEDULES):
             return updated
         is_built = _spell(owner) in self._built
@@ -450,7 +450,7 @@ class _Respell(cst.CSTTransformer):
                 node.args[1:2] and node.args[1].value, cst.List
             ):
                 advice = ADVICE["tvm.te.create_schedule"]
-                self.mark(node, f"tvm.compile takes a module alone; {advice}")
+                self.mark(node, f"tvm.compile takes only a module; {advice}")
             if "target_host" in keywords:
                 advice = 'give target=tvm.target.Target(TARGET, host="llvm")'
                 self.mark(node, f"tvm.compile takes no target_host; {advice}")

@@ -173,8 +173,8 @@ def pick_programs(
     for recipe in found:
         if not isinstance(recipe.kernel, ModuleKernel):
             raise ProgramError(
-                f"{recipe.name} is of the kernel {recipe.kernel_name}, which has a reference; "
-                "leave --reference out"
+                f"{recipe.name} schedules the kernel {recipe.kernel_name}, which has a "
+                "reference; leave --reference out"
             )
     return [dataclasses.replace(it, kernel=it.kernel.with_reference(known[0])) for it in found]
 
@@ -223,8 +223,8 @@ class Picker:
             return self._make(schedule, function, is_named=True)
         if schedule.kind != "schedule":
             raise ProgramError(
-                f"{schedule.location}: '{names[1]}' is a {schedule.kind}, and no function of a "
-                f"schedule; give {place}:{names[1]}"
+                f"{schedule.location}: '{names[1]}' is a {schedule.kind}, not a function that "
+                f"takes a schedule; give {place}:{names[1]}"
             )
         return self._make_scheduled(schedule, found, function)
 
@@ -284,8 +284,8 @@ class Picker:
         match found.kind:
             case "pass" if is_named:
                 raise ProgramError(
-                    f"{found.location}: '{found.name}' is a pass, and this takes programs; give a "
-                    "kernel, a recipe, a module or a function of a schedule"
+                    f"{found.location}: '{found.name}' is a pass, and this command takes programs; "
+                    "give a kernel, a recipe, a module or a function that takes a schedule"
                 )
             case "helper" if is_named:
                 raise ProgramError(f"{found.location}: '{found.name}': {found.doc}")
@@ -462,11 +462,11 @@ class Picker:
         if not self.targets:
             raise ProgramError(
                 f"{schedule.location}: '{schedule.name}' takes a schedule, and {place} has no "
-                "module that it could be of; define one, or import one"
+                "module for it; define one, or import one"
             )
         names = [it.name for it in self.targets]
         raise ProgramError(
-            f"{schedule.location}: '{schedule.name}' may be of {' or '.join(names)}; name one: "
+            f"{schedule.location}: '{schedule.name}' fits {' and '.join(names)}; name one: "
             f"{place}:{names[0]}:{schedule.name}"
         )
 

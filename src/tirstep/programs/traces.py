@@ -82,8 +82,9 @@ def load_trace(folder: Path) -> dict[str, Capture]:
             found[unique] = Capture(_keep_alike(loaded), place, about, arguments)
     if not found:
         raise ProgramError(
-            f"{folder} is a trace without functions of TIR: nothing was compiled in it, or by "
-            "another process than it was recorded in; tirstep trace FOLDER -- COMMAND follows those"
+            f"{folder} is a trace without functions of TIR: nothing was compiled in it, or in "
+            "another process than the recorded one; tirstep trace FOLDER -- COMMAND follows "
+            "child processes"
         )
     return found
 

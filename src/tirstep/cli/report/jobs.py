@@ -94,8 +94,8 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[Done]:
             screen.doing(f"{len(done)} of {count(len(jobs), 'recipe')}")
     except (ProcessExpired, BrokenProcessPool):
         raise UseError(
-            "a process that lowered a recipe ended too early, so there is no report; try "
-            "the recipes one by one"
+            "a process that lowered a recipe crashed, so there is no report; try the recipes "
+            "one by one"
         ) from None
     finally:
         pool.close()
