@@ -244,7 +244,7 @@ def test_functions_of_a_module_come_in_turn(command: Command):
     assert "each_relu" in command("steps", "net.py:net.relu:each").out
     assert command("steps", "net.py:net.relu:each", "--json").document["recipe"] == "each_relu"
     told = command("steps", "net.py", "--json").err
-    assert "--json is of one program; name one of the 2 here: each_add, each_relu" in told
+    assert "--json takes one program; name one of the 2 here: each_add, each_relu" in told
 
 
 @pytest.mark.share(2)
@@ -338,7 +338,7 @@ MISTAKES = [
     (
         f'{RECIPE}    sch.unroll(sch.get_loops("C")[0])\n',
         "check wrong.py",
-        "wrong.py:5 changes the schedule behind its last step 'a'; yield a name at its end",
+        "wrong.py:5 changes the schedule after its last step 'a'; yield a name at its end",
     ),
     (
         RECIPE.replace('"twice"', "twice").replace("t_example=S", 't_example=Example({"m": 9})'),

@@ -38,7 +38,7 @@ def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Comman
 def test_what_was_not_judged_is_not_called_right(command: Command, tmp_path: Path):
     result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
     assert (result.code, result.err) == (0, "")
-    assert "nothing is wrong in what was judged\n" in result.out
+    assert "nothing is wrong in the parts that were judged\n" in result.out
     assert "not run in 1 step, as generated CUDA source: " in result.out
 
 

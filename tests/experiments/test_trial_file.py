@@ -70,7 +70,7 @@ def test_a_file_that_was_removed_has_all_trials_again(tmp_path: Path):
 def test_another_file_is_left_as_it_is(tmp_path: Path, text: str):
     path = tmp_path / "state"
     path.write_text(text, "latin-1")
-    with pytest.raises(ExperimentError, match="is no state of a search; give another file"):
+    with pytest.raises(ExperimentError, match="is not a --state file; give another file"):
         TrialFile(path, HEAD)
     assert path.read_text("latin-1") == text
 

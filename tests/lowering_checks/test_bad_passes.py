@@ -497,7 +497,7 @@ def test_a_wrong_pass_for_tensor_cores_is_named(
     write_reproducer(found, tmp_path / "why.py")
     shown = run_reproducer(tmp_path / "why.py")
     assert not shown.is_shown
-    assert shown.text.startswith("planted is no pass of TVM's own, so this script cannot run it")
+    assert shown.text.startswith("planted is not one of TVM's passes, so this script cannot run it")
 
 
 @pytest.mark.share(9)

@@ -28,7 +28,7 @@ def test_operations_are_those_of_the_keys_that_are_seen(keys: int, window: int |
     [
         ({"group": 3}, r"group=3 heads of queries share .* are 4; choose a divisor of 4$"),
         ({"group": True}, "group=True heads"),
-        ({"scale": 0}, "scale=0 is not a factor; give a number above 0, or None"),
+        ({"scale": 0}, "scale=0 must be above 0; give such a number, or None"),
         ({"scale": "1"}, "scale='1' is not a factor"),
         ({"scale": float("nan")}, "scale=nan is not a factor"),
         ({"window": 2}, "window=2 counts back from a query's own key; give causal=True as well"),

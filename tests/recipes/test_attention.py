@@ -147,7 +147,7 @@ REFUSED = [
         for shape, options, config, sentence in (
             ({"dim": 20}, HALF, {}, "rows of dim=20 are no whole vectors of 8"),
             ({}, WIDE, {}, "values of float32 are not of 16 bits"),
-            ({}, HALF, {"keys": 24}, "a tile of 24 columns has no whole fragments"),
+            ({}, HALF, {"keys": 24}, "a tile of 24 columns is not made of whole fragments"),
             ({"dim": 256, "keys": 512}, HALF, {"keys": 128}, "of shared memory"),
             ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
         )

@@ -391,7 +391,7 @@ def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
     with refuses(
         sch,
         "loop 'k' is a reduction of block 'C' inside of loop 'i', which is not bound: its "
-        "threads would share one cell for their sums; bind the outer loop first",
+            "threads would add to one shared element; bind the outer loop first",
     ):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     tr.bind_loop(sch, i, axis="blockIdx.x")
@@ -409,8 +409,8 @@ def test_sums_over_threads_of_rows_that_are_guarded():
     tr.bind_loop(sch, row, axis="threadIdx.y")
     with refuses(
         sch,
-        "bind_loop: block 'B' reduces over threads, and .* < 5 is its only guard: TVM would store "
-        "the sums of outputs that do not exist into 'B'; keep the sums in registers",
+        "bind_loop: block 'B' reduces over threads, and .* < 5 is its only guard: TVM would "
+            "store sums of outputs that do not exist to 'B'; keep the sums in registers",
     ):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")

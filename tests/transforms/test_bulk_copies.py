@@ -342,7 +342,7 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
             "Q",
             "or its blocks stay al",
         ),
-        (lambda *_: None, "V", "block 'V_shared.dyn' does not stand in front of loop 'j_0'; stage"),
+        (lambda *_: None, "V", "block 'V_shared.dyn' does not come before loop 'j_0'; stage"),
         (lambda sch, _, copy: sch.annotate(sch.get_loops(copy)[-1], TMA_STAGES, 2), "Q", "another"),
         (
             lambda sch, _, copy: sch.storage_align(copy, 0, -2, 32, 8),

@@ -174,8 +174,8 @@ def test_store_by_tma_refuses_what_does_not_fit():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("= S[0", "= T.float16(2) * S[0", "does more than to copy a tile in its own type; convert"),
-        ("= S[0", "= B[v, w] + S[0", "does more than to copy a tile in its own type"),
+        ("= S[0", "= T.float16(2) * S[0", "does more than copy a tile in its own type; convert"),
+        ("= S[0", "= B[v, w] + S[0", "does more than copy a tile in its own type"),
         ("B[v, w] =", "B[v, w // 2] =", "writes 'B' at .*, and the TMA copies a rectangle"),
         (
             "(w // 8 ^ v % 8) % 8, w",
@@ -186,7 +186,8 @@ def test_store_by_tma_refuses_what_does_not_fit():
         (
             "B[v, w] =",
             "T.where(t * 64 + i * 2 + x // 64 < 100)\n{indent}B[v, w] =",
-            "writes only where '.*', and the TMA all that lies inside of the tensor; guard it by",
+            "writes only where '.*', and the TMA writes all that lies inside of the tensor; "
+                "guard it by",
         ),
         ("64, x % 64)", "64, x % 32 * 2)", "copies 2048 elements of a tile of 4032; let it copy"),
     ],

@@ -204,7 +204,7 @@ def test_virtual_threads_and_a_sum_over_threads(last: str):
     axes = {"vthread.x": j, "threadIdx.x": k}
     other = next(axis for axis in axes if axis != last)
     tr.bind_loop(sch, axes[other], axis=other)
-    with refuses(sch, "TVM would add up for one virtual thread and not for the others"):
+    with refuses(sch, "TVM would sum for one virtual thread only"):
         tr.bind_loop(sch, axes[last], axis=last)
     sch.bind(axes[last], last)
     assert "elements are wrong" in find_wrong(problem, sch.mod)[0]

@@ -157,7 +157,7 @@ def test_tile_windows_refuses_an_epilogue_that_reads_more() -> None:
     text = BEFORE.replace(", y (2, 7, 5)\n", ", z (2, 7, 5), b (5,)\ny (2, 7, 5)\n")
     sch = Schedule(parse_kernel(f"{text}n:2 t:7 o:5  z[n, t, o] = y[n, t, o] + b[o]\n"))
     block = sch.get_sblock("y")
-    with refuses(sch, "tile_windows: block 'z' computes with more than each sum at its own place"):
+    with refuses(sch, "tile_windows: block 'z' uses more than each sum at its own indices"):
         tr.tile_windows(sch, block, **SIZES)
 
 

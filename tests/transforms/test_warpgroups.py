@@ -114,7 +114,7 @@ def test_tile_in_warpgroups_refuses(changes, message: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "changes", "message"),
     [
-        ({}, {"swizzle": 96}, "swizzle=96 is none of wgmma's; use 128, 64, 32, or 16"),
+        ({}, {"swizzle": 96}, "swizzle=96 is not a swizzle of wgmma; use 128, 64, 32, or 16"),
         ({"tile_k": 12}, {}, "reads rows of 24 bytes .*, which are not whole chunks of 16; use"),
         ({}, {"vector": 16}, "vector=16 of .* takes more than a chunk of 16 bytes"),
         ({}, {"vector": 8, "tail": "refuse", "warpgroups": 8}, r"threads \* vector = 8192 does"),
@@ -143,7 +143,7 @@ def test_stage_swizzled_at_refuses_a_copy_in_the_place_of_its_own_source() -> No
 
 def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
     sch, block, loop = at_block(get_kernel("vector_add").problem(64).module, "C")
-    with refuses(sch, "stage_swizzled_at: block 'C' multiplies no tile of rows and columns"):
+    with refuses(sch, "stage_swizzled_at: block 'C' does not multiply a tile of rows and columns"):
         tr.stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=8)
     with refuses(
         sch, "tensorize_warpgroups: block 'C' reads 2 buffers and writes 1, and a copy one of each"
