@@ -154,7 +154,7 @@ LEFT: dict[str, tuple[Callable[[], tvm.IRModule], str]] = {
     ),
     "a mask that is data": (
         call(lambda emit, q, k, v, m: attend(emit, q, k, v, change=lambda s: op.add(s, m)), (6, 6)),
-        "2 operands that are no constants",
+        "2 operands that are not constants",
     ),
     "a scale for each head": (change(scale([[[0.5]], [[0.25]]])), "scale is not one number"),
     "a scale below 0": (change(scale(-0.5)), "scale is not one number"),
@@ -231,7 +231,7 @@ def test_models_of_the_examples_have_theirs_fused_or_left_with_a_reason() -> Non
     plain = make_decoder(example["SMALL"], 8, 8, is_packed=False)
     assert fuser(plain).same_as(plain)
     (reason,) = fuser.reasons.values()
-    assert reason == "relax.add takes 2 operands that are no constants"
+    assert reason == "relax.add takes 2 operands that are not constants"
 
 
 def test_a_function_that_is_meant_for_another_backend_stays_whole() -> None:

@@ -177,7 +177,7 @@ OF_PLACES = (
     Rule(
         "misaligned rows",
         _of_blocks("skewed"),
-        "the rows of '{0}' would begin at multiples of {1} bytes, and {2} must begin at "
+        "the rows of '{0}' would begin at multiples of {1} bytes, and {2} that begin at "
         "multiples of {3}",
         "pad by a multiple of {3} bytes",
     ),

@@ -42,7 +42,7 @@ def test_few_rows_that_no_tile_is_for_are_told(command: Command, shape: str, dty
     told = command(*argv).out.splitlines()[1:3]
     assert told[0].strip() == (
         "too few rows for tiles: this is from the ladder matmul_skinny; tiles by the time "
-            "model follow:"
+        "model follow:"
     )
     assert "depth=8" in told[1]
     assert json.loads(command(*argv, "--json").out)["instead"]["depth"] == 8

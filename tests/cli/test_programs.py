@@ -357,7 +357,7 @@ MISTAKES = [
     ),
     (RECIPE.replace('Example({"n": 96})', "96"), "check wrong.py", "is not of the type Example"),
     (RECIPE.replace("(sch)", "(sch, **k)"), "check wrong.py", r"'mine' takes \*\*k; name what it"),
-    (BARE, "check wrong.py", "wrong.py:2: .*it stands above 'mine' without its kernel; write @r"),
+    (BARE, "check wrong.py", "wrong.py:2: .*it decorates 'mine' without a kernel; write @r"),
     (
         RECIPE.replace("n=S)", 'n=S, choices={"tread": (1, 2)})').replace("sch)", "sch, *, t=1)"),
         "check wrong.py",
@@ -414,7 +414,7 @@ def test_other_files_that_are_no_programs(command: Command, folder: Path):
     (folder / "empty").mkdir()
     for text, told in {
         "other.json": "other.json is not JSON as tvm.ir.save_json writes it",
-        "op.json": "give that of an IRModule or a PrimFunc",
+        "op.json": "give JSON of an IRModule or a PrimFunc",
         "lines.json": "no file of workloads beside it",
         "binary.py": "is not UTF-8 text",
         "empty/": "is not a MetaSchedule database",

@@ -213,7 +213,7 @@ def test_an_app_that_compiles_nothing_is_told(
     assert result.code == 0
     assert result.err == (
         "tirstep: traced: nothing was compiled, or only by a Python without tirstep; a Python "
-            "started with -I, -E or -S is not recorded\n"
+        "started with -I, -E or -S is not recorded\n"
     )
     result = command("check", "traced")
     told = "tirstep: traced is a trace without functions of TIR: nothing was compiled in it"

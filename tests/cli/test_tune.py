@@ -124,7 +124,7 @@ def test_two_runs_of_one_recipe_do_not_mix(command: Command, tmp_path: Path) -> 
     with locked(file):
         result = command(*line)
     assert result.code == 2
-    assert f"another process tunes this into {tmp_path} now; wait until it has" in result.err
+    assert f"another process is tuning this into {tmp_path}; wait until it has" in result.err
     other = command("tune", f"{OWN}:folded", "--shape", "n=32", *SMALL[2:], "-o", tmp_path)
     assert other.code == 0
     assert count_records(tmp_path) == 2

@@ -126,7 +126,7 @@ SENTENCES = [
         f"tune matmul_tiled {SMALL} --set rows=8 --set columns=16 --set per_thread=1 -o db",
         "has no knob left to choose",
     ),
-    ("choose relu", "no model chooses for relu"),
+    ("choose relu", "there is no time model for relu"),
     ("choose matmul --gpu H100", "the properties of 'H100' are not known"),
     ("choose matmul_wgmma_best --dtype float32", "takes float32 on sm_90a"),
     ("choose matmul --shape 4x4", "matmul has the sizes m, n, k"),

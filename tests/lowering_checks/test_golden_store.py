@@ -350,7 +350,7 @@ def test_a_rung_keeps_the_text_of_what_is_new_and_hashes_of_the_rest(tmp_path: P
     label, (digest, place) = next(iter(hashed.items()))
     table.write_text(text.replace(digest, "0" * 16))
     (finding,) = findings(store, rung)
-    assert finding.message.startswith(f"the text changed, of which STEPS has a hash (see {place})")
+    assert finding.message.startswith(f"the text changed, and STEPS has its hash (see {place})")
     table.write_text(text.replace(label, "77_gone"))
     assert "no step of the recipe is this line of STEPS" in store.find_orphans(runs)[0].message
     (finding,) = findings(store, rung)

@@ -119,7 +119,7 @@ def test_an_axis_with_two_extents() -> None:
     sch.bind(inner, "threadIdx.x")
     assert find(sch.mod) == [
         "loop 'ax1_1' on 'threadIdx.x' runs 4 times and loop 'j' of the same kernel 8 times, "
-            "and a launch has one extent; split the longer one"
+        "and a launch has one extent; split the longer one"
     ]
 
 
@@ -129,7 +129,7 @@ def test_blocks_that_are_in_no_kernel() -> None:
     tr.bind_loop(sch, get_loops(sch, "max")[0], axis="blockIdx.x")
     assert find(sch.mod) == [
         f"block '{name}' is outside of any kernel, and would run on the host, on a GPU's "
-            "memory; bind its loops, or place it under a bound one"
+        "memory; bind its loops, or place it under a bound one"
         for name in ("exp", "sum", "B")
     ]
 
@@ -143,8 +143,8 @@ def test_a_sum_over_the_outermost_threads() -> None:
     assert is_wrong(problem, sch.mod)
     assert find(sch.mod) == [
         "block 'B' reduces over the outermost bound loop of its kernel, 'i_k_fused' on "
-            "'threadIdx.x', whose threads would add to one shared element; bind a spatial loop "
-            "around it"
+        "'threadIdx.x', whose threads would add to one shared element; bind a spatial loop "
+        "around it"
     ]
 
 

@@ -52,15 +52,11 @@ DECLARED = {
     "LowerTmaPipelines": Declaration(
         "before", "s_tir.InjectPermutedLayout", (EXACT, "is idempotent")
     ),
-    "LowerTmaStores": Declaration(
-        "before", "s_tir.InjectPermutedLayout", (EXACT, "is idempotent")
-    ),
+    "LowerTmaStores": Declaration("before", "s_tir.InjectPermutedLayout", (EXACT, "is idempotent")),
     "SplitGuardedVectors": Declaration(
         "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is idempotent")
     ),
-    "SplitLoopsAtMasks": Declaration(
-        "before", "s_tir.LowerOpaqueBlock", (EXACT, "is idempotent")
-    ),
+    "SplitLoopsAtMasks": Declaration("before", "s_tir.LowerOpaqueBlock", (EXACT, "is idempotent")),
 }
 """By name, in `tirstep.transforms.pipeline`."""
 CHANGED = {

@@ -391,7 +391,7 @@ def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
     with refuses(
         sch,
         "loop 'k' is a reduction of block 'C' inside of loop 'i', which is not bound: its "
-            "threads would add to one shared element; bind the outer loop first",
+        "threads would add to one shared element; bind the outer loop first",
     ):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     tr.bind_loop(sch, i, axis="blockIdx.x")
@@ -410,7 +410,7 @@ def test_sums_over_threads_of_rows_that_are_guarded():
     with refuses(
         sch,
         "bind_loop: block 'B' reduces over threads, and .* < 5 is its only guard: TVM would "
-            "store sums of outputs that do not exist to 'B'; keep the sums in registers",
+        "store sums of outputs that do not exist to 'B'; keep the sums in registers",
     ):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")

@@ -262,7 +262,7 @@ def test_an_asynchronous_copy_of_neighbours_one_by_one():
     tr.set_pass_option(plain, name="tirx.use_async_copy", value=True)
     with pytest.raises(DeviceError, match="dma_start_group"):
         get_device("simulator").compile(plain.mod)
-    with refuses(sch, "block 'A_shared' copies neighbours one by one in loop 'ax1'"):
+    with refuses(sch, "block 'A_shared' copies adjacent elements one by one in loop 'ax1'"):
         tr.prefetch_asynchronously(sch, rows, [copy], stages=2)
     _, sch, copy, rows = copy_in_a_pipeline(vector=4)
     tr.prefetch_asynchronously(sch, rows, [copy], stages=2)

@@ -51,8 +51,8 @@ def test_two_blocks_that_store_an_element_by_other_threads():
     assert find_unowned(from_source(text.replace("7 - i", "i"))) == {}
     (fault,) = find_unowned(TwoWriters).values()
     assert fault.problem == (
-        "blocks 'zero' and 'copy' would store the same elements of 'B' in one kernel by other "
-        "threads or thread blocks on 'threadIdx.x', and nothing orders these"
+        "blocks 'zero' and 'copy' would store the same elements of 'B' in one kernel by "
+        "different threads or thread blocks on 'threadIdx.x', in no order"
     )
 
 

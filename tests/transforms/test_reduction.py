@@ -46,7 +46,7 @@ def test_split_reduction_refuses_what_does_not_fit():
     with refuses(sch, r"split_reduction: block 'B' has 0 reduction loops, not one; use split_loop"):
         tr.split_reduction(sch, block, inner=2)
     sch, block, *_ = start(SymbolicSum, "B")
-    with refuses(sch, r"loop 'k' has the symbolic extent n, of which inner=8 may be no divisor"):
+    with refuses(sch, r"loop 'k' has the symbolic extent n, which inner=8 may not divide"):
         tr.split_reduction(sch, block, inner=8)
     tr.split_reduction(sch, block, inner=8, tail="guard")
     sch, block, *_ = start()

@@ -100,7 +100,10 @@ PRODUCT = {
     [
         ({"dtype": "int8"}, "int8 is not a 16-bit type that wgmma multiplies; use float16"),
         ({"warps": 6}, "6 warps are not whole warpgroups; use a multiple of 4"),
-        ({"columns": 24}, "a tile of 24 columns is not made of whole fragments; use a multiple of 16"),
+        (
+            {"columns": 24},
+            "a tile of 24 columns is not made of whole fragments; use a multiple of 16",
+        ),
         ({"depth": 8}, "a tile of 8 steps of k is not made of whole fragments"),
         ({"swizzles": (16, 128)}, "rows of 64 bytes must be multiples of the swizzle, 128"),
     ],
@@ -131,7 +134,7 @@ def test_overlap_products_refuses_what_does_not_fit():
     for step in ("08_next_tiles_by_tma", "10_products_overlapped"):
         sch = Schedule(read(step, "attention_wgmma_overlap"))
         loop = find_steps(sch)
-        with refuses(sch, "'j_0' is not a pipeline in which warps have roles, or overlaps already"):
+        with refuses(sch, "'j_0' is not a warp-specialized pipeline, or overlaps already"):
             tr.overlap_products(sch, loop)
     sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
     loop = find_steps(sch)
@@ -175,9 +178,9 @@ def test_alternate_warpgroups_refuses_what_does_not_fit():
         loop = find_steps(sch)
         if step == "warps_specialized":
             tr.alternate_warpgroups(sch, loop)
-        with refuses(sch, "'j_0' is not a pipeline in which warps have roles, or alternates"):
+        with refuses(sch, "'j_0' is not a warp-specialized pipeline, or alternates"):
             tr.alternate_warpgroups(sch, loop)
     sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
     loop = find_steps(sch)
-    with refuses(sch, "128 threads compute in loop 'j_0', and 128 are a warpgroup; let two"):
+    with refuses(sch, "128 threads compute in loop 'j_0', and a warpgroup has 128; let two"):
         tr.alternate_warpgroups(sch, loop)

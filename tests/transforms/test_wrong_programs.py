@@ -105,7 +105,7 @@ def test_pad_block_stored_zeros_over_what_it_had_copied():
     with refuses(
         sch,
         "pad_block: iterator 'v3' is not an index of what block 'padded' writes, and its 7 new "
-        "iterations would store over the old ones; pad its other iterators only",
+        "iterations would overwrite the old ones; pad its other iterators only",
     ):
         tr.pad_block(sch, block, multiples=[1, 1, 1, 8, 1])
     tr.pad_block(sch, block, multiples=[4, 1, 3, 1, 8])
@@ -140,7 +140,7 @@ def test_pad_block_summed_what_lies_behind_the_end_of_its_loop():
     with refuses(
         sch,
         "pad_block: iterator 'vj' of block 'sum' goes over 13 of the 16 elements of 'power_pad', "
-        "and those behind would be read and summed in place of padding; pad its other iterators",
+        "and those after them would be read and summed instead of padding; pad its other iterators",
     ):
         tr.pad_block(sch, block, multiples=[1, 1, 1, 4])
     tr.pad_block(sch, block, multiples=[2, 4, 1, 1])

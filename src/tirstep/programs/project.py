@@ -29,7 +29,7 @@ def make_project(folder: Path) -> int:
         )
     if name == "tests" or importlib.util.find_spec(name) is not None:
         raise ProgramError(
-            f"a package '{name}' is installed already, and would be imported instead of the "
+            f"there is a package '{name}' already, which would be imported instead of the "
             "project's; give DIR another name"
         )
     if not folder.absolute().parent.is_dir():
