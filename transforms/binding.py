@@ -70,13 +70,13 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
         (it would be launched with one of them); at most `max_threads` threads in a block, and
         along each axis what a GPU takes there; for virtual threads no other loop around or inside
         on the same axis; for a reduction over threads an outermost loop around it that is bound
-        already (TVM leaves the threads' partial sums in one cell that all of them share), a loop
+        already (TVM would leave the threads' partial sums in one shared element), a loop
         that goes over nothing but the reduction, up to 32 threads or a multiple of 32, a block
-        without others in it that begins with its operation's identity, and for a running softmax a
+        without others in it that starts from its operation's identity, and for a running softmax a
         serial part in each thread
-    guarded: all rules of lowering_checks/legality/rules.py; those that binding breaks most: no
-        register ("local") buffer of which a thread would read what another one wrote, nor shared
-        memory of another thread block; for virtual threads all blocks of the kernel inside; sums
+    guarded: all rules of lowering_checks/legality/rules.py; the most frequent: no read of another
+        thread's registers ("local"), nor of another thread block's shared memory; for virtual
+        threads all blocks of the kernel inside; sums
         over threads along axes that follow each other, in 32 bits
     """
     name = get_loop_name(sch, loop)

@@ -65,11 +65,10 @@ def cache_read_at(
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
         ``shared.dyn`` or ``local``; a loop around the block, not vectorized; a block that no
         pipeline copies asynchronously; a copy inside of the operand: where the loops of the block
-        that writes it were fused and split with a guard, TVM may copy rows behind its end; an
-        operand whose place the block does not read from data behind a guard, and which it does not
-        write itself
-    guarded: an operand that is no register buffer of other threads, nor shared memory of another
-        thread block
+        that writes it were fused and split with a guard, TVM may copy rows beyond its end; an
+        operand that is not indexed by data under a guard, and that the block itself does not write
+    guarded: an operand that is neither in other threads' registers nor in another thread block's
+        shared memory
     """
     return place_copy_at(sch, block, loop, operand=operand, scope=scope)
 
@@ -298,13 +297,13 @@ def fetch_cooperatively(
     vector: int = 1,
     tail: Tail = "refuse",
 ) -> None:
-    """Fetch a tile with all threads of a thread block, of which each loads a share.
+    """Fetch a tile with all threads of a thread block, each loading a share.
 
-    `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for
-    threadIdx.x alone, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors
-    may also lie where TVM loads their elements one by one, such as over the end of a run; of float8
-    their loop stays serial, since CUDA does not compile such vectors. Vectors of 8 bits that may be
-    zeros of a padding are of four elements then, which is as many as TVM writes as CUDA's.
+    `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for only
+    threadIdx.x, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors
+    may also lie where TVM loads their elements one by one, such as over the end of a run; for
+    float8 their loop stays serial, since CUDA does not compile such vectors. Vectors of 8-bit types
+    that may be padding zeros have four elements then, the most that TVM can write in CUDA.
 
     rewrite: ``for ax0, ax1: A_shared[...] = A[...]`` -> ``for f_0: for f_1 in threadIdx.y:
         for f_2 in threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]``
@@ -312,8 +311,8 @@ def fetch_cooperatively(
     requires: a copy block that writes ``shared`` or ``shared.dyn`` memory, placed under a loop of
         its consumer; its own loops serial; thread axes and extents as the rest of the kernel has
         them; a tile that threads * vector divides, in runs of neighbouring elements that vector
-        divides, or ``tail="guard"``; where threads share what one of them writes or reads at its
-        own index, a barrier of TVM's between: it puts none there for a small tile alone
+        divides, or ``tail="guard"``; where threads share elements that each writes or reads at its
+        own index, a barrier of TVM's in between: it omits that for a tile as small as one thread's
     guarded: a reduction over threads keeps its guard, and threads that share elements have a
         barrier
     """

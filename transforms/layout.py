@@ -144,9 +144,9 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     consumes: nothing
     requires: a block that writes ``shared`` or ``shared.dyn`` memory, whose rows are not padded; a
         row of at least 1 element, and a padding shorter than a row; no vectors in the tile that the
-        padding would misalign; no tile that threads fill and read at x % length % row of their own
-        alone, which TVM would take for all of it; none that begins at any element of a row, where
-        TVM would take i % row and (i + 1) % row for the same
+        padding would misalign; no tile that each thread fills and reads only at its own x % length
+        % row, which TVM would take for the whole tile; none that begins at an arbitrary element of
+        a row, where TVM would take i % row and (i + 1) % row to be equal
     guarded: indices that TVM lowers as they stand
     """
     name = get_sblock_name(sch, block)

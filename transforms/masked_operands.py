@@ -34,8 +34,8 @@ def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     consumes: nothing
     returns: the copy block
     requires: `operand` counts the buffers that the block reads, from 0; one load of it, multiplied
-        by what a mask chooses to be zero, or of which other blocks choose with one mask all that
-        they read; a mask that depends on indices of the load and on tensors of the function's alone
+        by a masked value, or in a block whose results are all masked with one mask where they are
+        read; a mask that depends only on indices of the load and on tensors of the function
     """
     require_operand(sch, block, operand)
     node, scope = sch.get(block), get_scope(sch, block).stmt

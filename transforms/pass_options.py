@@ -89,9 +89,9 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
 
     rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``
     consumes: nothing
-    requires: "tirstep" or "default"; a schedule that works on one function; "tirstep" where
-        `lay_in_quads` laid out fragments, whose lanes find their own rows in no other pipeline,
-        behind `prefetch_by_tma` with groups in flight, and behind `prefetch_asynchronously` with
+    requires: "tirstep" or "default"; a schedule that works on one function; "tirstep" if
+        `lay_in_quads` laid out fragments (no other pipeline gives lanes their own rows), after
+        `prefetch_by_tma` with groups in flight, and after `prefetch_asynchronously` with
         `products_first`
     """
     if name not in PIPELINES:

@@ -53,7 +53,7 @@ partial affine binding
     its loops were fused or split so that TVM cannot tell the iterators apart: do this before that,
     or choose sizes that divide
 affine binding
-    its iterators are no sums of loops that TVM can take apart: do this before the loops are fused
+    TVM cannot express its iterators as sums of loops: do this before the loops are fused
     with others or split with a guard
 contains more than one type of original iter vars
     its loops over results and over the reduction were fused: fuse loops of one kind only
@@ -125,7 +125,7 @@ previous index for the same buffer access used index type
 must match its associated Var's dtype
     give all loops and sizes of the function one integer type
 pattern match failed
-    the indices are no single iterators: give the block iterators for what it indexes by, or tile
+    the indices are not single iterators: give the block iterators for what it indexes by, or tile
     without moving this block
 Transformation would introduce padding
     choose a layout whose sizes divide the tensor's, or pad the block first with pad_block
@@ -619,15 +619,15 @@ def inlines(function: _Function) -> _Function:
 
 @contextlib.contextmanager
 def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[Change]]:
-    """Ask the guard once, at the end, of what several transforms make of a schedule.
+    """Ask the guard once, at the end of several transforms.
 
-    For a step of a recipe, say: asking costs more than most transforms do, and what stands between
-    two of them may be no whole program. The refusal is raised at the end of the ``with``, and names
+    For a step of a recipe, say: the guard costs more than most transforms, and the state between
+    two of them may be incomplete. The refusal is raised at the end of the ``with``, and names
     the first transform whose work shows it, or `name`, for what was done between transforms;
     `TransformError.place` is the number of changes before that. The schedule is then as it was at
-    the beginning, where TVM can copy it. Within another one this is a part that is whole: an error
-    behind it may come of what is wrong with that, and then that is the refusal. Yields what has
-    been made so far.
+    the beginning, if TVM can copy it. Nested in another one, this part must be complete by itself:
+    if a later error may come from a fault in it, that fault is the refusal. Yields the changes so
+    far.
     """
     around = _find_work(sch)
     if around is not None:
@@ -648,9 +648,9 @@ def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[
 
 @contextlib.contextmanager
 def unguarded() -> Iterator[None]:
-    """Switch the guard off: transforms check what is local to them, and nothing else is refused.
+    """Switch the guard off: transforms check only their local conditions.
 
-    For who judges the last module alone, or wants to see what TVM makes of a wrong one.
+    For callers that judge only the last module, or want to see what TVM makes of a wrong one.
     """
     token = _is_guarded.set(False)
     try:

@@ -201,8 +201,9 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
         ``for v in 3: for l in 4: P[v, l] = if_then_else(3 <= 4 * v + l - 1 < 7,
         A[4 * v + l - 4], 0)``, and zeros where x = 4 * v + l - 1 is not in 10
     consumes: the block's loops
-    requires: an untouched block, one serial loop of its own for each iterator, that alone writes
-        its iterators' elements of one intermediate buffer of constant row length; a vector of 2,
+    requires: an untouched block, with one serial loop of its own for each iterator, that is the
+        only writer of an intermediate buffer of constant row length, element by element; a vector
+        of 2,
         4, 8 or 16 elements, and an offset from 0 to less than a vector
     """
     if vector not in LANES or offset not in range(vector):

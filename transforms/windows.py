@@ -94,11 +94,11 @@ def tile_windows(
     consumes: the block's loops, what it reads of blocks that can be inlined, and its epilogue
     returns: the block that stores the result
     requires: a block that sums products of two tensors' elements, with loops of its own as they
-        were written, into all of a tensor, and at most one such consumer, which converts or
-        computes with each sum alone; spatial iterators that one operand has alone, those of the
+        were written, into all of a tensor, and at most one such consumer, which converts each sum,
+        or computes from only that; spatial iterators that each belong to one operand, those of the
         first before the one of the second, in the order of the result's dimensions; the last
-        iterator that is reduced along the last dimension of both operands; zeros nowhere but
-        outside of a tensor; constant sizes; a size of at least 1 in `tile` for each iterator of
+        iterator that is reduced along the last dimension of both operands; zeros only outside of a
+        tensor; constant sizes; a size of at least 1 in `tile` for each iterator of
         rows, and for columns and depth; a depth that divides what is summed of channels, unless
         that is all of an operand's
     """

@@ -340,11 +340,12 @@ def _is_low(term: Any) -> bool:
 def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
     """Move a factor that all terms of a sum have out of the sum.
 
-    A sum that waited for another reduction because of such a factor, as a product behind a
-    normalization does, waits no longer: both may stand under one loop, and nothing is repaired.
+    A sum that waited for another reduction because of such a factor, as a matmul after a
+    normalization does, no longer waits: both may be under one loop, and nothing is rescaled.
 
-    This is the distributive law, which floats keep up to rounding. Where the factor stood inside of
-    a rounding to a narrower type, that is left out: the factor may be what keeps the value in the
+    This is the distributive law, which floats keep up to rounding. If the factor was inside of a
+    rounding to a narrower type, that rounding is left out: the factor may be what keeps the value
+    in the
     type's range. What is left of a term may be beyond the range of the sum's type where term and
     factor are not, and a sum that is infinite or a NaN may be another of these.
 

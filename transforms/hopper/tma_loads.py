@@ -166,10 +166,10 @@ def specialize_warps(
     """Specialize warps in a pipeline of `prefetch_by_tma`: one issues copies, the others compute.
 
     The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It
-    waits for a stage to be empty, which an mbarrier says that each computing warp arrives at, and
-    fills it; no barrier of all threads is left in the loop. With `registers`, of a thread that
-    copies and of one that computes, the block grows by a warpgroup of four warps instead, and
-    registers move from it to the others (setmaxnreg), and back behind the loop.
+    waits for a stage to be empty, at an mbarrier where each computing warp arrives, and fills it;
+    no barrier of all threads is left in the loop. With `registers`, for a thread that copies and
+    for one that computes, the block grows by a warpgroup of four warps instead, and registers move
+    from it to the others (setmaxnreg), and back after the loop.
 
     rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
         ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]

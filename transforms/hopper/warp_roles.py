@@ -94,16 +94,17 @@ def make_persistent(
     """Launch as many persistent CTAs as run at once, which loop over the tiles of the grid.
 
     Block number b computes the tiles b, b + `blocks`, b + 2 * `blocks`, …: those that run at the
-    same time are neighbours in the order of the grid, as they were. Where a mask ends loops, every
-    other round of tiles goes back: no block has all of the long ones. The warps that copy go from
-    tile to tile without a break, and fetch the next one while the others store theirs; mbarriers
-    are made once, and their stages and parities follow the steps of all tiles. The memory that a
-    result is stored through lies beside the stages, not in their place, and barriers of the warps
-    that compute are those of their threads alone (bar.sync with a number). A grid of several axes
+    same time are neighbours in the order of the grid, as they were. Where a mask ends loops early,
+    every other round of tiles goes backwards: no block gets all of the long ones. Producer warps go
+    from tile to tile without a break, and fetch the next one while the consumers store theirs;
+    mbarriers are initialized once, and their stages and parities continue over all tiles. The
+    memory that a result is stored through is not shared with the stages, and barriers of the
+    consumer warps count only their threads (bar.sync with a number). A grid of several axes
     is gone through as a GPU numbers its blocks, along blockIdx.x first. `blocks` are the
-    multiprocessors of a GPU, 132 of an H200, times those that one has room for. With `stages` the
-    pipeline has so many, more than its loop has iterations if need be: those of the next tiles are
-    copied, too.
+    multiprocessors of a GPU, 132 of an H200, times the blocks that one has room for. With `stages`
+    the pipeline has that many, more than its loop has iterations if need be: those of the next
+    tiles
+    are copied, too.
 
     rewrite: ``for tile in blockIdx.x: for k: wait for full[k % stages]; compute; store`` ->
         ``for block in blockIdx.x: for tile in range(block, tiles, blocks): for k: wait for

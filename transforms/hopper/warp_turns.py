@@ -58,11 +58,11 @@ from .tma_tiles import (
 def overlap_products(sch: Schedule, loop: LoopRV) -> None:
     """Let the last matmuls of an iteration run while the next iteration computes.
 
-    The loop's first and last statements are products by wgmma. Behind the first of the next
-    iteration the last of this one is issued; threads wait for the first alone, and compute on until
-    they need registers of the last. As by hand in FlashAttention-3 (J. Shah and others, 2024),
-    where scores of the next tile are computed ahead, and softmax runs under the product by values.
-    Tiles of the first products and of the last ones are waited for, and released, apart: the keys
+    The loop's first and last statements are products by wgmma. After the first of the next
+    iteration the last of this one is issued; threads wait only for the first, and go on until they
+    need registers of the last. As in FlashAttention-3 (J. Shah and others, 2024), where scores of
+    the next tile are computed ahead, and softmax runs under the product by values. Tiles of the
+    first products and of the last ones are waited for, and released, separately: the keys
     of an iteration are free for the next but one while its values are still read.
 
     rewrite: ``for j: wait for full[j]; S = Q * K[j]; P = f(S); O = g(O) + P * V[j]`` ->
@@ -71,9 +71,9 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
         release V[j]; P = P'; O = g(O)`` and the last
         ``O += P * V[j]`` behind the loop, when the module is lowered
     consumes: nothing
-    requires: a loop to which `specialize_warps` has given roles, in which no group of wgmma stays
-        in flight; its first statement behind the copies, and its last one, are groups of wgmma that
-        wait for themselves, as `tensorize_warp_rows` makes them, of other registers; no other
+    requires: a loop that `specialize_warps` has specialized, with no group of wgmma in flight; its
+        first statement after the copies, and its last one, are groups of wgmma with waits of their
+        own, as `tensorize_warp_rows` makes them, in different registers; no other
         statement of the loop is one
     """
     _require_products(sch, loop, TMA_OVERLAP, "overlaps already")

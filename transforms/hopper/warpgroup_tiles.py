@@ -277,11 +277,11 @@ def stage_swizzled_at(
     """Stage an operand's tile in shared memory as wgmma's descriptors read it.
 
     Rows of 128, 64, 32 or 16 bytes follow one another, `swizzle` at most and as many as divide
-    what a warpgroup reads of a row, and their chunks of 16 bytes are exchanged by the number of the
-    row (`place_in_tile`); a wider tile has several slabs of such rows. 16 exchanges nothing.
+    what a warpgroup reads of a row, and their chunks of 16 bytes are permuted by the number of the
+    row (`place_in_tile`); a wider tile has several slabs of such rows. 16 permutes nothing.
     An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
-    at a time whatever `vector` is, since wgmma transposes 16 bits alone. With `in_quads` lanes are
-    8 on threadIdx.y by 4 on threadIdx.x, and warps, four of a warpgroup, on threadIdx.z. With
+    at a time whatever `vector` is, since wgmma transposes only 16-bit types. With `in_quads` lanes
+    are 8 on threadIdx.y by 4 on threadIdx.x, and warps, four of a warpgroup, on threadIdx.z. With
     `comes_first` the copy stands in front of all else in the loop, as a pipeline wants it. A
     producer that can be inlined is: zeros of a padding become part of the fetch.
 

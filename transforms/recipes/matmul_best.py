@@ -151,7 +151,7 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
     """What a recipe that chooses takes for a schedule of its product, at block "C".
 
     Without tensor cores it is a tile that a search found or the model expects to be fastest, or
-    none for few rows. Operands of 16 bits whose rows are no multiples of 16 bytes are read as they
+    none for few rows. Operands of 16 bits with unaligned rows are read as they
     lie: by mma.sync for a short k and for few columns, and else without tensor cores, but where the
     fastest tile of wgmma is faster, with the kernels that copy operands for it. Times are compared
     by models, but for one step of k. What the constants say was measured at 19 products on an H100.
@@ -308,8 +308,8 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
     """The configs by wgmma that are tried for a product on a GPU, the fastest first: the TMA copies
     and stores tiles where that is fastest.
 
-    With `narrows` as many tiles are no wider than they need be. Only where B lies as (columns, k)
-    a tile of any width is as fast.
+    With `narrows`, tiles are as narrow as the same number of them allows. Only where B lies as
+    (columns, k) a tile of any width is as fast.
     """
     length, tiles = product.k * product.size, []
     for rate in read_tiles("matmul_wgmma"):
