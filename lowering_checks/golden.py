@@ -216,7 +216,7 @@ class GoldenStore:
 
 
 def compute_digest(text: str) -> str:
-    """Of a step's text, in 16 digits."""
+    """A hash of a step's text, in 16 digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -23,7 +23,8 @@ from tirstep.modules.kernel import DTypes, cast_between, kernel
 from tirstep.precision_annotations import EXPONENTS
 
 Mask: TypeAlias = Callable[[Any, Any, Any], Any]
-"""Of (sequence, query, key), what the key counts for and what else: that where it is hidden."""
+"""Maps (sequence, query, key) and values to what counts for the key, and to what stands in for it
+where hidden."""
 
 
 def find_visible(queries: int, keys: int, *, causal: bool, window: int | None, xp: Any = np) -> Any:

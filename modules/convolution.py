@@ -18,7 +18,7 @@ CONV1D_TILE = 1024
 
 
 def _round(m: int, n: int) -> tuple[int, int, int]:
-    """Of over="padded": the sums, the padded signal, and the zeros in front of it."""
+    """For over="padded": the number of sums, the padded length, and the zeros in front."""
     rim, rest = (n + 30) // 32 * 32, CONV1D_TILE - 1
     sums = (m + n - 1 + rest) // CONV1D_TILE * CONV1D_TILE
     return sums, (sums + rim + rest) // CONV1D_TILE * CONV1D_TILE, rim

@@ -237,10 +237,10 @@ DRAWS: Mapping[str, Callable[[CornerSlot], Array]] = {
 """What each makes of a row, by name; and above it, what it is there for."""
 SUMMED = ("few terms", "infinite", "zeros", "of all magnitudes", "of small magnitudes")
 SUMMED_ALONG = (ONE_PIXEL, "thinning", "zeros")
-"""Of signals and images, where one row is much of the input."""
+"""Cases for signals and images, where one row is much of the input."""
 NORMALIZED = ("zeros", "small", "large", "sparse", "offset")
 OF_INTEGERS = ("large integers",)
-"""Of integers that are summed, in the place of those."""
+"""Cases for integers that are summed, instead of those for floats."""
 QUERIES = ("one key", "last key", "first key", "low scores", "no key")
 
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from tirstep.modules.kernel import Problem
 
 DIVISION = 4.0
-"""Of a quotient: 2 units in the last place."""
+"""Error of a quotient: 2 units in the last place."""
 LARGEST_DIVISOR = 2.0**126
 """Beyond it CUDA's fast quotient of float32 may be 0."""
 EXPONENTIAL = 2 * 1.173
-"""Of an exponential, for each unit of the argument."""
+"""Error of an exponential, per unit of the argument."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ from tirstep.modules.inputs import Array, InputMaker, Measured, arrange
 from tirstep.modules.validation import KernelError, check_symbolic, list_names, nearest
 
 MOST_ELEMENTS = 2**31
-"""Of a tensor: TVM computes indices in int32."""
+"""Most elements of a tensor: TVM computes indices in int32."""
 _T = TypeVar("_T")
 """An array, or what stands for one on a device."""
 

@@ -48,7 +48,7 @@ _LOOP_FIELDS = (
     "annotations",
     "step",
 )
-"""Of a loop, in the order in which TVM takes them."""
+"""The fields of a loop, in TVM's order."""
 
 
 def get_scope(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:

@@ -59,7 +59,7 @@ _FIELDS = (
     "annotations",
     "span",
 )
-"""Of a block, in the order in which TVM takes them."""
+"""The fields of a block, in TVM's order."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

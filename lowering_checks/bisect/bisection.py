@@ -42,7 +42,7 @@ Check = Callable[[tvm.IRModule, Device], list[Finding]]
 TIMEOUT = 120.0
 """Seconds that a search may take, by default, before it interprets no further state."""
 SHARE = 0.5
-"""Of the time that is left: how much of it one state may take."""
+"""Share of the remaining time that one state may take."""
 CODE_GENERATION = "code generation"
 HOST = "llvm"
 AS_SCHEDULED = "as scheduled"

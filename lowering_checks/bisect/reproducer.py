@@ -41,7 +41,7 @@ from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
 
 PREFIXES = ("tirx.", "s_tir.", "tirstep.")
-"""Of the names of passes that a script runs."""
+"""Prefixes of the names of passes that a script runs."""
 Drawn = tuple[tuple[int, int] | None, ...]
 SECONDS = 300.0
 """How long a reproducer may run."""

@@ -21,11 +21,11 @@ from .model import KernelFacts
 KIB = 1024
 MAX_STATIC_SHARED = MAX_SHARED_BYTES["shared"]
 REGISTERS = 64 * KIB
-"""Of an SM, and at most of a thread block: the same on all of these architectures."""
+"""Registers per SM, and at most per thread block: the same on all of these architectures."""
 REGISTER_UNIT = 256
 """A warp gets its registers in such pieces."""
 PARTITIONS = 4
-"""Of an SM; a warp stays on one."""
+"""Partitions of an SM; a warp stays in one."""
 
 
 @dataclass(frozen=True)

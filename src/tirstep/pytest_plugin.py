@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 UPDATE = "--update-golden"
 ADVICE = f"if that is meant, run pytest {UPDATE} and read the change in git"
 SUFFIX = ".tir.py"
-"""Of goldens: Python for an editor, and no file that pytest takes for one of tests."""
+"""Ending of goldens: Python for an editor, but not a file that pytest collects."""
 _OWNERS = pytest.StashKey[dict[Path, str]]()
 
 

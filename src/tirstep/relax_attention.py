@@ -23,10 +23,10 @@ HIDDEN, LARGEST = -1e4, float(np.finfo("float16").max)
 is left; at least what cuts no score."""
 FLOATS = ("float16", "bfloat16", "float32")
 LAYOUTS = ("bhsd", "bshd", "hsd", "sd")
-"""Of batch, heads, the sequence of queries or keys, and the elements of a head."""
+"""Orders of the axes: batch, heads, sequence of queries or keys, and elements of a head."""
 _TAKEN = ("Composite", "Codegen", "Primitive")
 OPAQUE = 8
-"""Of TVM's OpPatternKind: `FuseOps` adds nothing to such a function."""
+"""TVM's OpPatternKind of functions to which `FuseOps` adds nothing."""
 
 
 class Tensor(NamedTuple):
@@ -37,7 +37,7 @@ class Tensor(NamedTuple):
 
     @property
     def extents(self) -> list[int]:
-        """Of all four axes, in the order of "bhsd"."""
+        """The extents of all four axes, in the order of "bhsd"."""
         sizes = dict(zip(self.axes, _get_sizes(self.value), strict=True))
         return [sizes.get(axis, 1) for axis in "bhsd"]
 

@@ -35,7 +35,7 @@ INDEX, FUNCTIONS, ARGUMENTS = "index.jsonl", "functions", "arguments"
 HEAD = {"tirstep trace": 1}
 """How the first row begins; the number is that of the format."""
 MOST_BYTES = 256 << 20
-"""Of the arguments that a folder keeps whole."""
+"""Most bytes of arguments that a folder keeps in full."""
 VARIABLE = "TIRSTEP_TRACE"
 """The environment variable that tells an app's Python the folder, and whether values are kept."""
 _BUILD = "_tirstep_build"

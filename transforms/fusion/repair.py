@@ -240,9 +240,9 @@ class _Trial:
         raise NoRepairError(self.term, f"changes by the factor {repair.change}, with which {wrong}")
 
     def find_mean(self, before: Sequence[SBlock]) -> int | None:
-        """Of how many elements, which the producer sums, the term is the squared difference from
-        the mean; None of another term. Those that a mask keeps out are zeros, which blocks `before`
-        the producer write.
+        """How many elements the producer's mean is taken over, if the term is the squared
+        difference from that mean; None for other terms. Elements that a mask excludes are zeros,
+        which blocks `before` the producer write.
         """
         term, found, (item,) = self.term, self.producer.term, self.producer.iterators(reduced=True)
         length = constant(item.dom.extent)

@@ -133,7 +133,7 @@ class CopyShape(NamedTuple):
 
     @classmethod
     def of_list(cls, values: Any) -> CopyShape:
-        """Of an annotation."""
+        """The shape in an annotation."""
         swizzle, panels, *sizes = map(int, values)
         end = sizes.index(0) if 0 in sizes else len(sizes)
         return cls(swizzle, panels, tuple(sizes[:end]), tuple(sizes[end + 1 :]))
@@ -337,7 +337,8 @@ def count_bytes(buffer: Any) -> int:
 
 
 SLOTS = 2
-"""Of slabs, where a tile has no room: one is stored to while the TMA reads the other."""
+"""Slabs in shared memory where the whole tile does not fit: one is stored to while the TMA reads
+the other."""
 SLAB = -4
 """The dimension of a tile that counts slabs; those before it have one element."""
 

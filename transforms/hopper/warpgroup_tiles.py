@@ -76,7 +76,7 @@ from .wgmma_intrinsics import (
 TILE_STORE = "tirstep_tile_store"
 """Our annotation of a block that stores sums into a tile whose layout is not chosen yet."""
 MATRIX_BITS = 16
-"""Of an element that stmatrix stores."""
+"""Bits of an element that stmatrix stores."""
 _PAIR = 2
 """Neighbours in a row of the sums that a thread has."""
 

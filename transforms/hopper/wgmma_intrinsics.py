@@ -42,11 +42,11 @@ from ..tensor_cores.fragments import (
 )
 
 ROWS = 64
-"""Of A and of the sums, in each instruction."""
+"""Rows of A and of the accumulator, per instruction."""
 THREADS = 128
-"""Of a warpgroup."""
+"""Threads per warpgroup."""
 MAX_COLUMNS = 256
-"""Of B and of the sums, in each instruction."""
+"""Columns of B and of the accumulator, per instruction."""
 CHUNK_BYTES = 16
 """What a swizzle moves, and what an asynchronous copy takes at most."""
 GROUP = 8
@@ -168,9 +168,9 @@ PTX_TYPES = {
     "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2",
 }
-"""Of the operands."""
+"""PTX types of the operands."""
 SUMS = {"float32": "f32", "int32": "s32"}
-"""Of the sums."""
+"""PTX types of the accumulators."""
 IN_SHARED: dict[str, Any] = {"offset_factor": 1, "scope": SCOPE}
 IN_REGISTERS: dict[str, Any] = {"offset_factor": 1, "scope": "local"}
 ARCHITECTURE = "sm_90a"
@@ -204,7 +204,7 @@ class WgmmaTile:
 
     @property
     def bits(self) -> int:
-        """Of an operand's element."""
+        """Bits of an operand's element."""
         return int(tvm.DataType(self.dtype).bits)
 
     @property

@@ -55,7 +55,7 @@ from .wgmma_intrinsics import (
 )
 
 WARPS = ROWS // SIDE
-"""Of a warpgroup."""
+"""Warps per warpgroup."""
 SHARE = SIDE * SIDE // WARP
 """The elements of a fragment that a lane has."""
 TYPES = ("float16", "bfloat16")
@@ -81,7 +81,7 @@ class RowsProduct(WgmmaTile):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of a warp's A, of B, and of a warp's sums."""
+        """Shapes of a warp's A, of B, and of a warp's accumulators."""
         b, sums = self.get_shape(1), (self.columns // SIDE, WARP, SHARE)
         if self.in_registers:
             return (self.depth // SIDE, WARP, SHARE), b, sums

@@ -33,7 +33,7 @@ FLAT = "flat"
 _VECTORS = "tirx.VectorizeLoop"
 _MOST_GATHERED = 4
 LEFT_OVER = FlatConfig(threads=256, vector=8, tail="guard")
-"""Of any function, and of what another plan leaves alone."""
+"""The config for any function, and for what another plan leaves over."""
 
 
 @transform

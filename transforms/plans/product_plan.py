@@ -173,7 +173,7 @@ def _without_casts(term: Any) -> Any:
 
 CONVOLUTION = "convolution"
 _MOST_ELEMENTS = 2**29
-"""Of a matrix, whose places 32 bits number, whatever a schedule pads them by."""
+"""Most elements of a matrix, so that 32-bit indices suffice even with padding."""
 SINGLE = replace(LEFT_OVER, vector=1)
 """What writes a matrix: where vectors alone are stored and read, TVM gives the matrix a type of
 these, of which it makes no asynchronous copies."""

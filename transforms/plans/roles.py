@@ -20,7 +20,7 @@ from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_elements, is_among
 
 DEVICE = "NVIDIA H200"
-"""Of which the models of time know most; others are taken by their properties."""
+"""The GPU that the time models know best; others are described by their properties."""
 
 
 @dataclass(frozen=True)

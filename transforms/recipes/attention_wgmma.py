@@ -58,8 +58,8 @@ _REGISTERS = {
     (3, False): (32, 160),
     (3, True): (32, 160),
 }
-"""Of a thread that copies and of one that computes, by the number of warpgroups that compute, and
-by whether thread blocks stay."""
+"""Registers of a producer's and a consumer's thread, by the number of consumer warpgroups and by
+whether CTAs are persistent."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -318,7 +318,7 @@ REACHED, UNEVEN, ISSUED = 0.93, 0.1, 0.8
 """What is reached of a memory's speed, how much longer the last of the blocks takes that a GPU
 holds together, and what is issued of the instructions that could be."""
 NEAR = 0.02
-"""Of two configs that are so near the first is taken: of more keys, and of fewer ranges."""
+"""If two configs are this close, the one with more keys, and with fewer ranges, is taken."""
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 

@@ -109,9 +109,8 @@ TILES = ("thread_tile", "tile_k")
 SWIZZLE = 8
 """Rows of tiles, at most, that blocks go through column by column."""
 VECTOR_BYTES = 16
-"""Of a vector, and of the padding behind each row of X's tile, with which transposed stores fall
-into different banks of shared memory.
-"""
+"""Bytes of a vector, and of the padding after each row of X's tile, which spreads transposed stores
+over the banks of shared memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

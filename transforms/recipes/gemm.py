@@ -36,9 +36,9 @@ from .rungs import Family, Pair, knob, pairs
 from .tiled_product import Engine, WholeTail
 
 WORD_BYTES = 4
-"""Of a bank of shared memory."""
+"""Bytes per shared-memory bank."""
 INDICES = 4
-"""Of 64 bits, as open sizes have them, that CUDA has a vector type for."""
+"""Most 64-bit indices, as symbolic sizes have them, in a CUDA vector type."""
 INNER = ("columns", "rows")
 
 

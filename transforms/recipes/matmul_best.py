@@ -60,25 +60,24 @@ _FEW_UNALIGNED, _FEW_SCATTERED = 8, 4
 _SHORT = 1024
 """Bytes along k: of fewer, all tiles of wgmma go 128 at a time."""
 _TRANSPOSED = 0.8
-"""Of the rate where threads transpose B's tiles, an element at a time: at 5 products in TF32 on an
-H100, whose slices of k it has to choose."""
+"""Relative rate where threads transpose B's tiles element by element: from 5 TF32 matmuls on an
+H100 that need split-K."""
 _PARTS = (1, 2, 4, 8, 16)
 _WGMMA_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Slices of the reduction that are tried."""
 
 COPY_US, COPY_BYTES_PER_US = 2.0, 2.4e6
-"""Of a kernel that copies an operand between zeros, on an H200: before its first byte, and then."""
+"""Cost of a kernel that zero-pads an operand on an H200: before its first byte, and per byte."""
 SHORT_K, _FEW_TILES = 64, 8
-"""Of a product that mma.sync multiplies in one step, in so many tiles of a multiprocessor."""
+"""Matmuls that mma.sync multiplies in one step, with at most so many tiles per multiprocessor."""
 _FEW_COLUMNS, _READ_US, _READ_BYTES_PER_US = 16, 4.5, 1.6e6
-"""Of a product whose time is that of reading A: before its first product, and element by element.
-"""
+"""Matmuls bound by reading A: time before the first product, and for reading element by element."""
 _SLOWER = 1.2
 """What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
 _BLOCKS_READING = 6.5
 """Blocks of a multiprocessor that read A at the same time."""
 _READ_ROWS, _WEIGHT_BYTES_PER_US = 64, 1.9e6
-"""Of a product of so few rows whose time is that of reading B, element by element."""
+"""Matmuls of so few rows that they are bound by reading B, element by element."""
 
 
 ENGINES: Mapping[type, type[Engine]] = {
@@ -481,7 +480,7 @@ _MODELS: Mapping[type, tuple[str, Callable[[Product, Gpu], list[Ranked]]]] = {
 }
 """By the config of a family: its table of costs, and who ranks its configs for a product."""
 LEAST_REGISTERS = 32
-"""Of a thread."""
+"""Least registers per thread."""
 
 
 class Forecast(NamedTuple):

@@ -88,7 +88,7 @@ class MmaConfig:
 
     @property
     def warps(self) -> int:
-        """Of a block of threads."""
+        """Warps per thread block."""
         return self.tile[0] // self.warp[0] * (self.tile[1] // self.warp[1])
 
 
@@ -102,7 +102,7 @@ class TensorCoreEngine(Engine):
 
     tiled: FragmentTile | WarpgroupTile
     rows_of_threads: tuple[int, int]
-    """Of a block of threads: warps or warpgroups, and the threads of each."""
+    """In a thread block: warps or warpgroups, and the threads of each."""
 
     def require_operands(self, total: SBlockRV) -> None:
         """Refuse operands that tensor cores do not multiply.

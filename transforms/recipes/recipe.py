@@ -55,7 +55,7 @@ Pair = tuple[int, int]
 """Rows and columns."""
 _OURS = __name__.rpartition(".")[0]
 LONGEST = 60
-"""Of what is shown of a value that is no name."""
+"""Most characters of a value that is shown."""
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 

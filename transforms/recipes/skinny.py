@@ -40,9 +40,9 @@ FEW_BLOCKS, LONG = 8, 4096
 added up then.
 """
 MOST_ROWS = 8
-"""Of A that a thread has sums for, at most; more are on blocks of their own."""
+"""Most rows of A that one thread accumulates; more rows get blocks of their own."""
 MOST_PRODUCTS = 2048
-"""Of a thread for the rows of B that it has in flight, without a loop."""
+"""Most multiply-adds of a thread for the rows of B that it has in flight, without a loop."""
 SHAPE = {"m": 4, "n": 8192, "k": 8192}
 
 

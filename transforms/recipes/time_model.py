@@ -39,15 +39,15 @@ from .tiled_product import VECTOR_BYTES, WholeTail, is_along_k
 
 FILE = Path(__file__).parent / "costs" / "nvidia-h200.json"
 _BLOCKS, _OTHER_REGISTERS = 32, 64
-"""Of a multiprocessor; and those of a thread beside its sums."""
+"""Blocks per multiprocessor; and registers of a thread besides its accumulators."""
 _RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 _SCHEDULERS = 4
-"""Of a multiprocessor, each with warps of its own."""
+"""Schedulers per multiprocessor, each with warps of its own."""
 _FASTEST = 2.0
-"""Of what DRAM gives a multiprocessor where all read, what it gives one at most."""
+"""Most bandwidth of one multiprocessor, relative to its share when all read."""
 _RESULT_BYTES = 4
-"""Of a sum."""
+"""Bytes of an accumulator."""
 _WIDE = 4
 """Sums of a vector."""
 _LINE = 128
@@ -78,7 +78,7 @@ class Gpu:
 
     @property
     def shared_bytes(self) -> int:
-        """Of a multiprocessor, as far as one block may take them."""
+        """Shared memory of a multiprocessor, as far as one block may use it."""
         return self.shared_kib << 10
 
     @property
@@ -173,7 +173,7 @@ class Product(NamedTuple):
 
     @property
     def result_bytes(self) -> int:
-        """Of an element of the results."""
+        """Bytes of an element of the result."""
         return self.stored or self.size
 
     @property
@@ -183,7 +183,7 @@ class Product(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the kernel."""
+        """The kernel's shape."""
         return (*self.outer, self.m, self.n, self.k)
 
 

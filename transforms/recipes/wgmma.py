@@ -50,15 +50,15 @@ Copies = Literal["threads", "tma"]
 WgmmaStore = Literal["registers", "shared", "tma"]
 """From where a result is written: registers, shared memory, or that by the TMA."""
 _SLAB_BYTES = 128
-"""Of a row of a slab of a tile that the TMA stores."""
+"""Bytes of a row in a slab of a tile that the TMA stores."""
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
 _REGISTERS = {2: (40, 232), 3: (32, 160), 4: (24, 112)}
-"""Of a thread that copies and of one that computes, by the number of warpgroups that compute; of
-one each thread has as many as it can use without."""
+"""Registers of a producer's and a consumer's thread, by the number of consumer warpgroups; with
+one, each thread already has as many as it can use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +298,7 @@ class WgmmaEngine(TensorCoreEngine):
 
 
 def count_slot_bytes(row: int) -> int:
-    """Of a row of so many bytes of a tile, those that slots of its slabs have room for at least."""
+    """Bytes of the slots that a tile with rows of so many bytes needs for its slabs, at least."""
     slabs, is_even = row // _SLAB_BYTES, row % (SLOTS * _SLAB_BYTES) == 0
     return SLOTS * _SLAB_BYTES if slabs > SLOTS and is_even else row
 

@@ -54,7 +54,7 @@ from .mma_tiles import (
 
 ROLES: tuple[Role, ...] = ("A", "B")
 ROWS = WARP // QUAD
-"""Of a fragment of sums, one for each quad; a tile has as many twice."""
+"""Rows of an accumulator fragment, one for each quad; a tile has twice as many."""
 
 
 @transform

@@ -37,7 +37,7 @@ _USUAL = (
     *("mbarrier::complete_tx::bytes", "bulk_group", "tile", _HINT),
 )
 _SWIZZLE_BITS = (0, 1, 2, 3)
-"""Of an address, that change with the row: of no swizzle, and of 32, 64 and 128 bytes."""
+"""Address bits that change with the row: without a swizzle, and with 32, 64 and 128 bytes."""
 
 
 @dataclass

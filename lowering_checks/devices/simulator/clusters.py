@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 DEADLOCK, UNDEFINED = "deadlock", "undefined operation"
 _RANK_BIT = 24
-"""Of an address in a cluster's shared memory: where the block's number in it begins, above that of
-the byte in the block. That is where GPUs have it, whose even blocks programs address by a mask."""
+"""Bit of an address in a cluster's shared memory where the block's rank begins, above the byte
+within the block; as on GPUs, where programs reach the even block by a mask."""
 
 
 class Meetings:

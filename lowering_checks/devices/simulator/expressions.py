@@ -182,7 +182,7 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
 
 
 def _logical(node: Any, operate: Callable[..., Any], decides: bool) -> Evaluate:
-    """Of vectors both sides are computed; of others the right one only where it decides."""
+    """Evaluate both sides for vectors; for scalars the right side only where it decides."""
     if count_lanes(node.ty.dtype) > 1:
         return _apply(operate, [node.a, node.b])
     left, right, known = translate(node.a), translate(node.b), _constant(decides)
@@ -296,7 +296,7 @@ def _choose(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
 
 
 def _select(node: Any) -> Evaluate:
-    """Of vectors the generated source computes both arms, for all elements."""
+    """For vectors the generated source computes both arms, for all elements."""
     arms = (node.condition, node.true_value, node.false_value)
     if count_lanes(node.ty.dtype) > 1:
         return _apply(np.where, arms)

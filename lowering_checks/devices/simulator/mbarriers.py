@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
 KIND = "mbarrier"
-"""Of findings about the use of mbarriers."""
+"""Kind of findings about the use of mbarriers."""
 DEADLOCK = "deadlock"
 MAX_COUNT = 2**20 - 1
 _BYTES = 8

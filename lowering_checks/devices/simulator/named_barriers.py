@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
 KIND = "named barrier"
-"""Of findings about the use of named barriers."""
+"""Kind of findings about the use of named barriers."""
 MAX_BARRIERS = 16
-"""Of a thread block."""
+"""Named barriers per thread block."""
 
 
 @dataclass

@@ -29,9 +29,8 @@ from .run_state import UnsupportedError
 
 Words = Mapping[str, str]
 Compute = Callable[..., Any]
-"""Of an instruction: its modifiers, the type of its first result, and its inputs, each of shape
-(threads, elements), make what its results get.
-"""
+"""Computes an instruction's results from its modifiers, the type of its first result, and its
+inputs, each of shape (threads, elements)."""
 NO_MODIFIERS = ("oob", "scaled", "pzo")
 """What the simulator does not know of them."""
 
@@ -116,7 +115,7 @@ _TOWARDS: dict[str, tuple[int | None, float]] = {
     "rm": (1, -np.inf),
     "rp": (-1, np.inf),
 }
-"""Of a rounding that is not to the nearest: on which side a number may not be, and where to."""
+"""For directed roundings: the side on which a result may not be, and the direction to move it."""
 
 
 def _of_floats(compute: Callable[..., Any]) -> Compute:
@@ -332,7 +331,7 @@ _INTEGERS: dict[str, Callable[..., Any]] = {
     "shl": lambda words, bits, a, b: a << np.minimum(b, bits),
     "shr": lambda words, bits, a, b: a >> np.minimum(b, bits),
 }
-"""Of arrays, whose operators are those of their numbers."""
+"""Functions of arrays, with elementwise operators."""
 _BITS: dict[str, Callable[..., int]] = {
     "not": lambda words, bits, a: not a if words["type"] == "pred" else ~a,
     "cnot": lambda words, bits, a: int(a == 0),
@@ -348,7 +347,7 @@ _BITS: dict[str, Callable[..., int]] = {
     "dp4a": _dot_bytes,
     **dict.fromkeys(("mul24", "mad24"), _multiply_24),
 }
-"""Of one thread's numbers."""
+"""Functions of one thread's numbers."""
 
 
 def _divide(name: str, threads: Threads, *given: Any) -> None:

@@ -24,7 +24,8 @@ LANES = 1 << 15
 IN_ORDER = "in order"
 """The scope of barriers behind every store, of modules in which TVM has not ordered threads yet."""
 UNSTORED = "uninitialized read on chip"
-"""Of registers or shared memory: told if anything that is stored depends on it."""
+"""Kind of uninitialized reads of registers or shared memory; reported if a stored value depends on
+one."""
 Describe = Callable[[tuple[int, ...]], str]
 """A finding's message, for the position of its first occurrence in an array."""
 

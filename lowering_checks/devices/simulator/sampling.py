@@ -27,7 +27,7 @@ from .operators import COMPARISONS
 from .run_state import LANES, count_places
 
 SECONDS_EACH, SECONDS_PER_LANE = 4e-5, 2e-8
-"""Of a statement, a multiplication and addition of what is loaded, say: for any threads, and for
+"""Seconds per statement (a multiply-add of loaded values, say): for any number of threads, and for
 each of those that run at once, up to `LANES`."""
 
 

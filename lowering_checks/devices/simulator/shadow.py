@@ -28,7 +28,7 @@ PROXY, GLOBAL_PROXY = "proxy", "proxy of global memory"
 """The fences between stores and what reads shared, or global, memory on another way than loads."""
 _MAX_PENDING = 64
 _BITS = 32
-"""Of a thread in a key, whose cell stands before it."""
+"""Bits of a thread's number in a key, below the element's."""
 
 
 class Accessors:

@@ -421,7 +421,7 @@ class SharedMemory(Memory):
             self.shadow.owner[cells] = self.buffer_id
 
     def _check_lost(self, access: _CellAccess, lost: Array, winner: Array) -> None:
-        """Of several threads that store to a cell at once, one wins; `lost` is in a row."""
+        """Check stores of several threads to one element: one wins; `lost` is sorted."""
         if is_any(lost):
             overwritten = np.zeros(access.elements.shape, bool)
             overwritten[access.active] = lost

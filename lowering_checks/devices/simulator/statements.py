@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 SYNC, BLOCK = "tvm_storage_sync", ("shared", "shared.dyn")
 """The call of barriers, and the scopes of those of a thread block."""
 MAX_ITERATIONS = 20_000
-"""Of a while loop, which may wait for what never happens."""
+"""Most iterations of a while loop, which may wait forever."""
 Execute = Callable[["SimulatedGpu", "Array | None"], None]
 
 

@@ -47,10 +47,10 @@ _TYPES = {
     **{kind: {0: "e4m3", 1: "e5m2"} for kind in ("f8f6f4", "mxf8f6f4")},
     **{kind: {1: "e2m1x2"} for kind in ("mxf4", "mxf4nvf4")},
 }
-"""Of the elements of A and B, by the fields of an instruction descriptor (9.7.16.4.2)."""
+"""Types of the elements of A and B, by the fields of an instruction descriptor (9.7.16.4.2)."""
 _SUMS = {0: np.dtype("float16"), 1: np.dtype("float32"), 2: np.dtype("int32")}
 _ROW_BYTES = 32
-"""Of a row of A that one instruction multiplies, whatever its type (9.7.16.2.1)."""
+"""Bytes of a row of A per instruction, for all types (9.7.16.2.1)."""
 _OWN: tuple[int | None, ...] = (None,)
 _COPIES = {"": (0,), "warpx4": (0, 32, 64, 96), "warpx2::02_13": (0, 64), "warpx2::01_23": (0, 32)}
 """Where tcgen05.cp copies to, by its multicast: lanes further on."""

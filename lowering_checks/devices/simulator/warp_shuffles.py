@@ -126,7 +126,7 @@ _VOTES: dict[str, Callable[..., Array]] = {
     "uni": lambda held, named: (held == named) | (held == 0),
     "ballot": lambda held, named: held,
 }
-"""Of the bits of the lanes whose predicate holds, and of those named."""
+"""Results of votes, from the bits of lanes whose predicate holds, and of the lanes in the mask."""
 
 
 def _vote(mode: str) -> Semantics:
@@ -146,7 +146,7 @@ _REDUCTIONS: dict[str, tuple[Any, Callable[[Any], int]]] = {
     "or": (np.bitwise_or, lambda limits: 0),
     "xor": (np.bitwise_xor, lambda limits: 0),
 }
-"""Of 32-bit integers, with the number that changes none; `and` is that of unsigned ones."""
+"""Reductions of 32-bit integers with their identities; `and` has that of unsigned integers."""
 
 
 def _reduce(operation: str) -> Semantics:

@@ -149,7 +149,7 @@ class RayWorkers:
                 return done
 
     def keep(self, configs: Sequence[Sizes]) -> None:
-        """Of others nothing stays on the devices."""
+        """Drop all others from the devices."""
         self._keep = [*configs]
 
     def decide(self, configs: Sequence[Sizes]) -> Contest:

@@ -16,7 +16,7 @@ from tirstep.files import require_writable, write_file
 from . import BenchError
 
 VERSION = 1
-"""Of the document's form; a file of another version is refused."""
+"""Version of the document; files of other versions are refused."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from .wrong_use import UseError, find_sentence
 Tell = Callable[..., None]
 """Takes a line of progress, and about how many seconds it takes."""
 COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
-"""Of a ladder on the simulator, where times would say nothing."""
+"""The columns of a ladder on the simulator, whose times would say nothing."""
 PROSE = ("recipe", "adds", "golden", "numbers", "shape")
 """The columns that are no numbers."""
 
@@ -82,7 +82,7 @@ class JudgedRecipe:
 
     @property
     def timing(self) -> Timing | None:
-        """Of the last step."""
+        """The time of the last step."""
         return self.verdicts[-1].timing if self.verdicts and not self.own_findings else None
 
     @property

@@ -133,7 +133,7 @@ _TYPES: dict[str, Any] = {
     "golden_dir": Path | None,
 }
 _TYPES |= {"device": str, "seed": int}
-"""Of the options that make a request, but for those that are a text or not given."""
+"""Types of the request's options that are not `str | None`."""
 _SHARED: Mapping[str, Any] = {
     "recipe": argument(
         "RECIPE", f"A recipe (see tirstep list), {PROGRAMS}", autocompletion=complete("recipe")

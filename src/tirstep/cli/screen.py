@@ -47,7 +47,7 @@ WORD_STYLES = {
     "not judged": "yellow",
     "none": "dim",
 }
-"""Of the words of goldens and verdicts."""
+"""Styles of the words of goldens and verdicts."""
 
 # In a pipe nothing is wrapped or cut; tables take the width that they need.
 _ENDLESS = 100_000

@@ -35,7 +35,7 @@ PROGRAM, STEP, SCHEDULE = KINDS = ("program", "step", "schedule")
 ORDER = (PROGRAM, STEP, PROGRAM, PROGRAM, PROGRAM, SCHEDULE, PROGRAM, PROGRAM)
 """The kinds of eight trials."""
 TRIES = range(3, 16)
-"""Of transforms in a drawn schedule."""
+"""How many transforms a random schedule tries."""
 LONGEST = 20_000
 """Statements that the interpreter may go through in a step of a recipe: a second or two. A tile of
 wgmma as single products has six millions of them, and takes ten minutes.

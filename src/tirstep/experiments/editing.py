@@ -32,7 +32,7 @@ from tirstep.transforms.pipeline import name_passes
 DEFAULT = "default"
 PLACES = ("after", "before", "replace", "drop")
 OPTIONS = ("tirx.use_async_copy", "tirx.instrument_bound_checkers", "tirx.instrument_lwp")
-"""Of the pass context: each adds passes to the pipeline."""
+"""Options of the pass context that add passes to the pipeline."""
 MARK = "experiment:"
 """Begins the name under which a user's pass runs, in front of its own."""
 RUNS_PASSES = str(Path("tvm", "ir", "transform.py"))

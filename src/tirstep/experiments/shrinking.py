@@ -232,7 +232,7 @@ REDUCTIONS: tuple[Reduction, ...] = (
 
 
 SECONDS = 60.0
-"""Of the processor's time."""
+"""Seconds of CPU time."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class Shrunk:
 
     @property
     def lines(self) -> int:
-        """Of the text, without comments and empty ones."""
+        """The lines of the text, without comments and empty ones."""
         lines = [line.lstrip() for line in self.text.splitlines()]
         return sum(bool(line) and not line.startswith("#") for line in lines)
 

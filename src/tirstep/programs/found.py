@@ -109,8 +109,8 @@ def find_programs(loaded: Loaded) -> list[Found]:
 
 
 def list_missing(function: Any) -> list[str] | None:
-    """Of a function whose first parameter is a schedule, by type or name, the others that have no
-    default; None of any other function.
+    """The parameters without a default, besides the schedule, of a function that takes a schedule
+    first (by type or name); None for any other function.
     """
     parameters = [*inspect.signature(function).parameters.values()]
     if not parameters:

@@ -83,9 +83,9 @@ FAMILIES = {
 """What was divided: each name below is looked up in these, in turn."""
 METHODS = {"asnumpy": "numpy", "astext": "script", "get_block": "get_sblock"}
 METHODS |= {"get_source": "inspect_source", "imported_modules": "imports", "struct_info": "ty"}
-"""Of schedules, tensors, compiled modules, and Relax's expressions."""
+"""New names of methods of schedules, tensors, compiled modules, and Relax's expressions."""
 KEYWORDS = {"out_sinfo": "out_ty", "sinfo_args": "ty_args"}
-"""Of Relax's calls."""
+"""New names of keywords in Relax's calls."""
 SCHEDULES = ("sch", "schedule")
 """What schedules are called in files that do not import TVM."""
 OF_MODULES = ("entry_name", "get_source", "imported_modules", "time_evaluator")

@@ -48,7 +48,7 @@ class Spelling:
 
     @property
     def path(self) -> Path:
-        """Of a file or a folder."""
+        """The path of a file or a folder."""
         return Path(self.place)
 
     def of(self, *names: str) -> str:

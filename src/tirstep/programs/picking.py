@@ -33,7 +33,7 @@ from .refusals import explain_spelling
 from .traces import Capture
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
-"""Of a kernel without recipes, where no shape is given: small, and pairwise different."""
+"""Sizes of a kernel without recipes, where no shape is given: small, and pairwise different."""
 
 
 @dataclass(frozen=True)

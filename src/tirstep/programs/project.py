@@ -13,7 +13,7 @@ from .naming import ProgramError
 
 TEMPLATE = Path(__file__).with_name("template")
 NAME = "my_kernels"
-"""Of the package in the template, wherever it stands there."""
+"""The template's package, whose name is replaced everywhere."""
 PROGRAMS = (".ci/run",)
 
 

@@ -45,7 +45,7 @@ NUMBERS = [dtype for dtype in LIMITS if dtype != "bool"]
 TYPES = ["float32", "float32", *NUMBERS]
 ROW_TYPES = ("float32", "int32", "float32", "int64", "float64", "float16", "int16")
 ORDERED_TYPES = ("float32", "int32", "uint8", "int8")
-"""Of rows whose numbers are at the ends: they are compared and copied alone."""
+"""Types of rows with values at their limits, which are only compared and copied."""
 INPUT, CAP = 4, 60
 """The largest number of an input, and of a buffer of a program's own: what is stored there is cut
 off at it.

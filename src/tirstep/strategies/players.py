@@ -313,11 +313,11 @@ class Player:
         return self.one((1, 2, 3, 4, 5, 8, 16, *large), "inner")
 
     def warps(self) -> int:
-        """Of a fetch by warps: mostly those of the kernel."""
+        """Warps for a fetch: mostly those of the kernel."""
         return self.one([self.extents().get("threadIdx.y", 1)] * 9 + [1, 2, 4], "warps")
 
     def depth(self) -> int:
-        """Of the fragments of the type that is multiplied, mostly."""
+        """The depth of a fragment: mostly that of the multiplied type."""
         own = {"float16": 16, "bfloat16": 16, "float32": 8}
         return self.mostly(own.get(self.play.problem.options["dtype"], 32), 16, "depth")
 
