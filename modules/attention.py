@@ -23,8 +23,7 @@ from tirstep.modules.kernel import DTypes, cast_between, kernel
 from tirstep.precision_annotations import EXPONENTS
 
 Mask: TypeAlias = Callable[[Any, Any, Any], Any]
-"""Maps (sequence, query, key) and values to what counts for the key, and to what stands in for it
-where hidden."""
+"""At (sequence, query, key): the first value if the key counts, or else the second one."""
 
 
 def find_visible(queries: int, keys: int, *, causal: bool, window: int | None, xp: Any = np) -> Any:
