@@ -95,7 +95,7 @@ def test_the_action_installs_itself_and_annotates(tmp_path: Path):
 def test_the_image_is_built_by_commands_that_work(tmp_path: Path):
     text = (ROOT / "Dockerfile").read_text()
     steps = [line.split(" ", 1) for line in text.splitlines() if line and line[0] != "#"]
-    assert [name for name, _ in steps] == "FROM COPY RUN WORKDIR ENTRYPOINT CMD".split()
+    assert [name for name, _ in steps] == ["FROM", "COPY", "RUN", "WORKDIR", "ENTRYPOINT", "CMD"]
     image = dict(steps)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     version = re.fullmatch(r"python:([\d.]+)-slim", image["FROM"])[1]
