@@ -52,7 +52,7 @@ generation" are numbers that are wrong after what can be interpreted of a CPU's 
 NAMES = {
     "program": "programs",
     "step": "steps of recipes",
-    "schedule": "drawn schedules",
+    "schedule": "random schedules",
 }
 
 

@@ -91,7 +91,7 @@ class KeptRows:
     """Rows of JSON in a file, each on the disk as it comes, after a line that says what they are
     of: a run that ends in the middle goes on where it was. Without a file, in memory.
 
-    A line that is not whole, as a killed process or a full disk leaves one, is no row. The file is
+    An incomplete line, as a killed process or a full disk leaves one, is skipped. The file is
     written anew where it ends with such a line, or was removed. Raises `ValueError` for a file that
     holds something else.
 

@@ -63,7 +63,7 @@ class FuseAttention:
 
     Attributes
     ----------
-    reasons : why attention was left alone, by the name of its result
+    reasons : why attention was not fused, by the name of its result
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class FuseAttention:
 class _Finder:
     """What a function of Relax computes, from results back to its parameters.
 
-    Refuses by a `KernelError` what is no attention that our kernel computes.
+    Raises `KernelError` for attention that our kernel does not compute.
     """
 
     def __init__(self, module: tvm.IRModule, function: relax.Function) -> None:
@@ -192,7 +192,7 @@ class _Finder:
         return first, last, scale, hides
 
     def _read(self, value: Any, axes: str) -> Tensor:
-        """The tensor of which an operand is a permutation, with heads repeated."""
+        """The tensor that an operand permutes, with heads repeated."""
         found = None
         while len(axes) == len(_get_sizes(value)):
             found = Tensor(value, axes) if axes in LAYOUTS else found

@@ -103,7 +103,7 @@ def begin_in_app() -> None:
 
 
 class _AfterTVM(importlib.abc.MetaPathFinder):
-    """Starts the recorder right behind the import of TVM; one without TVM costs nothing."""
+    """Starts the recorder right after the import of TVM; an app without TVM pays nothing."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         if name != "tvm":
@@ -149,7 +149,7 @@ class Build:
 
 
 def _quietly(hook: Callable[..., None]) -> Callable[..., None]:
-    """A method whose errors are no errors of the app's: the first is told."""
+    """A method whose errors must not reach the app: the first one is reported."""
 
     @functools.wraps(hook)
     def run(self: Recorder, *arguments: Any) -> None:

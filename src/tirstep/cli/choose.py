@@ -1,4 +1,4 @@
-"""``tirstep choose``: the knobs that a model of time expects to be fastest, and why."""
+"""``tirstep choose``: the knobs that the time model predicts to be fastest, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .request import Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 
 OTHERS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec", "attention", "decode_attention")
-"""Kernels that are no products: over rows, and attention."""
+"""Kernels other than matmuls: over rows, and attention."""
 
 
 @with_options("shape", "dtype", "option")

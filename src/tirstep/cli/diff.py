@@ -102,7 +102,7 @@ def command(
     def show_both(recipes: Sequence[Recipe]) -> int:
         if len(recipes) == 1:
             alone = recipes[0].spelling or recipes[0].name
-            raise UseError(f"{alone} is in one of {recipe} and {against} alone")
+            raise UseError(f"{alone} is only in one of {recipe} and {against}")
         run, other = (run_requested(it, request, among=recipes) for it in recipes)
         shape = dict(run.problem.shape)
         is_alike = list(shape) == list(other.problem.shape) and shape != dict(other.problem.shape)
@@ -152,7 +152,7 @@ def _print_diffs(
 
 def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ...]]:
     """What is to be compared: two recipes, or all that files and modules have, by their names or
-    those of their functions. What only one of the two has stands alone.
+    those of their functions. What only one of the two has is not compared.
     """
     ours, theirs = (pick_each(name, request) for name in (first, second))
     if len(ours) == 1 and len(theirs) == 1:

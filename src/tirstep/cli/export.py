@@ -1,4 +1,4 @@
-"""``tirstep export``: a schedule that replays with TVM alone."""
+"""``tirstep export``: a schedule that replays with only TVM."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from tirstep.programs.naming import is_program
 PASS = "pass"
 """The command that runs so."""
 JUDGES = ("check", "diff", "report", "why")
-"""The commands that run so where a program of the user's is named, which they execute; of these
-diff with --numbers alone."""
+"""The commands that run so where a program of the user's is named, which they execute; diff only
+with --numbers."""
 SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
 _guard: socket.socket | None = None
@@ -45,8 +45,8 @@ def is_guarded(argv: Sequence[str]) -> bool:
 
 
 def run_guarded(argv: Sequence[str]) -> int:
-    """Run a command line in a process of its own, which alone hears of Ctrl-C; its exit code, or 1
-    where it was ended.
+    """Run a command line in a process of its own, the only one that gets Ctrl-C; its exit code, or
+    1 where it was ended.
     """
     ours, theirs = socket.socketpair()
     tried, code = "", None

@@ -1,4 +1,4 @@
-"""Judges recipes: plans what to run, holds it against the checks, and says what they found."""
+"""Judges recipes: plans what to run, runs the checks, and says what they found."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Tell = Callable[..., None]
 COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
 """The columns of a ladder on the simulator, whose times would say nothing."""
 PROSE = ("recipe", "adds", "golden", "numbers", "shape")
-"""The columns that are no numbers."""
+"""The columns that are not numbers."""
 
 
 @dataclass
@@ -149,7 +149,7 @@ class JudgedRecipe:
 
 
 class Judge:
-    """What recipes are held against: the device and the goldens that a request asks for.
+    """What recipes are checked with: the device and the goldens that a request asks for.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 SHRUNK = 6
-"""Wrong modules of which one is to be made small."""
+"""Wrong modules, one of which is to be reduced."""
 DERIVED = (", vectors", ", scalars", ", widest")
 """Ends of the names of facts that another one tells, too."""
 BAD_STYLE = "bold red"

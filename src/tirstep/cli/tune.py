@@ -128,11 +128,11 @@ def command(
             )
             screen.line((serial, "yellow"))
         with screen.working():
-            screen.doing("replaying it with TVM alone")
+            screen.doing("replaying it with only TVM")
             trace = found.winner.sch.trace
             is_new = add_record(output, plan.workload, trace, found.times, plan.target)
         word = "wrote" if is_new else "it is already in"
-        screen.line((f"{word} {output}", "green"), "  replayed with TVM alone")
+        screen.line((f"{word} {output}", "green"), "  replayed with only TVM")
     if json:
         about = {"database": output, "target": str(goal), "seed": seed}
         print_document("tune", **about, ok=not code, searches=documents)

@@ -83,7 +83,7 @@ def find_sentence(error: BaseException) -> str | None:
 def spell_error(error: TransformError) -> str:
     """A recipe's error with its config as the command line takes them: ``--set tail=guard``.
 
-    What only a program can do, such as calling `pad_block`, is no advice here. Errors that come
+    What only a program can do, such as calling `pad_block`, is not advice here. Errors that come
     from no recipe stay as they are.
     """
     spelt = copy.copy(error)

@@ -51,7 +51,7 @@ class Found:
     ----------
     kind : a key of `KINDS`, ``"schedule"``, or ``"helper"``: a function of a schedule that needs
         other arguments, too, which its `doc` names
-    location : ``FILE:LINE``, or the place alone
+    location : ``FILE:LINE``, or only the place
     functions : of a module or function: the names of its PrimFuncs
     """
 

@@ -129,7 +129,7 @@ def _parse(text: str, place: str) -> ast.Module:
 
 
 def is_script(tree: ast.Module) -> bool:
-    """Whether a file is TVMScript alone, as `.script()` prints it: nothing in it has to be run.
+    """Whether a file is only TVMScript, as `.script()` prints it: nothing in it has to be run.
 
     Beside ``@I.ir_module class``, ``@T.prim_func def`` and the like it may have imports of TVM's
     script, a docstring, or the metadata that `.script(show_meta=True)` prints.

@@ -109,7 +109,7 @@ ADVICE = {
 }
 """What to do about names that have no successor; one of a module is for all below it."""
 NOALIAS = ("tir.noalias", "tirx.noalias")
-"""The attribute that TVM reads as a Boolean of Python's alone."""
+"""The attribute that TVM reads only as a Python bool."""
 DECLARES = {
     *("Buffer", "Ptr", "SizeVar", "alloc_buffer", "allocate", "allocate_const", "axis", "bind"),
     *("buffer_decl", "buffer_var", "comm_reducer", "decl_buffer", "env_thread", "handle"),

@@ -114,7 +114,7 @@ def explain_error(error: BaseException) -> str | None:
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in one line: TVM's schedule errors are a page, of which the last line says it, with
+    """An error in one line: TVM's schedule errors are a page, whose last line says it, with
     marks such as ``SBlock#0`` for the blocks and loops on that page.
     """
     if (found := find_ill_formed(error)) is not None:

@@ -74,7 +74,7 @@ class ProgramRecipe(Recipe):
         return [first, *(self._list_states(module) or self.run(sch, **config))]
 
     def _list_states(self, module: tvm.IRModule) -> list[Step]:
-        """The states of a traced function behind the first, at the sizes of the module."""
+        """The states of a traced function after the first, at the sizes of the module."""
         steps, names = list[Step](), ["input"]
         for label, function in self.states[1:]:
             extents = [

@@ -108,7 +108,7 @@ def _keep_alike(states: list[tuple[str, PrimFunc]]) -> tuple[tuple[str, PrimFunc
 
 
 def _load_arguments(folder: Path, file: str, rows: list[Mapping[str, Any]]) -> tuple[Array, ...]:
-    """The arguments of a call; those that were not kept drawn from their range, with their seed."""
+    """The arguments of a call; those that were not kept are random, by their range and seed."""
     kept: Mapping[str, Array] = {}
     if any(row.get("kept") for row in rows):
         kept = np.load(folder / ARGUMENTS / file.replace(".json", ".npz"))

@@ -55,7 +55,7 @@ class StepPart:
     python : of `find_python`; None where it cannot be read
     passes, pass_count : those that changed the module, with the texts before and after, and how
         many there were
-    checks : the verdict, and whose numbers they were held against
+    checks : the verdict, and whose numbers they were compared with
     time : of one call in microseconds
     """
 

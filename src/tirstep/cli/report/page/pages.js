@@ -68,7 +68,7 @@ function verdictWord(word) {
 function numbersNote(checks) {
   if (checks.numbers === "not judged") return checks.reason;
   if (checks.numbers === "clean") return `Simulated without a finding on ${checks.checked_on}; not compared: ${checks.reason}.`;
-  return `Exact whole numbers, then random floats, against ${checks.reference}; on ${checks.checked_on}.`;
+  return `Integers, exactly, then random floats, against ${checks.reference}; on ${checks.checked_on}.`;
 }
 
 function checksPanel(step) {
