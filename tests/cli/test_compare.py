@@ -129,4 +129,4 @@ def test_functions_of_two_modules_are_compared_by_name(command, tmp_path: Path):
     assert done.out.index("wrong, on cpu") < done.out.index("numbers  the same to the bit")
     result = command("diff", both_file, *AGAINST, less)
     assert result.code == 2
-    assert f"{both_file}:M.other is in one of {both_file} and {less} alone" in result.err
+    assert f"{both_file}:M.other is only in one of {both_file} and {less}" in result.err
