@@ -280,9 +280,7 @@ def close_for(function: Any, arguments: Arrays) -> Any:
     try:
         return close_extents(function, values)
     except (ValueError, RuntimeError) as error:
-        raise DeviceError(
-            f"the arguments' sizes do not fit the shapes: {get_reason(error)}"
-        ) from error
+        raise DeviceError(f"the arguments do not fit the shapes: {get_reason(error)}") from error
 
 
 def is_scalar(parameter: Any) -> bool:

@@ -137,7 +137,7 @@ class Kernel:
             )
         if ("dtype" in self.options) != bool(meaning.accumulators):
             raise KernelError(
-                f"{self.name}: a kernel has both an option dtype and accumulators, or neither"
+                f"{self.name}: give both an option dtype and accumulators, or neither"
             )
 
     def __call__(self, *sizes: int, **options: Any) -> tvm.IRModule:

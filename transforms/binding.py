@@ -235,9 +235,7 @@ def _require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
             if outer:
                 where = f"inside of loop '{outer[0].loop_var.name}', which is not bound"
                 advice = "bind the outer loop first"
-            raise TransformError(
-                f"{what} {where}: its threads would add to one shared element", advice
-            )
+            raise TransformError(f"{what} {where}: its threads would add to one element", advice)
         # Where a thread has a serial loop, or a guard, TVM lets it begin with the maximum of
         # nothing, which is finite. Otherwise its part is the element itself, and of two parts of
         # -inf the scales of a sum of powers are exp(-inf - -inf).

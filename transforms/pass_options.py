@@ -103,9 +103,7 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     for loop in find_all(sch.get(root), For) if name != PIPELINE else ():
         what = f"loop '{loop.loop_var.name}'"
         if not need and TMA_IN_FLIGHT in loop.annotations:
-            need = (
-                f"the copies of {what} would be synchronous, over tiles that wgmma still reads, in"
-            )
+            need = f"the copies of {what} would be synchronous, over tiles that wgmma reads, in"
         elif not need and computes_first(loop):
             need = f"{what}, of asynchronous copies after products, waits for too few of them in"
     if OWN_LANES in sch.get(root).annotations:

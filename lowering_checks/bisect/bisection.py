@@ -438,9 +438,7 @@ class ModuleBisection:
                 )
             if not is_given_right:
                 wrong = JudgedState(f"before {stage.label}", Interpreter.name)
-                between.append(
-                    f"{wrong.state}: its input differs from what the pass before it returned"
-                )
+                between.append(f"{wrong.state}: its input differs from the previous pass's output")
         right, before = self.scheduled, self.module
         if low >= 0:
             right = JudgedState(f"after {stages[low].label}", Interpreter.name)

@@ -76,9 +76,7 @@ def require_ours(path: Path, command: str = "why", advice: str = "give another n
     Raises `OSError` where it could not be written. A script that was cut short is ours.
     """
     if not may_replace(path, FIRST_LINE.format(command)):
-        raise CheckError(
-            f"{path} is not a script of tirstep {command}, and is left as it is; {advice}"
-        )
+        raise CheckError(f"{path} is not a script of tirstep {command}, and is kept; {advice}")
     require_writable(path)
 
 
@@ -122,9 +120,7 @@ def run_reproducer(path: Path, *, seconds: float = SECONDS) -> Reproduction:
 def _make_script(bad: FirstBad) -> str:
     kernel, problem = bad.kernel, None if bad.run is None else bad.run.problem
     if kernel is None:
-        raise CheckError(
-            "the kernel is not known, so there is no expected result; give find_bad_pass the kernel"
-        )
+        raise CheckError("without the kernel there is no expected result; give it to find_bad_pass")
     reason = ""  # why the script cannot run the pass
     if bad.is_pass and bad.is_custom:
         reason = f"{bad.name} ran in a pipeline that is not the module's own"

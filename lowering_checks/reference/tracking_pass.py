@@ -410,9 +410,7 @@ class _TrackingPass:
 
     def _track_bufferstore(self, node: Any) -> None:
         if len(node.indices) != 1:
-            raise RefusedError(
-                "a store to several elements at once cannot be computed in float64 here"
-            )
+            raise RefusedError("a store of several elements cannot be computed in float64 here")
         buffer = self.buffers[node.buffer]
         value = node.value
         is_cast = type(value).__name__ == "Cast" and all(
@@ -500,9 +498,7 @@ class _TrackingPass:
             return self.values[node]
         if kind in ("TensorLoad", "BufferLoad"):
             if len(node.indices) != 1:
-                raise RefusedError(
-                    "a load of several elements at once cannot be computed in float64 here"
-                )
+                raise RefusedError("a load of several elements cannot be computed in float64 here")
             buffer = self.buffers[node.source]
             return self._load_from(buffer, *self._index(node.indices[0], buffer))
         if kind in ("Add", "Sub"):

@@ -190,7 +190,7 @@ def test_a_file_of_another_hand_stays_and_is_told_before_the_work(
     (folder / "thesis").write_text("years")
     result = command("pass", f"{WRONG}:sort_operands", "module.py:double", "-o", "thesis")
     assert (result.code, result.out) == (2, "")
-    assert "thesis is not a script of tirstep pass, and is left as it is; give " in result.err
+    assert "thesis is not a script of tirstep pass, and is kept; give " in result.err
     assert (folder / "thesis").read_text() == "years"
 
 

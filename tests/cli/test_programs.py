@@ -414,7 +414,7 @@ def test_other_files_that_are_no_programs(command: Command, folder: Path):
     (folder / "empty").mkdir()
     for text, told in {
         "other.json": "other.json is not JSON as tvm.ir.save_json writes it",
-        "op.json": "give JSON of an IRModule or a PrimFunc",
+        "op.json": "give that of an IRModule or a PrimFunc",
         "lines.json": "no file of workloads beside it",
         "binary.py": "is not UTF-8 text",
         "empty/": "is not a MetaSchedule database",

@@ -391,7 +391,7 @@ def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
     with refuses(
         sch,
         "loop 'k' is a reduction of block 'C' inside of loop 'i', which is not bound: its "
-        "threads would add to one shared element; bind the outer loop first",
+            "threads would add to one element; bind the outer loop first",
     ):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     tr.bind_loop(sch, i, axis="blockIdx.x")

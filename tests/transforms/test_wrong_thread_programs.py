@@ -153,7 +153,7 @@ def test_a_sum_over_the_outermost_threads(make: Callable[[Schedule, SBlockRV], L
     with refuses(
         sch,
         r"bind_loop: loop '\w+' is a reduction of block 'B' with no loop around it: its threads "
-        "would add to one shared element; bind a spatial loop around it first",
+        "would add to one element; bind a spatial loop around it first",
     ):
         tr.bind_loop(sch, loop, axis="threadIdx.x")
 

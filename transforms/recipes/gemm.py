@@ -85,7 +85,7 @@ class GemmConfig:
         choices=INNER,
     )
     inner_strips: Inner = knob(
-        "columns", "the same for the loops over a thread's strips", choices=INNER
+        "columns", "the same for loops over a thread's strips", choices=INNER
     )
     split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(1, 2, 4, 8, 16))
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")

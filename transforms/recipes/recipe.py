@@ -472,9 +472,7 @@ def recipe(
             advice = f"write Example({{{sizes}}}), say"
             raise TransformError("recipe", problem + (", ".join(known) or "none"), advice)
     if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
-        raise TransformError(
-            "recipe", f"arch={arch!r} is not an architecture", 'write "sm_80", say'
-        )
+        raise TransformError("recipe", f"arch={arch!r} is not an architecture", 'write "sm_80"')
 
     def make(body: Body) -> Recipe:
         # The knobs of a recipe: what its function takes behind the schedule.

@@ -206,7 +206,7 @@ def require_run_or_nothing(file: Path) -> None:
             document = json.loads(file.read_bytes())
         if not isinstance(document, dict) or document.get("command") != "bench":
             raise BenchError(
-                f"{file} is not a file of tirstep bench, and is left as it is; give another name"
+                f"{file} is not a file of tirstep bench, and is kept; give another name"
             )
     file.parent.mkdir(parents=True, exist_ok=True)
     require_writable(file)

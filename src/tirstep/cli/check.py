@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 RUNS = 10
 """How many other runs there are by default; those with open sizes are among so many."""
 SECONDS = 2.0
-"""Seconds of CPU time for the other runs of one recipe, by default; the last run may exceed them.
+"""CPU seconds for the other runs of one recipe, by default; the last run may exceed them.
 """
 
 
@@ -50,9 +50,7 @@ def command(
         show_default=False,
         autocompletion=complete("recipe"),
     ),
-    everything: bool = flag(
-        "--all", "Check every recipe, and that each golden file belongs to a recipe."
-    ),
+    everything: bool = flag("--all", "Check every recipe, and that each golden is a recipe's."),
     runs: int | None = option(
         "--runs",
         "N",
@@ -94,9 +92,7 @@ def command(
             )
         return write_goldens_of(names, request, as_json=json)
     if everything and not request.is_of_examples:
-        raise UseError(
-            "--all checks every recipe at its example; name recipes to give them other knobs"
-        )
+        raise UseError("--all checks every recipe at its example; name recipes to change knobs")
 
     if watch:
         from .watching import run_on_changes

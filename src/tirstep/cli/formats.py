@@ -93,9 +93,7 @@ def render(text: str) -> str:
         return text
     document = json.loads(text)
     if document["command"] == "diff" and "programs" not in document:
-        raise UseError(
-            f"--format {chosen.get()} is for findings, which only diff --numbers has; add --numbers"
-        )
+        raise UseError(f"--format {chosen.get()} is for findings; add --numbers")
     return _FORMATS[chosen.get()](f"tirstep {document['command']}", document)
 
 

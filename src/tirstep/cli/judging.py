@@ -369,13 +369,9 @@ def show_ladder_table(
     screen.table(table)
     notes = []
     if baseline is not None:
-        notes.append(
-            f"speed-up: over {baseline.recipe.name}; GFLOP/s: by the kernel's count of operations"
-        )
+        notes.append(f"speed-up: over {baseline.recipe.name}; GFLOP/s: by the kernel's FLOP count")
     if has_counts:
-        notes.append(
-            "traffic: global memory that the last step moves, as a multiple of the minimum"
-        )
+        notes.append("traffic: global memory that the last step moves, over the minimum")
         notes.append("the rest: first thread block of each launch; one request per warp access")
     devices = {_name_device(place) for rung in rungs for place in rung.checked_on}
     for other in sorted(devices - {device.name, NO_DEVICE}):

@@ -119,9 +119,7 @@ def command(
         raise UseError("name a pass: FILE.py:PASS, with --after, --before or --replace NAME")
     spec = modules.pop(0) if takes_pass else ""
     if modules and corpus is not None:
-        raise UseError(
-            f"--corpus cannot be combined with modules; leave it out, or {' and '.join(modules)}"
-        )
+        raise UseError(f"--corpus excludes modules; leave it out, or {' and '.join(modules)}")
     if modules and (state is not None or first):
         raise UseError("--state and --from belong to --corpus; leave them out here")
     if not modules and corpus is None:

@@ -81,9 +81,7 @@ def command(
     if kind == "cuda":
         device = str(tvm.cuda(0).device_name)
     if cc.get_cc() is None:
-        raise UseError(
-            "candidates are linked with a C++ compiler, and there is none here; install g++"
-        )
+        raise UseError("there is no C++ compiler here to link candidates; install g++")
     processes, code, documents = jobs or count_cores(), 0, []
     sizes = {"trials": trials, "seed": seed, "batch": max(4, 2 * processes)}
     for plan in [make_plan(search, goal, device=device, **sizes) for search in searches]:
@@ -111,9 +109,7 @@ def command(
         tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
         stale = f"{count(found.stale, 'trial')} of an earlier run made a different program"
         told = [(f"{stale}, and did not count", "yellow")] if found.stale else []
-        same = (
-            f"  {found.repeated:>5} the same program as another candidate" if found.repeated else ""
-        )
+        same = f"  {found.repeated:>5} the same program as another" if found.repeated else ""
         show_result(screen, plan, found, tried, before=told, after=same)
         documents.append(describe_result(plan, found))
         if found.winner is None:
@@ -123,9 +119,7 @@ def command(
             "Idx" in (get_axis(loop) or "")
             for loop in find_all(found.winner.sch.mod["main"].body, For)
         ):
-            serial = (
-                "the GPU's threads ran one after the other: these times say nothing about a GPU"
-            )
+            serial = "GPU threads ran one after the other: these times say nothing about a GPU"
             screen.line((serial, "yellow"))
         with screen.working():
             screen.doing("replaying it with only TVM")

@@ -106,7 +106,7 @@ def load_text(text: str, place: str, name: str) -> Loaded:
         if not isinstance(value, tvm.IRModule | PrimFunc):
             kind = type(value).__name__
             raise ProgramError(
-                f"{place} is JSON of a {kind}; give JSON of an IRModule or a PrimFunc"
+                f"{place} is JSON of a {kind}; give that of an IRModule or a PrimFunc"
             )
         return Loaded({name: value}, {}, place)
     if not text.strip():

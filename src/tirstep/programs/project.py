@@ -25,7 +25,7 @@ def make_project(folder: Path) -> int:
     name = re.sub(r"\W+", "_", folder.absolute().name.lower()).strip("_")
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ProgramError(
-            f"'{folder.name}' is not a name for a Python package; begin DIR's name with a letter"
+            f"'{folder.name}' cannot name a Python package; begin DIR's name with a letter"
         )
     if name == "tests" or importlib.util.find_spec(name) is not None:
         raise ProgramError(

@@ -71,9 +71,7 @@ def command(
         from .watch import watch_report
 
         if any(name.partition(":")[0] == STDIN for name in recipes):
-            raise UseError(
-                "--watch waits for a file to change, and standard input is not a file; name one"
-            )
+            raise UseError("--watch waits for a file to change; name one instead of standard input")
         require_replaceable(output)
         flags = ["--checks" if checks else "--no-checks", "--target", target, "-o", str(output)]
         flags += ["--ladder"] * ladder
@@ -148,7 +146,5 @@ def require_replaceable(path: Path) -> None:
     if path.exists():
         text = path.read_bytes()[:HEAD] if path.is_file() else None
         if text is None or (text and MARKER.encode() not in text):  # an empty file is no loss
-            raise UseError(
-                f"{path} is not a tirstep report, and is left as it is; give another name"
-            )
+            raise UseError(f"{path} is not a tirstep report, and is kept; give another name")
     require_writable(path)
