@@ -163,10 +163,10 @@ LEFT: dict[str, tuple[Callable[[], tvm.IRModule], str]] = {
     "a key too early": (change(add(mask(ahead=-1))), "not that of causality"),
     "the other triangle": (change(add(mask().T)), "not that of causality"),
     "the first keys alone": (change(add(mask(shape=(6, 9))), LONGER), "not that of causality"),
-    "a bias": (change(add(mask(-5))), "other values than those of a mask"),
+    "a bias": (change(add(mask(-5))), "changes scores by values that are not those of a mask"),
     "a mask scaled down": (
         change(lambda s: op.multiply(op.add(s, constant(mask(-1e5))), constant(1e-3))),
-        "other values than those of a mask",
+        "changes scores by values that are not those of a mask",
     ),
     "a cap": (change(lambda s: op.minimum(s, constant(3))), "other values"),
     "a floor": (change(lambda s: op.maximum(s, constant(-3))), "other values"),

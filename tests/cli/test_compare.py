@@ -126,7 +126,7 @@ def test_functions_of_two_modules_are_compared_by_name(command, tmp_path: Path):
     both_file, wrong, less = map(str, files)
     done = command("diff", both_file, *AGAINST, wrong)
     assert done.code == 1
-    assert done.out.index("wrong, on cpu") < done.out.index("numbers  the same to the bit")
+    assert done.out.index("wrong, on cpu") < done.out.index("numbers  bitwise equal, and right, on")
     result = command("diff", both_file, *AGAINST, less)
     assert result.code == 2
     assert f"{both_file}:M.other is only in one of {both_file} and {less}" in result.err

@@ -174,4 +174,4 @@ def test_on_the_simulator_the_accesses_are_counted(
     access = counted[1].scopes["shared"]
     wavefronts = f"{access.wavefronts_per_request:.1f}"
     assert shared[-4:] == [traffic[1], wavefronts, str(access.bank_conflicts), "1"]
-    assert "as a multiple of the least to move" in result.out
+    assert "traffic: global memory that the last step moves, over the minimum" in result.out

@@ -256,7 +256,7 @@ def test_the_corpus_is_searched_and_goes_on_from_its_state(
     assert len(lines) == 1 + 3
     other = command("pass", f"{WRONG}:drop_resets", "--corpus", 2, "--state", "state.jsonl")
     assert other.code == 2
-    assert "is of another search" in other.err
+    assert "belongs to another search, or to another version of this pass; delete it," in other.err
 
 
 @pytest.mark.parametrize("given", [["module.py"], ["--corpus", "3", "--state", "kept"]])

@@ -320,7 +320,7 @@ MISTAKES = [
     ("x = 3", "check wrong.py:x", "'x' in wrong.py is not a program"),
     ("", "check nowhere.py", "there is no file nowhere.py"),
     ("", "check wrong.py:a:b:c", "wrong.py:a:b:c has 3 names"),
-    ("", "check mine.py:Mine:Mine", "'Mine' is a module, and no function of a schedule"),
+    ("", "check mine.py:Mine:Mine", "'Mine' is a module, not a function that takes a schedule;"),
     ("", "check relu_bound --function main", "--function is for modules of your own"),
     ("", "check net.py --function rleu", "net.py has no PrimFunc 'rleu'; did you mean relu?"),
     ("", "ladder kern.py", "kern.py has recipes of alone, twice, .*give kern.py:alone"),

@@ -53,7 +53,7 @@ def test_the_same_command_again_goes_on(command: Command, tmp_path: Path) -> Non
     line = ("tune", "matmul_tiled", "--shape", "32x48x16", "--target", "llvm", "-o", tmp_path)
     first = command(*line, "--trials", "2")
     assert first.code == 0
-    assert "threads ran one after the other: the times say nothing of a GPU" in first.out
+    assert "GPU threads ran one after the other: these times say nothing about a GPU" in first.out
     again = command(*line, "--trials", "4")
     assert "tried 4 candidates of 24, 2 of them by an earlier run" in again.out
     assert "refused by tile_block  " in again.out

@@ -192,7 +192,7 @@ def test_a_refused_program_has_no_step_before_it(command: Command):
 @pytest.mark.usefixtures("folder")
 def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(command: Command):
     """A block that no loop binds is right on a CPU, and `check` says that it runs on the host."""
-    told = "block 'D' is in no kernel, and would run on the host"
+    told = "block 'D' is outside of any kernel, and would run on the host, on a GPU's memory;"
     assert told in command("check", "half.py").out
     result = command("why", "half.py")
     assert result.code == 1

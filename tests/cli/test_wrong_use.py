@@ -101,12 +101,12 @@ FILES = {"right.py": "from tvm.tirx.transform import StmtSimplify as Again\n\nno
 BLOCKING = "search matmul_shared_blocking --set"
 TUNED, SMALL = "tune {own}:folded --shape n=64", "--target llvm --jobs 1"
 AGAIN = "pass right.py:Again"
-BOTH = "--write-goldens writes what recipes make at their exam"
+BOTH = "--write-goldens writes the steps of the recipes' examples; the only other options"
 SENTENCES = [
     # What is typed, and what the sentence says.
     ("bench matmull", "there is no suite and no kernel 'matmull'; did you mean matmul"),
     ("bench --shape 4by4", "--shape 4by4 is not a shape; give it as 1024x512x2048"),
-    ("bench --output a --save b", "--output and --save both say where"),
+    ("bench --output a --save b", "--output and --save both name the file to write; give one"),
     ("bench --compare no.json no.json", "no.json: No such file or directory"),
     ("search matmul_naive", "matmul_naive declares no choices of knobs"),
     ("search matmul_shared_blocking --shape 1x2", "--shape 1x2 has 2 sizes"),
@@ -143,7 +143,7 @@ SENTENCES = [
     ("pass right.py:Agan --after StmtSimplify relu_bound", "did you mean Again?"),
     ("pass gone.py:P --after StmtSimplify relu_bound", "there is no file gone.py"),
     ("pass right.py:nothing --after StmtSimplify relu_bound", "is no pass"),
-    ("pass --audit relu_bound", "--audit is of TVM's own pipeline"),
+    ("pass --audit relu_bound", "--audit checks TVM's own pipeline; give only --corpus and --seed"),
     ("compare a.py b.py", "tirstep compare is now tirstep diff A --against B --numbers\n"),
     ("golden --write", "tirstep golden is now tirstep check --write-goldens\n"),
     ("source relu_bound", "tirstep source is now tirstep lower --source\n"),

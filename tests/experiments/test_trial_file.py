@@ -77,7 +77,7 @@ def test_another_file_is_left_as_it_is(tmp_path: Path, text: str):
 
 @pytest.mark.parametrize("name", ["/dev/full", "."])
 def test_a_device_or_a_folder_is_no_file(name: str):
-    with pytest.raises(ExperimentError, match="is no state of a search"):
+    with pytest.raises(ExperimentError, match="is not a --state file; give another file"):
         TrialFile(Path(name), HEAD)
 
 
@@ -85,7 +85,7 @@ def test_a_state_is_of_one_search_and_one_text_of_a_pass(tmp_path: Path):
     """What the pass did before it was changed is no answer."""
     make(tmp_path / "state", 0)
     for head in ({**HEAD, "text": "other"}, {**HEAD, "seed": 1}):
-        with pytest.raises(ExperimentError, match="is of another search, or of another text"):
+        with pytest.raises(ExperimentError, match="belongs to another search, or to another"):
             TrialFile(tmp_path / "state", head)
 
 

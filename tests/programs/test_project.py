@@ -81,8 +81,8 @@ def test_a_changed_recipe_fails_until_its_golden_is_written(project: Path, tmp_p
         ("json", "there is a package 'json' already"),
         ("tirstep", "there is a package 'tirstep' already"),
         ("tests", "there is a package 'tests' already"),
-        ("7", "is not a name for a Python package"),
-        ("class", "is not a name for a Python package"),
+        ("7", "cannot name a Python package; begin DIR's name with a letter"),
+        ("class", "cannot name a Python package; begin DIR's name with a letter"),
     ],
 )
 def test_what_it_refuses(tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, told: str):

@@ -312,8 +312,8 @@ def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -
     ("old", "new", "message"),
     [
         ("S[v, w] = A[v, w]", "S[w, v] = A[v, w]", "stores its tile in another order than it"),
-        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w] + T.float16(1)", "does more than to copy"),
-        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w // 2 * 2]", "copies a rectangle of neighbours"),
+        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w] + T.float16(1)", "does more than copy from"),
+        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w // 2 * 2]", "and the TMA copies a dense rectangle"),
         (
             "S[v, w] = A[v, w]",
             "S[v, w] = T.if_then_else(v >= 2, A[v, w], T.float16(0))",
@@ -321,7 +321,7 @@ def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -
         ),
         (", 16)", ", 20)", "has a pitch of 40 bytes, and the TMA takes multiples of 16"),
         ("float16", "float64", "the TMA has no elements of float64"),
-        ("(4, 16)", "(4, 16)", "copies 128 bytes at once, and places in shared memory are multi"),
+        ("(4, 16)", "(4, 16)", "copies 128 bytes at once, and addresses in shared memory must be"),
     ],
 )
 def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) -> None:

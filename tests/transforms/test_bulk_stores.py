@@ -176,7 +176,7 @@ def test_store_by_tma_refuses_what_does_not_fit():
     [
         ("= S[0", "= T.float16(2) * S[0", "does more than copy a tile in its own type; convert"),
         ("= S[0", "= B[v, w] + S[0", "does more than copy a tile in its own type"),
-        ("B[v, w] =", "B[v, w // 2] =", "writes 'B' at .*, and the TMA copies a rectangle"),
+        ("B[v, w] =", "B[v, w // 2] =", "writes 'B' at .*, and the TMA copies a dense rectangle"),
         (
             "(w // 8 ^ v % 8) % 8, w",
             "w // 8, w",
@@ -207,7 +207,7 @@ def test_store_by_tma_refuses(old: str, new: str, message: str) -> None:
 def test_store_through_tiles_refuses() -> None:
     sch, block, grid, groups, *_ = at_block(read("01_tiled"), "C")
     sizes = {"warps": 1, "lanes": 128, "vector": 4}
-    with refuses(sch, "store_through_tiles: vector=8 elements of 4 bytes are not part of a chunk"):
+    with refuses(sch, "store_through_tiles: vector=8 elements of 4 bytes must fit into a chunk of"):
         store_through_tiles(sch, block, grid, groups, **{**sizes, "vector": 8})
     with refuses(sch, "store_through_tiles: warps=2 are not the 1 of loop"):
         store_through_tiles(sch, block, grid, groups, **{**sizes, "warps": 2})

@@ -192,7 +192,7 @@ def test_a_folded_tile_that_one_thread_fetches():
     plain.transform_layout(copy, ("write", 0), lambda i, k: (i, k // 4, k % 4))
     assert find_split_allocations(plain.mod) == ["A_shared"]
     assert find_wrong(problem, plain)
-    with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had one"):
+    with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had a"):
         tr.fold_tile(sch, copy, row=4, padding=3)
 
 

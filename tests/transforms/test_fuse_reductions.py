@@ -237,7 +237,7 @@ def test_fuse_reductions_refuses_what_does_not_fit():
         ("max", "T.max(s[vi], a - m[vi])", LEAST, "change a maximum, and only sums are rescaled"),
         ("max", "T.min(s[vi], a - m[vi])", LEAST, "change a minimum, and only sums are rescaled"),
         ("max", "s[vi] * T.exp(a - m[vi])", "T.float64(1)", "a product by as many factors as it"),
-        ("max", "s[vi] + T.exp(a - m[vi])", "T.float64(1)", "is what it begins with, and would be"),
+        ("max", "s[vi] + T.exp(a - m[vi])", "T.float64(1)", "is its initial value, which would be"),
         ("sum", "s[vi] + b / T.sqrt(m[vi])", None, "with which on .* it would give nan"),
         ("max", "s[vi] + b / m[vi]", None, "factor old / new, with which on .* it would give nan"),
         ("max", "s[vi] + T.exp(b - m[vi])", None, "with which with -inf first it would give"),

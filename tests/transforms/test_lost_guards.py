@@ -9,8 +9,8 @@ from tirstep.transforms.recipes import RECIPES
 
 OUTSIDE = "out of bounds: store to"
 LOST = (
-    "reduces over threads, and i_1 < 1 is its only guard: TVM would store the sums of outputs that "
-    "do not exist"
+    "reduces over threads, and i_1 < 1 is its only guard: TVM would store sums of "
+    "outputs that do not exist to"
 )
 
 

@@ -85,7 +85,7 @@ def schedule_result_behind_tile(
 def test_results_of_another_type_in_the_place_of_a_tile_that_others_still_read():
     """Each thread reads its row of the tile in its last step, and stores its sum over another's."""
     sch, (store, loop) = schedule_result_behind_tile("float16")
-    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn' with no barrie"):
+    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn' without a"):
         tr.cache_write_at(sch, store, loop, scope=SCOPE)
     tr.cache_write_at(sch, store, loop, scope="shared")
     problem = get_kernel("row_sum").problem(m=8, n=16, dtype="float16", acc="float32")

@@ -119,7 +119,7 @@ def test_shared_memory_of_a_block_behind_a_guard_which_ends_tvm_s_process():
         sch, block, loop, *_ = at_block(parse_kernel(text), "B")
         tr.cache_read_at(sch.copy(), block, loop, operand=0, scope="local")
         if is_refused:
-            with refuses(sch, "'A_shared' would be shared memory of block 'row', which stands beh"):
+            with refuses(sch, "'A_shared' would be shared memory of block 'row', which is under"):
                 tr.cache_read_at(sch, block, loop, operand=0)
         else:
             tr.cache_read_at(sch, block, loop, operand=0)

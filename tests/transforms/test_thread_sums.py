@@ -28,7 +28,7 @@ def test_terms_of_threads_whose_initialization_is_taken_out():
     tr.bind_loop(sch, k, axis="threadIdx.x")
     with refuses(sch, "decompose_reduction_at: "):
         tr.decompose_reduction_at(sch, block, k)
-    with refuses(sch, "B_update' would add each thread's terms on 'threadIdx.x' to a register 'B"):
+    with refuses(sch, "B_update' would add each thread's terms on 'threadIdx.x' to its own"):
         with tr.one_change(sch):
             sch.decompose_reduction(block, k)
     sch.decompose_reduction(block, k)

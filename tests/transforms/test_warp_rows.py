@@ -149,7 +149,7 @@ def test_overlap_products_refuses_what_does_not_fit():
         if sch.get(loop).loop_var.name == "k_0"
     ]
     sch.annotate(loop, TMA_ROLES, [32, 0, 0])
-    with refuses(sch, "does not begin with products by wgmma and end with others, with none betw"):
+    with refuses(sch, "must begin and end with wgmma products, with none in between"):
         tr.overlap_products(sch, loop)
 
 

@@ -197,5 +197,5 @@ def test_prefetch_asynchronously_refuses_what_does_not_fit():
     outer, inner = sch.get_loops(block)[2:4]
     copies = [sch.get_sblock(f"{name}_shared.dyn") for name in "AB"]
     tr.prefetch_fragments(sch, inner)
-    with refuses(sch, "is a pipeline itself, parts of which come later; leave products_first out"):
+    with refuses(sch, "' computes is itself a pipeline, whose parts run later; leave"):
         tr.prefetch_asynchronously(sch, outer, copies, stages=3, products_first=True)
