@@ -74,7 +74,7 @@ def test_other_names_are_the_same_structure(command, first: str, tmp_path: Path)
     )
     done = command("diff", first, *AGAINST, second)
     assert done.code == 0
-    assert "structure  the same, except for names" in done.out
+    assert "structure  the same up to names" in done.out
     assert '-            with T.sblock("B"):' in done.out
 
 

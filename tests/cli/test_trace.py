@@ -125,7 +125,7 @@ def test_a_gpu_s_function_is_wrong_with_the_integers_that_it_was_called_with(
     assert "s_tir.ThreadSync" in command("lower", "traced/:store").out
     assert "threads per block" in command("facts", "traced/:store").out
     compared = command("diff", "traced/:store", "--against", "app.py:store", "--numbers")
-    assert "the same, except for names" in compared.out
+    assert "the same up to names" in compared.out
     page = command("report", "traced", "--no-checks", "-o", "page.html")
     assert (page.code, "1 recipe, 0 steps" in page.out) == (0, True)
 

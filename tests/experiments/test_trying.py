@@ -53,7 +53,7 @@ def test_a_pass_that_drops_the_function_is_refused():
     subjects, _ = list_subjects(["window_sum_shared"], 0)
     with Experiment("drop", edit) as experiment:
         found = try_change(experiment, subjects[0])
-    reason = "the module has no function 'main' behind it"
+    reason = "the module has no function 'main' after it"
     assert (found.status, found.what, found.reason) == ("refused", "refused", reason)
 
 

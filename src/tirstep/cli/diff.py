@@ -246,7 +246,7 @@ def compare(
     screen.line()
     structure = f"+{found.diff.added} -{found.diff.removed} lines"
     if found.is_same_structure:
-        structure = "the same, except for names"
+        structure = "the same up to names"
     screen.line(("structure  ", "green"), structure)
     devices = " and ".join(dict.fromkeys(each.device for each in judged if each.device))
     apart = [
