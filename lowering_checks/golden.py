@@ -265,11 +265,7 @@ def check_golden_file(
         # Both are parsed, so that lossy printing cancels out.
         one, other = (from_source(text, check_well_formed=False) for text in (expected, got))
         is_same = bool(tvm_ffi.structural_equal(one, other, map_free_vars=True))
-    message = (
-        "the same program, with other names or printed differently"
-        if is_same
-        else "the program changed"
-    )
+    message = "the same program, named or printed differently" if is_same else "the program changed"
     return [Finding("golden", where, f"{message}; {advice}", diff)]
 
 

@@ -134,7 +134,7 @@ def test_a_changed_extent_is_a_changed_program_with_a_short_diff(
 def test_a_renamed_block_is_the_same_program(store: GoldenStore, run: Run) -> None:
     text = run.steps[-1].module.script().replace('T.sblock("C_update")', 'T.sblock("product")')
     (finding,) = findings(store, replace_last(run, from_source(text)))
-    assert "the same program, with other names or printed differently" in finding.message
+    assert "the same program, named or printed differently" in finding.message
     assert '+                        with T.sblock("product"):' in finding.detail
 
 

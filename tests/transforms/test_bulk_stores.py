@@ -186,8 +186,7 @@ def test_store_by_tma_refuses_what_does_not_fit():
         (
             "B[v, w] =",
             "T.where(t * 64 + i * 2 + x // 64 < 100)\n{indent}B[v, w] =",
-            "writes only where '.*', and the TMA writes all that lies inside of the tensor; "
-            "guard it by",
+            "writes only where '.*', and the TMA writes all that lies inside of the tensor; guard",
         ),
         ("64, x % 64)", "64, x % 32 * 2)", "copies 2048 elements of a tile of 4032; let it copy"),
     ],

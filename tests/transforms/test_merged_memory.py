@@ -96,9 +96,7 @@ def test_two_buffers_of_one_thread_to_which_tvm_gives_no_place():
     """The refusal was TVM's own error, with the advice to choose smaller sizes."""
     sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
     tr.cache_write_at(sch, store, loop, scope=SCOPE)
-    with pytest.raises(
-        DeviceError, match='is not allocated in the kernel: keep it in scope "shared"'
-    ):
+    with pytest.raises(DeviceError, match="is not allocated in the kernel: keep it in scope"):
         get_device("simulator").compile(sch.mod)
     sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
     tr.cache_write_at(sch, store, loop, scope="shared")

@@ -228,8 +228,5 @@ def test_differences_that_are_from_no_mean_of_ranges_are_refused(use: str, run: 
     """Of another number of elements, of others, of some not in a row, of fewer than are summed."""
     sch = Schedule(make_pair("sum", use))
     first, second = find_blocks(sch, "first", "second")
-    with refuses(
-        sch,
-        "block 'second' has accumulated cannot be corrected for a new value of 'm' of block",
-    ):
+    with refuses(sch, "block 'second' has accumulated cannot be corrected for a new value of 'm'"):
         tr.split_reductions(sch, first, [second], parts=4, run=run)

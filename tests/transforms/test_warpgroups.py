@@ -143,7 +143,7 @@ def test_stage_swizzled_at_refuses_a_copy_in_the_place_of_its_own_source() -> No
 
 def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
     sch, block, loop = at_block(get_kernel("vector_add").problem(64).module, "C")
-    with refuses(sch, "stage_swizzled_at: block 'C' does not multiply a tile of rows and columns"):
+    with refuses(sch, "stage_swizzled_at: block 'C' does not multiply a tile"):
         tr.stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=8)
     with refuses(
         sch, "tensorize_warpgroups: block 'C' reads 2 buffers and writes 1, and a copy one of each"

@@ -301,8 +301,7 @@ def stage_swizzled_at(
     if 0 <= operand < len(reads):  # which the copy refuses otherwise
         if len(extents) < 3 or len(reads[operand].source.shape) < 2:
             raise TransformError(
-                f"block '{get_sblock_name(sch, block)}' does not multiply a tile of rows and "
-                "columns",
+                f"block '{get_sblock_name(sch, block)}' does not multiply a tile",
                 "tile a matmul with tile_in_warpgroups first",
             )
         along = is_along_k(sch.get(block), operand)
@@ -502,9 +501,7 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
 
 
 def read_swizzle(name: str, tile: Any, advice: str) -> int:
-    """The bytes of a row of a tile that block `name` reads; refuse one that is not a swizzle of
-    wgmma.
-    """
+    """Bytes of a tile's row that block `name` reads; refuse one that wgmma cannot swizzle."""
     chunk = CHUNK_BYTES * 8 // tile.dtype.bits
     if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
         raise TransformError(

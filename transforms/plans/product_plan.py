@@ -114,7 +114,7 @@ def _match(
     """The one block of a function that reduces, if nothing of it is different; or why not."""
     blocks = [block for block in list_sblocks(sch) if is_reduction(sch, block)]
     if len(blocks) != 1:
-        return Mismatch(plan, f"{len(blocks)} blocks reduce, and a {what} has one such block")
+        return Mismatch(plan, f"{len(blocks)} blocks reduce, and a {what} has one")
     (block,) = blocks
     reason = find_obstacle(sch, blocks) or find_difference(sch, block)
     for producer in sch.get_producers(block):
@@ -301,10 +301,7 @@ def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
     if 1 in counts:
         return f"block '{name}' is a product of {sizes}, and all are more than 1"
     if max(rows, columns) * steps >= _MOST_ELEMENTS:
-        return (
-            f"block '{name}' is a product of {sizes}, whose matrices need indices of more than 32 "
-            "bits"
-        )
+        return f"block '{name}' is a product of {sizes}, whose matrices need 64-bit indices"
     return ""
 
 

@@ -101,10 +101,7 @@ def find_obstacle(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
         if find_all(node.body, SBlock):
             return f"block '{name}' holds other blocks"
         if not node.writes:
-            return (
-                f"block '{name}' does not declare what it writes, like those that Relax "
-                "generates for scatter"
-            )
+            return f"block '{name}' does not declare what it writes, like Relax's for scatter"
         kinds = {iterator.iter_type for iterator in node.iter_vars}
         if kinds - {IterVar.DataPar, IterVar.CommReduce}:
             return f"block '{name}' has iterators that are neither spatial nor of a reduction"

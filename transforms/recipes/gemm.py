@@ -76,7 +76,7 @@ class GemmConfig:
     )
     stages: int = knob(
         1,
-        "tiles in flight: 1 no pipeline, 2 through registers, more with cp.async",
+        "tiles in flight: 1 no pipeline, 2 registers, 3 and more cp.async",
         choices=(2, 3, 4),
     )
     inner: Inner = knob(
@@ -225,7 +225,7 @@ fragments = GEMM.root(
 strips = fragments.plus(
     "strips",
     strided=True,
-    why="Adjacent threads read adjacent vectors; prepares the tiles of warps",
+    why="Adjacent threads read adjacent vectors; prepares warp tiles",
 )
 deeper = strips.plus(
     "deeper", tile_k=16, why="Half as many barriers per product", golden={"tile_k": 8}

@@ -68,9 +68,7 @@ class MmaConfig:
     )
     tile_k: int = knob(32, "the depth of the tiles of A and B", choices=(32, 64))
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
-    stages: int = knob(
-        1, "tiles in flight: 1 no pipeline, more with cp.async", choices=(2, 3, 4, 5)
-    )
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more by cp.async", choices=(2, 3, 4, 5))
     prefetch_fragments: bool = knob(
         False, "whether fragments are loaded one step ahead, too", choices=(False, True)
     )

@@ -91,9 +91,7 @@ class WgmmaConfig:
         "bytes of a tile's row that the swizzle permutes: 16 for none, at most 128",
         choices=(128,),
     )
-    stages: int = knob(
-        1, "tiles in flight: 1 no pipeline, more with cp.async", choices=(3, 4, 5, 6)
-    )
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more by cp.async", choices=(3, 4, 5, 6))
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
     roles: bool = knob(
         False,

@@ -205,9 +205,7 @@ def require_run_or_nothing(file: Path) -> None:
         with contextlib.suppress(ValueError):
             document = json.loads(file.read_bytes())
         if not isinstance(document, dict) or document.get("command") != "bench":
-            raise BenchError(
-                f"{file} is not a file of tirstep bench, and is kept; give another name"
-            )
+            raise BenchError(f"{file} is not from tirstep bench, and is kept; give another name")
     file.parent.mkdir(parents=True, exist_ok=True)
     require_writable(file)
 

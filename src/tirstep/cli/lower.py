@@ -106,11 +106,7 @@ def command(
                 # A line above a diff or a module, which ``patch`` and Python skip.
                 own = found.get(each.number)
                 is_seen = own is not None and bool(own.lines)
-                change = (
-                    change_words(own)
-                    if is_seen
-                    else [("changes nothing in the printed text", "dim")]
-                )
+                change = change_words(own) if is_seen else [("the text does not change", "dim")]
                 spent = (f"  {each.seconds * 1e3:.2f} ms", "dim")
                 screen.line((f"# {each.label}  ", "bold"), *change, spent)
                 if diff:

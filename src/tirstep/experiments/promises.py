@@ -91,9 +91,7 @@ PROMISES: Mapping[str, Callable[[Trial, Pass], str]] = MappingProxyType(
     {
         NUMBERS: lambda trial, _: trial.reason if trial.is_bad else "",
         "changes no bits": lambda trial, _: (
-            "an output is not bitwise equal to that without it"
-            if have_same_bits(trial) is False
-            else ""
+            "the bits of an output differ" if have_same_bits(trial) is False else ""
         ),
         "drops barriers only": lambda trial, _: _compare_barriers(trial, drops_only=True),
         "adds no barriers": lambda trial, _: _compare_barriers(trial, drops_only=False),
