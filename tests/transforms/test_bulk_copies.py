@@ -256,7 +256,7 @@ def test_warps_with_roles_have_no_barrier_of_all_threads() -> None:
     pipeline = SimpleNamespace(loop=SimpleNamespace(loop_var=SimpleNamespace(name="k_0")))
     require_no_barrier([Evaluate(T.cuda.warp_sync())], pipeline)
     with pytest.raises(
-        tr.TransformError, match="loop 'k_0' has a barrier of all threads; give roles"
+        tr.TransformError, match="loop 'k_0' has a barrier of all threads; specialize"
     ):
         require_no_barrier([SeqStmt([make_barrier(), make_barrier()])], pipeline)
 
@@ -336,11 +336,11 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
 @pytest.mark.parametrize(
     ("prepare", "name", "message"),
     [
-        (lambda sch, loop, _: sch.unannotate(loop, TMA_ROLES), "Q", "not a pipeline in which"),
+        (lambda sch, loop, _: sch.unannotate(loop, TMA_ROLES), "Q", "not a warp-specialized"),
         (
             lambda sch, loop, _: tr.make_persistent(sch, loop, blocks=2),
             "Q",
-            "or its blocks stay al",
+            "or is persistent already",
         ),
         (lambda *_: None, "V", "block 'V_shared.dyn' does not come before loop 'j_0'; stage"),
         (lambda sch, _, copy: sch.annotate(sch.get_loops(copy)[-1], TMA_STAGES, 2), "Q", "another"),
@@ -368,7 +368,7 @@ def by_tma() -> Run:
     return run_recipe(TMA, shape, options={"dtype": "float16"}, config=config)
 
 
-NO_SHARE = "384 threads begin with 168 .* no share of these 64512"  # setmaxnreg would wait forever
+NO_SHARE = "384 threads begin with 168 .* must divide these 64512 up"  # setmaxnreg would wait forever
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_symbolic_product_is_refused_with_what_to_do():
         r" divide; pass tail=\"guard\", or pad the block first with pad_block",
     ):
         tr.tile_block(sch, block, threads=(2, 4))
-    with refuses(sch, "split_reduction: loop 'x' has the symbolic extent k, of which inner=4 may"):
+    with refuses(sch, "split_reduction: loop 'x' has the symbolic extent k, which inner=4 may not"):
         tr.split_reduction(sch, block, inner=4)
 
 

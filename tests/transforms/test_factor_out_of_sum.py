@@ -85,9 +85,9 @@ DEPENDS = "each factor of the term .* of block 'C' depends on 'vk', over which"
         ("x * s", "x * w", DEPENDS),
         ("x * s", "(x + s)", DEPENDS),
         ("x * s", "T.exp(x * s)", DEPENDS),
-        ("C[vi] + x * s", "T.max(C[vi], x * s)", "block 'C' is a maximum of float32 that begins"),
+        ("C[vi] + x * s", "T.max(C[vi], x * s)", "block 'C' is a maximum of float32 that starts"),
         ("C[vi] + x * s", "C[vi] * (x * s)", "block 'C' is a product of float32 that"),
-        ("T.float32(0)", "T.float32(1)", "with T.float32.1.0.; it must be a sum of floats that"),
+        ("T.float32(0)", "T.float32(1)", "from T.float32.1.0.; it must be a sum of floats that"),
     ],
 )
 def test_factor_out_of_sum_refuses_sums_without_a_factor(old: str, new: str, sentence: str):

@@ -192,7 +192,7 @@ def annotate(key: str) -> Callable[[Schedule], None]:
         (
             lambda sch: sch.unannotate(find_loop(sch), TMA_ROLES),
             {"blocks": 2},
-            "loop 'k_0' is not a pipeline in which warps have roles, .*; call specialize_warps",
+            "loop 'k_0' is not a warp-specialized pipeline, .*; call specialize_warps",
         ),
     ],
 )
