@@ -299,7 +299,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
             for part, length in zip(region.region, region.source.shape, strict=True):
                 if not part.min.same_as(iterator.var) or analyzer.can_prove_equal(length, extent):
                     continue
-                does = "read and summed" if reduces else "stored over"
+                does = "read and summed" if reduces else "overwritten"
                 raise TransformError(
                     f"iterator '{iterator.var.name}' of block '{name}' goes over {extent} of "
                     f"the {length} elements of '{region.source.name}', and those after them "

@@ -116,12 +116,12 @@ def test_three_dimensions() -> None:
         (BEFORE, {"columns": 0}, "give a size of at least 1"),
         (BEFORE.replace(" += ", " = T.float32(9) -> y[n, t, o] * "), {}, "by y.* * x.* * f"),
         (BEFORE.replace(" * f[o, i, c]", ""), {}, "does not sum products"),
-        (BEFORE.replace("f[o, i, c]", "f[o, i, n]"), {}, "no convolution with rows of windows"),
+        (BEFORE.replace("f[o, i, c]", "f[o, i, n]"), {}, "not a convolution with rows of windows"),
         (BEFORE.replace("c:8", "c:6").replace("t + i, c]", "t + i, c + 1]"), {}, "channels last"),
         (
             BEFORE.replace("* f[o", "* T.exp(f[o").replace("c]\n", "c])\n"),
             {},
-            "no element of a tens",
+            "neither an element of a tens",
         ),
         (
             BEFORE.replace("x[n, t + i, c]", "T.if_then_else(t < 5, x[n, t + i, c], T.float32(0))"),

@@ -74,13 +74,13 @@ INIT = """        with T.init():
             C[vi, vj] = T.float16(0)
 """
 REFUSED = {
-    "max": (change(SUM, f"T.max(C[vi, vj], {TERM})"), f"a maximum of float16 .*, and {NO_SUM}"),
+    "max": (change(SUM, f"T.max(C[vi, vj], {TERM})"), f"a maximum of float16 .*; {NO_SUM}"),
     "difference": (change(SUM, f"C[vi, vj] - {TERM}"), REDUCES),
     "several": (change(SUM, f"{SUM} + A[vi, vk]"), REDUCES),
     "of the sum": (change(TERM, "A[vi, vk] * C[vi, vj]"), REDUCES),
-    "one": (change("T.float16(0)", "T.float16(1)"), f"begins with .*, and {NO_SUM}"),
+    "one": (change("T.float16(0)", "T.float16(1)"), f"starts from .*; {NO_SUM}"),
     "wide": (change("float16", "float32"), "'C' is a sum of float32, not of float16 or bfloat16"),
-    "integers": (change("float16", "int32"), f"a sum of int32 .*, and {NO_SUM}"),
+    "integers": (change("float16", "int32"), f"a sum of int32 .*; {NO_SUM}"),
     "no init": (change(INIT, ""), "block 'C' is not a reduction with its initialization"),
     "predicate": (
         change("        vi,", "        T.where(i + j < 5)\n        vi,"),

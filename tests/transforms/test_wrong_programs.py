@@ -161,7 +161,7 @@ def test_pad_block_stored_over_what_another_block_had_written():
     plain.pad_einsum(plain.get_sblock("first"), [8])
     assert run_on_cpu(plain.mod, threes, output=(16,), dtype="float32")[15] == 4  # for 6
     sch, block, *_ = at_block(Halves, "first")
-    with refuses(sch, "'vi' of block 'first' goes over 13 of the 16 elements of 'B', and those be"):
+    with refuses(sch, "'vi' of block 'first' goes over 13 of the 16 elements of 'B', and those af"):
         tr.pad_block(sch, block, multiples=[8])
 
 
