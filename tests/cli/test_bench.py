@@ -82,7 +82,7 @@ def test_what_cannot_be_written_is_told_before_the_work(
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     for said, name in {
-        "thesis is no ": "thesis",
+        "thesis is not ": "thesis",
         "folder: Is a directory": "folder",
         "loop: Too many levels of symbolic links": "loop",
         "thesis: File exists": "thesis/file",

@@ -85,7 +85,7 @@ def test_times(command: Command, clock_device: ClockDevice, short_ladder: None):
         ["500.0", "0.1", "4.0x"],
     ]
     assert [row[3] for row in rows(result.out)] == ["right on cuda, cpu"] * 3
-    assert "speed-up over matmul_naive;" in result.out
+    assert "speed-up: over matmul_naive;" in result.out
     assert "numbers on cpu: of steps that cuda cannot run yet, at the shape of" in result.out
 
 
