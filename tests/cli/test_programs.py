@@ -466,7 +466,7 @@ def test_what_takes_one_program_says_which_there_are(command: Command, folder: P
     assert (result.code, result.out) == (2, "")
     by = {"why": "--script"}.get(line.split()[0], "this command")
     names = "two.py:Mine:tiled or two.py:Mine:other"
-    assert result.err == f"tirstep: two.py has 2 recipes, and {by} takes one; name {names}\n"
+    assert result.err == f"tirstep: two.py has 2 recipes, and {by} takes one; name one: {names}\n"
 
 
 BROKEN = """
