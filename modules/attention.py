@@ -77,7 +77,7 @@ BLOCK = 1 << 20
 def _by_rows(
     of: Callable[..., Any], tensors: tuple[Any, Any, Any], visible: Any, group: int, xp: Any
 ) -> Any:
-    """What a function of rows of queries, keys, values and what is visible says of all heads."""
+    """Apply a function of rows of queries, keys, values and visibility to all heads."""
     q, k, v = tensors
     result, size = xp.empty_like(q), max(1, BLOCK // max(1, k.shape[2]))
 
@@ -218,7 +218,7 @@ def attention(
 Sizes: TypeAlias = tuple[int, int, int, int, int, int]
 """batch, heads, queries, keys, dim and group."""
 Blocks: TypeAlias = Callable[..., Any]
-"""What is written inline into a program."""
+"""Expressions that are written inline into a program."""
 
 
 def _attention(sizes: Sizes, dtype: str, out: str, add_blocks: Blocks) -> tvm.IRModule:
@@ -308,7 +308,7 @@ def _write_blocks(
 
 
 def _cut(of: Callable[..., Any]) -> Callable[..., Any]:
-    """What a function of attention says of each sequence, cut to its length."""
+    """Apply a function of attention to each sequence, cut to its length."""
 
     def by_batch(q: Any, k: Any, v: Any, lengths: Any, *, xp: Any = np, **options: Any) -> Any:
         rows = [

@@ -1,4 +1,4 @@
-"""What a GPU takes at most, as the CUDA C++ Programming Guide says ("Compute Capabilities").
+"""Limits of GPUs, from the CUDA C++ Programming Guide ("Compute Capabilities").
 
 The numbers of a launch hold for every compute capability since 3.0.
 """

@@ -39,7 +39,7 @@ from .tir import (
 
 
 class _Axis(NamedTuple):
-    """What goes along an axis: iterators of blocks in a scope, and dimensions of their buffers.
+    """An axis: iterators of blocks in a scope, and dimensions of their buffers.
 
     Attributes
     ----------

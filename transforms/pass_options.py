@@ -34,7 +34,7 @@ _NEEDS_TARGET = "tirx.VerifyMemory"
 _UNROLLING = "tirx.UnrollLoop"
 """May take minutes, and is left out unless asked for: copies of a body seldom say anything new."""
 _MARK = "__tvm_ffi_error__"
-"""What errors bear that came out of TVM, of whatever type."""
+"""The attribute of errors that came out of TVM, of any type."""
 
 
 @transform

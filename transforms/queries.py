@@ -49,7 +49,7 @@ def get_enclosing_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
 
 
 def get_enclosing_kernel(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
-    """What becomes one GPU kernel: the outermost bound loop around a handle, or else itself.
+    """The root of a GPU kernel: the outermost bound loop around a handle, or else itself.
 
     Serial loops further out run on the host, and may launch several kernels.
     """

@@ -1,4 +1,4 @@
-"""What every transform is wrapped in: arguments, refusals, what is undone, and the guard.
+"""The decorator of all transforms: arguments, refusals, undoing, and the guard.
 
 A call is held against its annotations, and what we or TVM refuse becomes a `TransformError`, after
 which nothing has changed. A transform checks what is local to it itself. Whether the module that it
@@ -139,14 +139,14 @@ _ADVICE = {
     for several, advice in re.findall(r"^((?:\S.*\n)+)((?:    .*\n)+)", _TEXT, re.MULTILINE)
     for words in several.splitlines()
 }
-"""What to do about words in a reason of TVM's; they stand by what was asked for."""
+"""Advice by words in TVM's reason, grouped by what was asked for."""
 
 
 Int64 = Annotated[int, 64]
 """An integer of 64 bits, and not of the 32 of a loop's size: a limit, or the value of an option."""
 
 _NAMES = {"LoopRV": LoopRV, "SBlockRV": SBlockRV, "Schedule": Schedule, "Sequence": Sequence}
-"""What annotations may name that their own file imports for type checkers only."""
+"""Names in annotations that their own file imports only for type checkers."""
 _HANDLES: dict[Any, tuple[str, str]] = {
     LoopRV: ("loop", "get it with sch.get_loops(block)"),
     SBlockRV: ("block", "get it with sch.get_sblock(name)"),
@@ -366,7 +366,7 @@ def _explain_call(
 
 
 def advise(reason: str) -> str:
-    """What to do about a reason of TVM's; to look at the schedule where that is not known."""
+    """Advice about TVM's reason; to look at the schedule if there is none."""
     return next((advice for words, advice in _ADVICE.items() if words in reason), LOOK)
 
 
@@ -498,7 +498,7 @@ def describe_error(error: BaseException) -> str:
 
 
 class Fault(NamedTuple):
-    """What a transform did to a function: the problem and the advice of a refusal."""
+    """A finding about a transform's result: the problem and the advice of a refusal."""
 
     problem: str
     advice: str
@@ -506,7 +506,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """What a transform, or several of them, made of a module: what the guard is asked about.
+    """A change of a module by one or several transforms, which the guard judges.
 
     Attributes
     ----------
@@ -543,7 +543,7 @@ class _Work:
     finished: tuple[list[Change], Change] | None = None
 
     def end(self, name: str) -> Change:
-        """What has been made since it began."""
+        """The changes since it began."""
         primitives = (str(step.kind.name) for step in list(self.sch.trace.insts)[self.steps :])
         return Change(name, self.module, self.sch.mod, tuple(primitives), self.inlines)
 
@@ -721,5 +721,5 @@ def _find_guard() -> Any:
 
 
 def _find_work(sch: Schedule) -> _Work | None:
-    """What is under way on a schedule; None where that is a copy of it, on which it is tried."""
+    """The change in progress on a schedule; None for a copy of it, on which one is tried."""
     return next((work for work in _under_way.get() if work.sch is sch), None)

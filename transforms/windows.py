@@ -319,7 +319,7 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
 
 
 def _read_epilogue(block: SBlock, sums: Any, value: Any) -> Any:
-    """What an epilogue computes of each sum, of `value` in its place."""
+    """The epilogue's expression of each sum, with `value` in its place."""
     body, own = block.body, [it.var for it in block.iter_vars]
     loads = find_all(body, TensorLoad)
     stored = list(getattr(body, "indices", ()))

@@ -22,7 +22,7 @@ PARTIAL = ".partial"
 """How the names of unfinished files end; a process that was killed may leave one."""
 _POLL_SECONDS = 0.02
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What file systems say that know no locks."""
+"""Errors of file systems without locks."""
 
 
 def show_path(file: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""What a kernel allows a schedule to round, by annotations of its blocks.
+"""Annotations of blocks by which a kernel allows a schedule to round.
 
 Kernels write them and transforms read them, and neither of the two knows the other.
 """

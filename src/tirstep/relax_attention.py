@@ -84,7 +84,7 @@ class FuseAttention:
 
 
 class _Finder:
-    """What a function of Relax computes, from results back to its parameters.
+    """The computation of a Relax function, from results back to its parameters.
 
     Raises `KernelError` for attention that our kernel does not compute.
     """
@@ -215,7 +215,7 @@ class _Finder:
             raise KernelError(f"{what} have other readers")
 
     def _compute(self, value: Any) -> np.ndarray | None:
-        """What needs no parameter, computed on the CPU; None for data."""
+        """The value of an expression without parameters, computed on the CPU; None for data."""
         if isinstance(value, GenericConst):
             return np.asarray(value.value.numpy())
         if value in self.constants and self.constants[value] is None:

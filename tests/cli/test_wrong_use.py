@@ -142,7 +142,7 @@ SENTENCES = [
     (f"{AGAIN} relu_bound --after ThreadSync#9", "give a number from 1 to 3"),
     ("pass right.py:Agan --after StmtSimplify relu_bound", "did you mean Again?"),
     ("pass gone.py:P --after StmtSimplify relu_bound", "there is no file gone.py"),
-    ("pass right.py:nothing --after StmtSimplify relu_bound", "is no pass"),
+    ("pass right.py:nothing --after StmtSimplify relu_bound", "is not a pass"),
     ("pass --audit relu_bound", "--audit checks TVM's own pipeline; give only --corpus and --seed"),
     ("compare a.py b.py", "tirstep compare is now tirstep diff A --against B --numbers\n"),
     ("golden --write", "tirstep golden is now tirstep check --write-goldens\n"),

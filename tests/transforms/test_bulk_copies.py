@@ -368,7 +368,9 @@ def by_tma() -> Run:
     return run_recipe(TMA, shape, options={"dtype": "float16"}, config=config)
 
 
-NO_SHARE = "384 threads begin with 168 .* must divide these 64512 up"  # setmaxnreg would wait forever
+NO_SHARE = (
+    "384 threads begin with 168 .* must divide these 64512 up"  # setmaxnreg would wait forever
+)
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,7 @@ def test_decompose_reduction_at_refuses_what_does_not_fit():
         sch, block, i, j, k = start()
         steps = tr.split_loop(sch, k, inner=2)
         tr.reorder_loops(sch, [i, steps.outer, j, steps.inner])
-        with refuses(
-            sch, rf"'{place}' is inside of .* 'k_0', .* would be reset in each"
-        ):
+        with refuses(sch, rf"'{place}' is inside of .* 'k_0', .* would be reset in each"):
             tr.decompose_reduction_at(sch, block, {"j": j, "k_1": steps.inner}[place])
         tr.decompose_reduction_at(sch, block, steps.outer)
     sch, block, i, _, k = start()

@@ -190,7 +190,9 @@ def test_elements_of_other_terms_are_refused() -> None:
         loop = sch.get_loops(first)[1]
         with refuses(sch, "block 'second' reads 'p' at .*, which may belong to another term"):
             tr.split_reductions(sch, first, [second], parts=4)
-        with refuses(sch, "block 'second' reads 'p' at .*, which may belong to another|with which on"):
+        with refuses(
+            sch, "block 'second' reads 'p' at .*, which may belong to another|with which on"
+        ):
             tr.fuse_reductions(sch, first, second, loop)
 
 

@@ -136,7 +136,9 @@ def test_overlap_products_refuses_what_does_not_fit():
     sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
     loop = find_steps(sch)
     sch.annotate(loop, TMA_IN_FLIGHT, 1)
-    with refuses(sch, "leaves groups of wgmma in flight already; call prefetch_by_tma without in_fli"):
+    with refuses(
+        sch, "leaves groups of wgmma in flight already; call prefetch_by_tma without in_fli"
+    ):
         tr.overlap_products(sch, loop)
     # Of a matmul with roles: nothing is computed between two groups.
     sch = Schedule(read("08_fragments_ahead", "matmul_mma_fragments"))

@@ -97,7 +97,7 @@ class Reduction(NamedTuple):
         return _COMBINERS[self.kind][1](first, second)
 
     def iterators(self, *, reduced: bool) -> list[IterVar]:
-        """Those that are reduced, or those that are not."""
+        """The iterators that are reduced, or those that are not."""
         return [item for item in self.block.iter_vars if is_reduced(item) == reduced]
 
 
@@ -201,7 +201,7 @@ class Point:
             self.old[variable] = self.enter(name, domain, dtype, kind, variable)
 
     def of(self, expression: Any) -> Any:
-        """What was in old iterators, in the new ones."""
+        """Rewrite an expression from old iterators to new ones."""
         return substitute(expression, self.old)
 
     def build_nest(
@@ -288,7 +288,7 @@ def simplify_indices(part: Any, analyzer: Analyzer) -> Any:
 
 
 class Builder:
-    """What a rewriting of a scope makes.
+    """The result of rewriting a scope.
 
     Attributes
     ----------
@@ -320,7 +320,7 @@ class Builder:
 
 @dataclass(frozen=True)
 class Producer:
-    """What runs at a loop.
+    """The statements at a loop.
 
     Attributes
     ----------
@@ -363,7 +363,7 @@ class Producer:
 
 
 class Consumer(NamedTuple):
-    """What is to use the running value.
+    """The consumer of the running value.
 
     Attributes
     ----------
@@ -636,7 +636,7 @@ def _match_factors(
 
 
 def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
-    """What the consumer's iterators are in those of the producer's block: its rows, and its terms.
+    """The consumer's iterators, in terms of the producer's: its rows, and its terms.
 
     An iterator that is not in there has no counterpart, and all its values under the loop.
     """

@@ -154,7 +154,7 @@ def get_operation(node: Any) -> str:
 _POWERS = {"exp": tirx.exp, "exp2": tirx.exp2, "exp10": tirx.exp10}
 """Operations that make a factor of a summand."""
 Factor: TypeAlias = dict[str, Any]
-"""What a term is multiplied by: the changes of exponents, by the names of the operations, and under
+"""A term's factor: the changes of exponents, by the names of the operations, and under
 "" what else, which may be below 0."""
 
 

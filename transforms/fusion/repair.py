@@ -51,7 +51,7 @@ _Draw: TypeAlias = Callable[[random.Random, int, bool], float]
 
 @dataclass(frozen=True)
 class Repair:
-    """What a partial result becomes when the running value goes from `old` to `new`.
+    """Rescales a partial result when the running value goes from `old` to `new`.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Repair:
         return result * substitute(self.change, values).astype(result.ty.dtype)
 
     def refer(self, value: Any) -> Any:
-        """What terms take for the running value."""
+        """The value that terms use for the running value."""
         dtype = value.ty.dtype
         if self.reference == "finite":
             return tirx.max(value, tirx.min_value(str(dtype)))

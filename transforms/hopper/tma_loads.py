@@ -581,7 +581,7 @@ class Pipeline:
         return [wait_for_groups(0)] if self.in_flight else []
 
     def compute(self) -> list[Any]:
-        """What an iteration computes, with its stage."""
+        """The computation of an iteration, with its stage."""
         stage = FloorMod(self.count(self.loop.loop_var), self.stages)
         parts = [*drop_fences(self.rest)]
         for tile, made in zip(self.tiles, self.staged, strict=True):
@@ -675,7 +675,7 @@ def if_one_lane(statements: list[Any]) -> IfThenElse:
 
 
 def _list_parts(statement: Any) -> list[Any]:
-    """What follows one another in a statement, or in the block that it is."""
+    """The statements in a sequence, or in a block's body."""
     body = statement.block.body if isinstance(statement, SBlockRealize) else statement
     return list(body.seq) if isinstance(body, SeqStmt) else [body]
 
@@ -700,7 +700,7 @@ def make_barrier() -> Evaluate:
 
 
 def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:
-    """What the host does to describe a tensor and its tiles: innermost dimensions come first."""
+    """The host's statements that describe a tensor and its tiles: innermost dimensions first."""
     size = tile.source.dtype.itemsize
     shape = [constant(extent) or 1 for extent in tile.source.shape]
     rank = len(shape)

@@ -503,7 +503,7 @@ def _stores_to(statement: Any, buffer: Any) -> bool:
 def _cut_in_slabs(
     statement: Any, tile: Any, made: Any, threads: list[tuple[Any, int]], condition: Any
 ) -> list[Any]:
-    """What stores a tile's slabs, one after the other, each to its slot.
+    """Statements that store a tile's slabs, one after the other, each to its slot.
 
     Of `threads` those store that a condition says. Loops over the pieces of a store are unrolled.
     """

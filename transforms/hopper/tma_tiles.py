@@ -123,7 +123,7 @@ class CopyShape(NamedTuple):
 
     @property
     def span(self) -> list[int]:
-        """What the elements lie in, along each dimension."""
+        """What the box spans in the tensor, along each dimension."""
         strides = self.strides or (1,) * len(self.box)
         return [size * stride for size, stride in zip(self.box, strides, strict=True)]
 

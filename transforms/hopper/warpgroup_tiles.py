@@ -107,7 +107,7 @@ def store_computed(outer: SBlock, tile: WgmmaTile, sums: Any) -> SBlock:
         return {iterator.var: substitute(value, variables) for iterator, value in values}
 
     def compute_pair(first: Any, store: Callable[[Any, Any], Any]) -> For:
-        """What an element of a thread and its neighbour become, stored as one vector."""
+        """The values of a thread's element and its neighbour, stored as one vector."""
         of_pair = Var("of_pair", "int32")
         analyzer.bind(of_pair, Range.from_min_extent(0, _PAIR))
         values = find_values(first, of_pair)
@@ -475,7 +475,7 @@ def _find_sums(sch: Schedule, store: SBlockRV) -> tuple[int, Any]:
 
 
 def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) -> WgmmaTile:
-    """What a warpgroup multiplies, read off its blocks."""
+    """A warpgroup's product, read off its blocks."""
     node = sch.get(block)
     name = get_sblock_name(sch, block)
     tiles = [region.source for region in node.reads][-2:]

@@ -48,11 +48,11 @@ THREADS = 128
 MAX_COLUMNS = 256
 """Columns of B and of the accumulator, per instruction."""
 CHUNK_BYTES = 16
-"""What a swizzle moves, and what an asynchronous copy takes at most."""
+"""Bytes that a swizzle moves, and that an asynchronous copy takes at most."""
 GROUP = 8
 """Rows that are swizzled together."""
 BANK_BYTES = 128
-"""What all banks of shared memory hold side by side."""
+"""Bytes of all shared-memory banks side by side."""
 Swizzle = Literal[16, 32, 64, 128]
 """The bytes of a row of a tile; its chunks change places within it. 16 is no swizzle."""
 SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32, 16)
@@ -181,7 +181,7 @@ MAX_IN_FLIGHT = 7
 
 @dataclass(frozen=True, kw_only=True)
 class WgmmaTile:
-    """What a warpgroup multiplies in one group of instructions.
+    """The product of a warpgroup in one group of instructions.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class WgmmaTile:
 
     @property
     def name(self) -> str:
-        """What tells it from others, for the names of intrinsics."""
+        """A suffix that makes the names of intrinsics unique."""
         b = "columns_k" if self.transpose_b else "k_columns"
         sizes = f"{self.rows}x{self.columns}x{self.depth}"
         swizzles = "_".join(map(str, self.swizzles))

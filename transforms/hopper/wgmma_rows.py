@@ -94,7 +94,7 @@ class RowsProduct(WgmmaTile):
 
     @property
     def name(self) -> str:
-        """What tells it from others, for the name of its intrinsic."""
+        """A suffix that makes the name of its intrinsic unique."""
         swizzle_a, swizzle_b = self.swizzles
         a = "registers" if self.in_registers else f"swizzled_{swizzle_a}"
         b = f"{'columns_k' if self.transpose_b else 'k_columns'}_swizzled_{swizzle_b}"

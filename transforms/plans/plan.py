@@ -207,7 +207,7 @@ def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = Fal
 Filter = Callable[[PrimFunc], object]
 Choose = Callable[[PrimFunc], Mapping[str, object] | None]
 _TAILS = ("pad", "guard")
-"""What a rule does where sizes do not divide, unless it is told: a model has any sizes."""
+"""A rule's default tail: a model may have any sizes."""
 
 
 def match_recipe(recipe: Recipe, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
@@ -305,7 +305,7 @@ _LIMIT = 2**31
 _ROOM = 4
 _WIDE = ("int64", "uint64")
 _GROWING = (Add, Sub, Mul, Var)
-"""What has larger values where a schedule pads loops."""
+"""Expressions whose values grow where a schedule pads loops."""
 _OTHERS = (Cast, FloorDiv, FloorMod, IntImm, Max, Min, Select, Call)
 
 

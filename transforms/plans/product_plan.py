@@ -123,7 +123,7 @@ def _match(
 
 
 def _find_difference(sch: Schedule, block: SBlockRV) -> str:
-    """What a block has that a product has not; "" if it is one."""
+    """Why a block is not a matmul; "" if it is one."""
     node, name = sch.get(block), get_sblock_name(sch, block)
     kinds = [it.iter_type for it in node.iter_vars]
     reduced = kinds.count(IterVar.CommReduce)
@@ -261,7 +261,7 @@ def choose_product(
 
 
 def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
-    """What a block has that a convolution has not; "" if it is one."""
+    """Why a block is not a convolution; "" if it is one."""
     node, name = sch.get(block), get_sblock_name(sch, block)
     if not node.iter_vars or not isinstance(node.body, BufferStore):
         return f"block '{name}' is not a sum of one value over loops"

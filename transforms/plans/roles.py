@@ -56,7 +56,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Plan:
-    """What makes a schedule of a whole function, with nothing left to bind.
+    """A plan: schedules a whole function, with nothing left to bind.
 
     Attributes
     ----------

@@ -168,7 +168,7 @@ def _is_behind(sch: Schedule, left: Sequence[SBlockRV], blocks: Sequence[SBlockR
 
 
 def _list_results(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[object]:
-    """What the reductions among blocks write."""
+    """The buffers that the reductions among blocks write."""
     return [
         region.source
         for block in blocks
@@ -178,7 +178,7 @@ def _list_results(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[object]:
 
 
 def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
-    """What blocks have that those of rows have not; "" if they are such."""
+    """Why blocks are not a kernel of rows; "" if they are."""
     results = _list_results(sch, blocks)
     ends = [block for block in blocks if not sch.get_consumers(block)]
     if len(ends) != 1 or not sch.get(ends[0]).same_as(sch.get(blocks[-1])):

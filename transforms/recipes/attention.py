@@ -77,7 +77,7 @@ def schedule_unfused(sch: Schedule, config: UnfusedConfig) -> Iterator[str]:
 
 SMALL = {"batch": 1, "heads": 2, "queries": 12, "keys": 16, "dim": 8}
 SHAPE = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 64}
-"""What fills a GPU, where ladders are timed; judging that takes minutes."""
+"""Sizes that fill a GPU, where ladders are timed; judging them takes minutes."""
 FEWER = {"batch": 1, "heads": 8, "queries": 1024, "keys": 1024}
 EXAMPLE = {**SHAPE, **FEWER}
 UNFUSED = Family(

@@ -76,7 +76,7 @@ class AttentionMmaConfig:
 
 
 class Fused(NamedTuple):
-    """What the fusion leaves: the loops of warps and of tiles of keys, and the blocks.
+    """The result of the fusion: the loops of warps and of tiles of keys, and the blocks.
 
     Attributes
     ----------

@@ -320,7 +320,7 @@ half of 128 in a block of two; 1.5 for others. From runs on one H200, as what fo
 TILE_KEYS = {96: (128,), 128: (128,), 160: (96, 112), 192: (96, 112)}
 """Keys of a tile that registers hold, by elements of a head; (64, 80) beyond."""
 TURN = 10
-"""What an iteration takes beside its keys, in keys."""
+"""Fixed cost of an iteration, in keys."""
 
 
 def choose_config(

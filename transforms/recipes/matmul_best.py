@@ -85,7 +85,7 @@ ENGINES: Mapping[type, type[Engine]] = {
     MmaConfig: mma.MmaEngine,
     WgmmaConfig: wgmma.WgmmaEngine,
 }
-"""What multiplies the tiles of a config."""
+"""The engine that multiplies the tiles of a config."""
 
 
 class Choice(NamedTuple):
@@ -147,7 +147,7 @@ matmul_wgmma_best = make_best(wgmma.WGMMA, "wgmma", {"tensorized": wgmma.ON_TENS
 
 
 def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
-    """What a recipe that chooses takes for a schedule of its product, at block "C".
+    """The config that a choosing recipe takes for a schedule of its matmul, at block "C".
 
     Without tensor cores it is a tile that a search found or the model expects to be fastest, or
     none for few rows. Operands of 16 bits with unaligned rows are read as they
@@ -484,7 +484,7 @@ LEAST_REGISTERS = 32
 
 
 class Forecast(NamedTuple):
-    """What is expected of the configs of a recipe, for a product on a GPU."""
+    """The expectations of a recipe's configs, for a matmul on a GPU."""
 
     recipe: Rung
     product: Product

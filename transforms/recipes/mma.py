@@ -96,7 +96,7 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
 
 
 class TensorCoreEngine(Engine):
-    """What both instructions of tensor cores share: their types, and the vectors of copies."""
+    """Shared by both tensor-core instructions: their types, and the vectors of copies."""
 
     tiled: FragmentTile | WarpgroupTile
     rows_of_threads: tuple[int, int]

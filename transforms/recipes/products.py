@@ -118,7 +118,7 @@ MATMUL_BIAS_GELU = (
     ),
 )
 PRODUCTS = (*BATCHED_MATMUL, *MATMUL_BIAS_RELU, *MATMUL_BIAS_GELU)
-"""Whose schedules are those of matmul's ladders."""
+"""Kernels with the schedules of matmul's ladders."""
 LADDERS = (
     *MATMUL_BIAS_RELU,
     order(

@@ -105,7 +105,7 @@ class Expect:
 
 @dataclass(frozen=True)
 class SourcePattern:
-    """What the device's source must look like, as FileCheck reads it.
+    """A pattern for the device's source, as FileCheck reads it.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class Recipe:
 
     @property
     def tails(self) -> tuple[str, ...]:
-        """What it can do where a size does not divide; empty if no size has to."""
+        """Its choices of tail; empty if no size has to divide."""
         return tuple(map(str, self.words.get("tail", ())))
 
     def has_pairs(self, name: str) -> bool:

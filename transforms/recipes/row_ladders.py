@@ -551,7 +551,7 @@ def _make_best(kernel: str, names: str) -> Recipe:
 
 
 def rank_rows(sch: Schedule, recipe_name: str, gpu: Gpu) -> list[tuple[RowConfig, Cut | None]]:
-    """What `rank_configs` says of the rows of a kernel; refuses sizes that are left open."""
+    """`rank_configs` for the rows of a kernel; refuses symbolic sizes."""
     blocks = get_sblocks(sch)
     total = sch.get(blocks[0])
     height, length = (constant(iterator.dom.extent) for iterator in total.iter_vars[:2])

@@ -49,7 +49,7 @@ COPY_LONG = 512
 
 
 class Engine:
-    """What multiplies the tiles of a product, and the steps to its schedule.
+    """The engine that multiplies the tiles of a matmul, and the steps of its schedule.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ _WIDE = 4
 _LINE = 128
 """Bytes of a line of the L2 cache."""
 _STORING_THREADS = 256
-"""Whose elements have the cost of a store."""
+"""Threads of a block whose stores have the measured cost."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Pro
 
 
 def choose_tail(sizes: Product, tile: tuple[int, int], depth: int) -> WholeTail:
-    """What happens where a tile of so many steps of k does not divide."""
+    """The tail for a tile of so many steps of k."""
     if sizes.m % tile[0] == sizes.n % tile[1] == sizes.k % depth == 0:
         return "refuse"
     # Without copies whole vectors lie inside or outside.
@@ -269,7 +269,7 @@ class TileRate(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """What the parts of a product cost on the GPU on which they were measured; times in us.
+    """Costs of a matmul's parts on the GPU on which they were measured; times in us.
 
     Attributes
     ----------
@@ -362,7 +362,7 @@ class Ranked(NamedTuple):
 
 
 def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Estimate:
-    """What a product takes: waves of tiles, or what memory takes, and what split-K adds to them."""
+    """The time of a matmul: waves of tiles, or memory traffic, and what split-K adds."""
     gpu = costs.gpu
     step = tile.row_bytes // product.size
     tiles = count_tiles(product, tile, parts)
@@ -457,14 +457,14 @@ def count_tiles(product: Product, tile: TileRate, parts: int) -> int:
 
 @cache
 def read_table(schedule: str) -> dict[str, Any]:
-    """What the file has of a schedule."""
+    """The file's entry for a schedule."""
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))[schedule]
     return found
 
 
 @cache
 def read_costs(schedule: str) -> Costs:
-    """What the parts of a product cost by a schedule."""
+    """Costs of a matmul's parts with a schedule."""
     return Costs(**read_table(schedule)["costs"])
 
 

@@ -46,7 +46,7 @@ from .rungs import Family, Pair, knob
 from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths, is_along_k
 
 Copies = Literal["threads", "tma"]
-"""Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
+"""How tiles are copied into shared memory: by all threads, or by the Tensor Memory Accelerator."""
 WgmmaStore = Literal["registers", "shared", "tma"]
 """From where a result is written: registers, shared memory, or that by the TMA."""
 _SLAB_BYTES = 128

@@ -51,7 +51,7 @@ TileLayout = Literal["rows", "padded", "swizzled"]
 _WANTED = "tirstep_swizzle"
 """Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
 _CHUNK_BYTES = 16
-"""What ldmatrix reads of a row of a matrix, and what an asynchronous copy takes at most."""
+"""Bytes that ldmatrix reads of a matrix row, and that an asynchronous copy takes at most."""
 
 
 class FragmentTile(NamedTuple):

@@ -57,7 +57,7 @@ RENAMED = {
     "golden": "check --write-goldens",
     "source": "lower --source",
 }
-"""What commands of earlier versions are now."""
+"""New names of commands of earlier versions."""
 MODULES = {"list": "listing", "pass": "pass_"}
 """A module `list` would hide the type in its package, and `pass` is no name."""
 for _name in COMMANDS:

@@ -134,7 +134,7 @@ def command(
         screen.line(why)
 
     def show_knobs(config: Any, room: int) -> None:
-        """Those that are not as in the family's plain schedule."""
+        """The knobs that differ from the family's plain schedule."""
         usual = type(config).__dataclass_fields__
         knobs = {it: value for it, value in vars(config).items() if value != usual[it].default}
         screen.line((f"{'':{room}}{spell_config(knobs)}", "dim"))

@@ -151,7 +151,7 @@ def _print_diffs(
 
 
 def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ...]]:
-    """What is to be compared: two recipes, or all that files and modules have, by their names or
+    """The pairs to compare: two recipes, or all that files and modules have, by their names or
     those of their functions. What only one of the two has is not compared.
     """
     ours, theirs = (pick_each(name, request) for name in (first, second))

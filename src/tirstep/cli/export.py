@@ -34,7 +34,7 @@ FILES = {
     "database": (REPLAY, _WORKLOAD, _RECORD),
     "tirx": (KERNEL,),
 }
-"""What each form consists of."""
+"""The files of each form."""
 _UNMEASURED = 1.0
 """Seconds of a tuning record, which MetaSchedule passes over without any; nothing was measured."""
 _LAMBDA_CONSTANT = re.compile(r"(?<=[(,] )(\d+)(?=,)|(?<=: \()(\d+)(?=,)")

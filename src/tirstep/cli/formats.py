@@ -23,7 +23,7 @@ chosen: ContextVar[str] = ContextVar("chosen", default=JSON)
 _PLACE = re.compile(r"\s*\[([^\[\]]+):(\d+)\]$")
 """Where the simulator's findings end: the line of the statement."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no character for."""
+"""Characters that XML 1.0 does not allow."""
 
 
 class Found(NamedTuple):

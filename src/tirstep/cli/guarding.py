@@ -77,7 +77,7 @@ def run_guarded(argv: Sequence[str]) -> int:
 
 
 def explain_end(signal_number: int, tried: str, *, is_judge: bool) -> str:
-    """What to say of a process that a signal ended while something was tried: in a sentence, and
+    """The sentence about a process that a signal ended while something was tried, and
     what to do.
     """
     number = signal.Signals(signal_number)

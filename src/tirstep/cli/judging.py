@@ -96,7 +96,7 @@ class JudgedRecipe:
 
     @property
     def unrun(self) -> list[str]:
-        """What never ran of the last step, in no run."""
+        """Parts of the last step that ran in no run."""
         last = [*self.verdicts[-1:], *self.others]
         return [it for it in (last[0].unrun if last else ()) if all(it in v.unrun for v in last)]
 
@@ -236,7 +236,7 @@ class Judge:
 
 
 def find_baseline(rungs: Sequence[JudgedRecipe]) -> JudgedRecipe | None:
-    """What speed-ups are over: the first rung that has a time."""
+    """The baseline of speed-ups: the first rung that has a time."""
     return next((rung for rung in rungs if rung.timing is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""What the user asks of a kernel and of its recipes: the options that commands share, how they are
+"""Requests for kernels and recipes: the options that commands share, how they are
 read, and the recipes, steps, runs and goldens that they name.
 
 Nothing here imports TVM before a name or an option was found to be right.
@@ -68,17 +68,17 @@ def flag(name: str, text: str, *, default: bool = False) -> Any:
 
 
 def argument(metavar: str, text: str, *, default: Any = ..., **more: Any) -> Any:
-    """What stands without a name."""
+    """A positional argument."""
     return typer.Argument(default, metavar=metavar, help=text, **more)
 
 
 PROGRAMS = "or a program of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json, DATABASE/ or -."
-"""What every command takes beside its names: see docs/own-programs.md."""
+"""What every command takes besides names; see docs/own-programs.md."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a recipe, over its example, and how it is to be checked.
+    """The changes to a recipe's example, and how it is to be checked.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ def make_request(
 
 
 RECIPE_OPTIONS = ("shape", "dtype", "option", "config", "function")
-"""What every command that runs a recipe takes."""
+"""The options of every command that runs a recipe."""
 _TYPES: dict[str, Any] = {
     "option": list[str] | None,
     "config": list[str] | None,
@@ -185,7 +185,7 @@ _SHARED: Mapping[str, Any] = {
         default=TEXT,
     ),
 }
-"""What typer knows of the parameters that commands share, by name."""
+"""typer's options of the parameters that commands share, by name."""
 
 
 def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:

@@ -1,4 +1,4 @@
-"""What people see: colours and progress in a terminal, plain text in a pipe."""
+"""The output for people: colours and progress in a terminal, plain text in a pipe."""
 
 from __future__ import annotations
 

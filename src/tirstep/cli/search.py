@@ -151,7 +151,7 @@ def command(
 
 
 def describe_result(plan: SearchPlan, found: SearchResult) -> Document:
-    """What was searched, in a document."""
+    """The search, as a document."""
     return {
         "recipe": plan.recipe.name,
         **read_keys(plan.problem, "shape options"),
@@ -168,7 +168,7 @@ def make_plans(
     limit: int | None,
     timeout: float,
 ) -> list[SearchPlan]:
-    """What is to be searched, for each shape; all that is asked for must be possible.
+    """The searches, one for each shape; all that is asked for must be possible.
 
     ``threads=16,16`` is one value where a knob takes pairs of rows and columns, as a rung says, or
     another recipe's default; several are ``16x16,8x16``.
@@ -217,7 +217,7 @@ def show_result(
     before: Sequence[tuple[str, str]] = (),
     after: str = "",
 ) -> None:
-    """What was searched: how many candidates are out, by the kind of reason, with the first
+    """Summary of a search: how many candidates were rejected, by the kind of reason, with the first
     sentence of each kind; the times of the best; or why there is none: the commonest reason, and
     the tail that would let sizes run.
     """

@@ -23,7 +23,7 @@ WARM = (
     "programs.picking",
     "transforms.recipes",
 )
-"""What a check imports, which takes longer than most checks."""
+"""Modules that a check imports, which takes longer than most checks."""
 
 
 def run_on_changes(names: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ _OF_THE_SYSTEM = {
     errno.ENOMEM,
     errno.EAGAIN,
 }
-"""What no call of ours can fix."""
+"""Errors that no call of ours can fix."""
 
 
 class UseError(Exception):
@@ -43,7 +43,7 @@ class UseError(Exception):
 
 
 def find_sentence(error: BaseException) -> str | None:
-    """What to tell the user of an error that is theirs to fix; None for any other."""
+    """The sentence about an error that is the user's to fix; None for any other."""
     if isinstance(error, UseError | ProgramError):
         return str(error)
     if isinstance(error, _PARSING_ERROR):

@@ -1,4 +1,4 @@
-"""What is in a place that a user named: kernels, recipes, schedules, modules, functions, passes."""
+"""Finds what a user's place has: kernels, recipes, schedules, modules, functions, passes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .traces import Capture
 
 COMMANDS = "check, why, steps, diff, lower, facts, ladder, bench, report, export"
 DECLARED = "__experiment__"
-"""What `tirstep.experiments.pass_experiment` sets on a pass."""
+"""The attribute that `tirstep.experiments.pass_experiment` sets on a pass."""
 TAKEN_BY: Mapping[str, str] = {
     "kernel": f"{COMMANDS}; with --shape where it has no recipe",
     "recipe": f"{COMMANDS}, search",
     "pass": "pass, with --after NAME or the like where it is not decorated with pass_experiment",
     "helper": "no command: each of its parameters beside the schedule needs a default",
 }
-"""What some kinds of programs can be given to; the others to `COMMANDS`."""
+"""The commands for some kinds of programs; the others go to `COMMANDS`."""
 KINDS: Mapping[str, type] = {
     "kernel": Kernel,
     "recipe": Recipe,

@@ -31,7 +31,7 @@ KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's
 
 @dataclass(frozen=True)
 class Loaded:
-    """What stands in a place.
+    """The contents of a place.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def _load_place(place: str, folder: str) -> Loaded:
 
 
 def load_text(text: str, place: str, name: str) -> Loaded:
-    """What is neither run nor in a file of Python: JSON, or a script as TVM prints it."""
+    """Load text that is not run: JSON, or a script as TVM prints it."""
     if text.lstrip().startswith("{"):
         import tvm
         from tvm.tirx import PrimFunc

@@ -80,16 +80,16 @@ FAMILIES = {
     "tvm.tir": ("tvm.tirx", "tvm.s_tir"),
     "tvm.contrib": ("tvm.contrib", "tvm.support"),
 }
-"""What was divided: each name below is looked up in these, in turn."""
+"""Modules that were split: each name below is looked up in these, in turn."""
 METHODS = {"asnumpy": "numpy", "astext": "script", "get_block": "get_sblock"}
 METHODS |= {"get_source": "inspect_source", "imported_modules": "imports", "struct_info": "ty"}
 """New names of methods of schedules, tensors, compiled modules, and Relax's expressions."""
 KEYWORDS = {"out_sinfo": "out_ty", "sinfo_args": "ty_args"}
 """New names of keywords in Relax's calls."""
 SCHEDULES = ("sch", "schedule")
-"""What schedules are called in files that do not import TVM."""
+"""Names of schedules in files that do not import TVM."""
 OF_MODULES = ("entry_name", "get_source", "imported_modules", "time_evaluator")
-"""What `tvm.build` had on its result, and `tvm.compile` has on that one's `mod`."""
+"""Attributes that `tvm.build` had on its result, and `tvm.compile` has on its `mod`."""
 ADVICE = {
     f"{OLD_SCRIPT}.LetStmt": "write NAME: T.let = VALUE before the statements in it",
     f"{OLD_SCRIPT}.load": "write BUFFER[INDEX]",
@@ -107,7 +107,7 @@ ADVICE = {
     "tvm.tir.ir_builder": "write the loops as a @T.prim_func",
     "tvm.tir.stmt_functor": "walk with tvm_ffi.structural_walk, change with tvm_ffi.structural_map",
 }
-"""What to do about names that have no successor; one of a module is for all below it."""
+"""Advice for names that have no successor; a module's is for all below it."""
 NOALIAS = ("tir.noalias", "tirx.noalias")
 """The attribute that TVM reads only as a Python bool."""
 DECLARES = {
@@ -119,7 +119,7 @@ DECLARES = {
 
 
 class Mark(NamedTuple):
-    """What is left to do by hand."""
+    """A change that is left to do by hand."""
 
     line: int
     message: str
@@ -344,7 +344,7 @@ class _Respell(cst.CSTTransformer):
         return updated.with_changes(attr=cst.Name(new))
 
     def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
-        """What is imported and gone; its uses are not marked again."""
+        """Imported names that are gone; their uses are not marked again."""
         match self.get_metadata(ParentNodeProvider, node):
             case cst.ImportFrom(relative=(), module=module) if module is not None:
                 name = f"{_spell(module)}.{node.evaluated_name}"

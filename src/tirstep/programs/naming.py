@@ -1,4 +1,4 @@
-"""What a text on the command line names: a name of `tirstep list`, or a program of the user's, and
+"""Names on the command line: a name of `tirstep list`, or a program of the user's, and
 what is wrong with one, in one sentence with its file and line.
 
 A name of the list has letters, digits, ``_`` and ``-``. A program has a ``.``, ``/`` or ``:``

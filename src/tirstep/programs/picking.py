@@ -243,7 +243,7 @@ class Picker:
             return programs
 
         def list_parts(found: Found) -> tuple[str, ...]:
-            """What `--function` may name of a program, or of the module that a schedule is of."""
+            """The functions that `--function` may name, of a program or of a schedule's module."""
             if found.kind == "schedule":
                 return list_parts(self.targets[0]) if len(self.targets) == 1 else ()
             if found.kind == "record":
@@ -448,7 +448,7 @@ class Picker:
 
     @functools.cached_property
     def targets(self) -> list[Found]:
-        """What a function of a schedule may be for: modules, kernels, or what is imported."""
+        """The candidates for a function of a schedule: modules, kernels, or imported ones."""
         modules = [it for it in self.programs if it.kind in ("module", "function")]
         if found := modules or [it for it in self.programs if it.kind == "kernel"]:
             return found

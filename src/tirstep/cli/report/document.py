@@ -1,4 +1,4 @@
-"""What a report shows, as values, and the page of them: its template, styles and scripts from the
+"""The values that a report shows, and their page: its template, styles and scripts from the
 folder `page`, and the data as JSON.
 
 Where something was not measured or is not there, it is None.

@@ -71,7 +71,7 @@ class RecipeJob:
 
 
 Done = tuple[RecipePart, frozenset[Path]]
-"""What came of a job: the recipe's part, and the files of the user's that it has imported."""
+"""The result of a job: the recipe's part, and the user's files that it imported."""
 
 
 def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[Done]:
