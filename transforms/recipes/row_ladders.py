@@ -57,8 +57,7 @@ from .rungs import Family, Ladder, knob, order
 from .time_model import H200, Gpu, read_gpu, read_table
 
 FLIGHT_BYTES = 2 * MAX_VECTOR_BYTES
-"""Bytes of a part that each thread requests at once, in up to eight vectors.
-"""
+"""Bytes of a part that each thread requests at once, in up to eight vectors."""
 WHOLE_EACH, MOST_EACH = 2, 8
 """Vectors of a whole row that a thread asks for at once; and of a part, at most."""
 FEW_WAVES, MOST_PARTS = 4, 128

@@ -28,8 +28,7 @@ from .shared_memory import Rows, SharedMemory
 
 LANES, COLUMNS = 128, 512
 FEWEST_COLUMNS, KIND = 32, "tensor memory"
-"""Least columns of an allocation, a power of two; and the kind of findings about it.
-"""
+"""Least columns of an allocation, a power of two; and the kind of findings about it."""
 BEFORE, AFTER = "before_thread_sync", "after_thread_sync"
 """The fences of tcgen05."""
 MOST_BLOCKS = 16

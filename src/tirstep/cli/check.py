@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 RUNS = 10
 """How many other runs there are by default; those with open sizes are among so many."""
 SECONDS = 2.0
-"""CPU seconds for the other runs of one recipe, by default; the last run may exceed them.
-"""
+"""CPU seconds for the other runs of one recipe, by default; the last run may exceed them."""
 
 
 @with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference", "format")
