@@ -375,7 +375,7 @@ def test_what_is_within_and_ends_is_judged(name: str) -> None:
     ("function", "sentence"),
     [
         ("packed", "it calls 'mystery', and only the device knows what that computes"),
-        ("pointer", "the parameter a is an opaque pointer; match it to a buffer"),
+        ("pointer", ": a is an opaque pointer; match it to a buffer"),
         ("bits", "the bits of float8_e4m3fn as int8 have no meaning here"),
         ("beyond", "the index of A[i + 3] leaves its buffer; guard it with a condition, or make"),
         ("behind", "the index of B[3 - i] leaves its buffer"),
