@@ -330,8 +330,8 @@ FIRST_LINE = "# Written by `tirstep {}`: it may be overwritten."
 HEAD = '''{first_line}
 """{about}
 
-Run it with Python, NumPy and apache-tvm {series}. It ends with 1 where the result is wrong, and
-with 2 where this machine cannot show it.
+Run it with Python, NumPy and apache-tvm {series}. It exits with 1 if the result is wrong, and
+with 2 if this machine cannot show that.
 """
 
 import sys

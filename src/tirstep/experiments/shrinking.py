@@ -324,7 +324,7 @@ SCRIPT = '''{first_line}
 
 {reason}
 
-Shrunk from {label} to {lines} lines. It ends with 1 where this shows, and with 0 where it does not.
+Reduced from {label} to {lines} lines. It exits with 1 if this shows, and with 0 otherwise.
 """
 
 import sys
