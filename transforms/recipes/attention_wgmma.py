@@ -254,7 +254,7 @@ piped = two.plus(
 tma = piped.plus(
     "wgmma_tma",
     copies="tma",
-    why="The TMA copies whole tiles into the swizzle that wgmma reads; prepares the next rung",
+    why="The TMA copies whole tiles into the swizzle that wgmma reads; sets up the next rung",
     expects={"next_tiles_by_tma": BY_TMA},
 )
 roles = tma.plus(

@@ -225,7 +225,7 @@ fragments = GEMM.root(
 strips = fragments.plus(
     "strips",
     strided=True,
-    why="Adjacent threads read adjacent vectors; prepares warp tiles",
+    why="Adjacent threads read adjacent vectors; sets up warp tiles",
 )
 deeper = strips.plus(
     "deeper", tile_k=16, why="Half as many barriers per product", golden={"tile_k": 8}
