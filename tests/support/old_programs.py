@@ -436,10 +436,10 @@ MARKED = {
             "tvm.te.create_prim_func, and schedule it with tvm.s_tir.Schedule",
             "11: TVM 0.27 has no tvm.lower; tvm.compile lowers by itself; tirstep lower shows every "
             "pass",
-            "12: tvm.compile takes only a module; make a PrimFunc of the tensors with "
-            "tvm.te.create_prim_func, and schedule it with tvm.s_tir.Schedule",
             "12: tvm.compile takes no name; give an IRModule, with it",
             '12: tvm.compile takes no target_host; give target=tvm.target.Target(TARGET, host="llvm")',
+            "12: tvm.compile takes only a module; make a PrimFunc of the tensors with "
+            "tvm.te.create_prim_func, and schedule it with tvm.s_tir.Schedule",
         ],
     ),
     "models": (
