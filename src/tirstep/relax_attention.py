@@ -187,9 +187,7 @@ class _Finder:
         queries, keys = visible.shape
         hides = not visible.all()
         if hides and (visible != np.tri(queries, keys, keys - queries, dtype=bool)).any():
-            raise KernelError(
-                "its mask is not the causal one, where the last query attends to all keys"
-            )
+            raise KernelError("its mask is not the causal one, where the last query sees all keys")
         first, last = self._read(call.args[0], axes), self._read(call.args[1], f"{axes[:-2]}ds")
         return first, last, scale, hides
 
