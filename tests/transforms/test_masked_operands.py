@@ -73,5 +73,5 @@ def test_keys_and_values_up_to_a_length(keys: int) -> None:
 def test_mask_operand_refuses_what_no_mask_of_it_hides(old: str, new: str) -> None:
     sch = Schedule(parse_kernel(MASKED.replace(old, new)))
     block = sch.get_sblock("sum")
-    with refuses(sch, "mask_operand: no mask of the elements of 'B' alone hides .*; leave the"):
+    with refuses(sch, "mask_operand: no mask of the elements of 'B' by themselves hides .*; leave"):
         tr.mask_operand(sch, block, operand=1)

@@ -60,7 +60,7 @@ def test_merge_loops_refuses_a_sum_and_what_uses_it():
     """TVM merges both loops of both: the squares would be of sums that are not complete."""
     sch, loops = start()
     rows = merge_loops(sch, [loops["G"][0], loops["U"][0]])
-    with refuses(sch, "merge_loops: block 'S' uses 'G', which block 'G' writes, and merged it"):
+    with refuses(sch, "merge_loops: block 'S' uses 'G', which block 'G' writes, and after me"):
         merge_loops(sch, [rows, loops["S"][0]])
 
 
