@@ -203,7 +203,7 @@ def _find_unseen_sums(module: IRModule) -> Iterator[Fault]:
             why = f"where its iterator '{cast[0].name}' is the cast {cast[1]}"
             advice = "fuse loops of one integer type only, and bind the others on their own"
         elif place.guards:
-            why = "behind guards that it cannot solve"
+            why = "under guards that it cannot solve"
             advice = "choose sizes that divide, or split and fuse fewer of its loops"
         else:
             why = "where other blocks write the same buffer, or loops overlap"

@@ -167,7 +167,7 @@ def test_a_sum_over_threads_behind_guards_that_tvm_cannot_solve():
     with refuses(
         sch,
         "split_loop: block 'mean' reduces over threads of 'threadIdx.x', which TVM does not see "
-        "behind guards that it cannot solve: each thread would store sums of its own; choose sizes",
+        "under guards that it cannot solve: each thread would store sums of its own; choose sizes",
     ):
         tr.split_loop(sch, fused, inner=2, tail="guard")
 

@@ -87,7 +87,7 @@ class RangesConfig:
     ends: bool = knob(
         False,
         "whether the loop over keys ends at a sequence's length, which all groups reach together, "
-        "as they take tiles by turns, and asks for it in its last tiles alone",
+        "taking tiles in turn, and checks it only in its last tiles",
     )
 
 

@@ -81,8 +81,8 @@ class WgmmaConfig:
     )
     warpgroups: Pair = knob(
         (2, 1),
-        "warpgroups of a block, at most, along the rows of its tile, of which each has 64 or more, "
-        "and along its columns",
+        "warpgroups of a block, at most, along the rows of its tile (64 or more each) and "
+        "along its columns",
         choices=((2, 1), (1, 2)),
     )
     tile_k: int = knob(64, "the depth of the tiles of A and B", choices=(64, 128))

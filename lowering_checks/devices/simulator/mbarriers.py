@@ -221,7 +221,7 @@ class MBarriers:
         """The mbarrier, if its phase lacks so many arrivals; else None, and a finding."""
         barrier = self.get(threads, pointer, lane)
         if barrier is not None and barrier.pending < count:
-            missing = "that nobody is known to have waited for" if barrier.is_due else "too often"
+            missing = "without a known wait" if barrier.is_due else "too often"
             self.report(threads, pointer, lane, f"in phase {barrier.phase} {missing}")
             return None
         return barrier
