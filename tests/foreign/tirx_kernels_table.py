@@ -5,6 +5,9 @@ What it compiles is not compiled, and what it launches is judged at the argument
 A person finds out whose fault it is if one is wrong.
 """
 
+import ctypes
+import importlib.abc
+import importlib.machinery
 import multiprocessing
 import os
 import re
@@ -15,8 +18,10 @@ from typing import Any
 from unittest.mock import MagicMock, patch
 
 import numpy as np
+import tvm_ffi
 from tvm.ir import Call
-from tvm.tirx import Evaluate, PrimFunc
+from tvm.script import tirx as T
+from tvm.tirx import Bind, Evaluate, PrimFunc, SeqStmt, decl_buffer
 
 from tirstep.lowering_checks.compile.compiling import make_main
 from tirstep.lowering_checks.devices.simulator import SimulatorDevice, lower
@@ -27,17 +32,54 @@ from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.transforms.tir import find_all
 
 
+_COMPARED = (
+    *("cuda", "cudnn", "cutlass", "deep_ep", "deep_gemm", "flash_attn", "flash_mla", "flashinfer"),
+    *("quack", "triton"),
+)
+
+
+class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Libraries that kernels are compared with, where they are not installed: mocks."""
+
+    def find_spec(self, name: str, *_: Any) -> Any:
+        is_compared = name.partition(".")[0] in _COMPARED
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_compared else None
+
+    def create_module(self, spec: Any) -> Any:
+        return MagicMock(__spec__=spec, __path__=[])
+
+    def exec_module(self, module: Any) -> None:
+        pass
+
+
 def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
-    """Put the functions that a kernel launches into a dictionary, with their first arguments."""
+    """Put the functions that a kernel launches into a dictionary, with their first arguments.
+
+    What tensor maps the host encodes before is encoded by the functions themselves, in front of
+    their launches.
+    """
     import torch
     from tirx_kernels import registry, runner
+
+    sys.meta_path.append(_Absent())
+    kernel = registry.load_kernel(name, strict=True)
+    (digits,) = re.findall("[0-9]+", kernel.KERNEL_META["runtime_cuda_archs"][0])
+    asked, maps = dict[int, torch.Tensor](), dict[int, tuple[Any, ...]]()
+
+    def get_address(tensor: torch.Tensor) -> int:
+        """A GPU's memory begins at multiples of 256."""
+        storage = tensor.untyped_storage().data_ptr()
+        address = storage // 256 * 256 + tensor.storage_offset() * tensor.element_size()
+        asked[address] = tensor
+        return address
 
     class InHostMemory(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, called: Any, types: Any, given: Any = (), named: Any = None):
             if called in (torch.Tensor.cuda, torch.Tensor.device.__get__):
                 return given[0] if called is torch.Tensor.cuda else torch.device("cuda", 0)
-            if called is torch.Tensor.data_ptr:  # a GPU's memory begins at multiples of 256
-                return called(*given) // 256 * 256
+            if called is torch.Tensor.data_ptr:
+                with torch._C.DisableTorchFunction():
+                    return get_address(*given)
             if called is not torch.device:
                 given = ["cpu" if str(it).startswith("cuda") else it for it in given]
                 named = {key: "cpu" if key == "device" else it for key, it in (named or {}).items()}
@@ -47,23 +89,56 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
         if isinstance(given, int | float):
             return np.array(given, get_numpy_dtype(parameter.ty))
         bits = given.detach().reshape(-1).clone(memory_format=torch.contiguous_format)
-        bits = bits.view(torch.uint8).numpy().view(get_numpy_dtype(parameter.dtype))
-        return bits.reshape(given.shape)
+        bits = bits.view(torch.uint8).numpy()
+        if not hasattr(parameter, "dtype"):
+            return bits
+        values = bits.view(get_numpy_dtype(parameter.dtype))
+        return values.reshape(given.shape) if values.size == given.numel() else values
+
+    def encode(place: Any, dtype: str, rank: int, data: Any, *fields: int) -> None:
+        maps[place.value] = asked[data.value], dtype, rank, *fields
 
     def launch(function: PrimFunc, *given: Any) -> None:
-        launches.setdefault(function, [*map(read, given, function.params)])
+        parameters, arguments, host = [], [], []
+        for parameter, argument in zip(function.params, given, strict=True):
+            if not isinstance(argument, ctypes.c_void_p):
+                parameters.append(parameter)
+                arguments.append(argument)
+        for parameter, argument in zip(function.params, given, strict=True):
+            if isinstance(argument, ctypes.c_void_p):
+                tensor, dtype, rank, *fields = maps[argument.value]
+                place = [at for at, it in enumerate(arguments) if it is tensor]
+                if not place:
+                    shape = [tensor.numel() * tensor.element_size()]
+                    source = decl_buffer(shape, "uint8", f"of_{parameter.name}")
+                    parameters.append(source)
+                    arguments.append(tensor)
+                buffer = parameters[place[0] if place else -1]
+                host.append(Bind(parameter, T.tvm_stack_alloca("tensormap", 1)))
+                name = "runtime.cuTensorMapEncodeTiled"
+                call = T.call_packed(name, parameter, dtype, rank, buffer.data, *fields)
+                host.append(Evaluate(call))
+        if host:
+            body = SeqStmt([*host, function.body])
+            function = PrimFunc(parameters, body, function.ret_type, attrs=function.attrs)
+        launches.setdefault(function, [*map(read, arguments, function.params)])
 
     def compile_nothing(module: Any, *_: Any, **__: Any) -> Any:
-        return partial(launch, module if isinstance(module, PrimFunc) else module["main"])
+        function = module if isinstance(module, PrimFunc) else module["main"]
+        compiled = MagicMock(side_effect=partial(launch, function))
+        compiled.jit.return_value = compiled.main = compiled
+        compiled.__getitem__.return_value = compiled
+        return compiled
 
+    tvm_ffi.register_global_func("runtime.cuTensorMapEncodeTiled", encode, override=True)
     make, torch.cuda = torch.Generator, MagicMock(**{"current_device.return_value": 0})
     torch.Generator = lambda device=None: make("cpu")
-    torch.cuda.get_device_capability.return_value = 10, 0
+    major, minor = torch.cuda.get_device_capability.return_value = divmod(int(digits), 10)
     gpu = MagicMock(multi_processor_count=4, shared_memory_per_block_optin=232448)
+    gpu.major, gpu.minor = major, minor
     torch.cuda.get_device_properties.return_value = gpu
     runner.bench = lambda functions, **_: [it() for it in functions.values()]
     with InHostMemory(), patch.object(runner.tvm, "compile", compile_nothing):
-        kernel = registry.load_kernel(name, strict=True)
         configs = [{key: it[key] for key in it if key != "label"} for it in kernel.CONFIGS]
         config = min(configs, key=lambda it: sum(n for n in it.values() if type(n) is int))
         kernel.prepare_bench(**config).run_gpu()
@@ -119,4 +194,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ |= {"TVM_FFI_DISABLE_TORCH_C_DLPACK": "1", "TIRX_PREPARE_NUM_SMS": "4"}
+    os.environ |= {"TIRSTEP_COMPILE_STATEMENTS": "1e6"}
     main()

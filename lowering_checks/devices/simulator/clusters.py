@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tirstep.transforms.gpu_limits import WARP
+
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .memory import Memory
@@ -190,6 +192,29 @@ def _map_address(threads: Threads, result: Pointer, own: Any, rank: Any, *modifi
     result.store(0, np.broadcast_to(value, (threads.lanes, 1)).astype(result.dtype))
 
 
+def _convert_address(threads: Threads, result: Pointer, pointer: Any, *modifiers: str) -> None:
+    """cvta: the number of a pointer in the window of its memory, here of shared memory alone."""
+    number = pointer
+    if isinstance(pointer, Pointer):
+        number = tell_address(threads.gpu, pointer.memory, pointer.offset)
+    fill_register(result, np.broadcast_to(number, (threads.lanes, 1)).astype(np.uint64))
+
+
+def _read_special(threads: Threads, bits: int, name: str) -> Array:
+    """PTX ISA, section "Special Registers": those that say where a thread stands."""
+    batch = threads.state.batch
+    found = {
+        "laneid": threads.numbers % WARP,
+        "warpid": threads.numbers // WARP,
+        "cluster_ctarank": batch.block % batch.cluster,
+        "cluster_nctarank": np.full((1, 1), batch.cluster),
+        "smid": batch.first + batch.block,  # one of them for each block
+    }
+    if name not in found:
+        raise UnsupportedError(f"the simulator does not know the special register %{name}")
+    return np.broadcast_to(found[name], (threads.lanes, 1)).astype(f"int{bits}")
+
+
 def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
     """The number that a pointer into shared memory is, of which instructions take 32 bits."""
     if not isinstance(memory, SharedMemory) or memory.shadow.is_global:
@@ -335,6 +360,8 @@ CLUSTERS: dict[str, Semantics] = {
     "ptx.barrier_cluster_wait": _wait,
     "cuda.cluster_sync": _meet,
     **dict.fromkeys(("ptx.mapa", "ptx.mapa_u32"), _map_address),
+    **dict.fromkeys(("ptx.cvta", "ptx.cvta_generic"), _convert_address),
+    "cuda.mov_sreg": _read_special,
 }
 VECTOR_ACCESSES: dict[str, Semantics] = {
     **dict.fromkeys(("ptx.ld", "ptx.ld_vec", "ptx.ld_vec256"), _load),

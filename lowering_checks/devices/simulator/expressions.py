@@ -26,7 +26,7 @@ from .async_copies import ASYNC_COPIES
 from .atomics import ATOMICS
 from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS, VECTOR_ACCESSES, tell_address
-from .function_semantics import Pointer, Semantics, Threads, get_semantics, read_call
+from .function_semantics import ALONE, Pointer, Semantics, Threads, get_semantics, read_call
 from .mbarriers import MBARRIERS
 from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
 BUILT_IN: dict[str, Semantics] = {
+    **ALONE,
     **ASYNC_COPIES,
     **ATOMICS,
     **BLOCK_REDUCTIONS,
@@ -73,7 +74,8 @@ BUILT_IN: dict[str, Semantics] = {
     **WARP_SHUFFLES,
     **WARPGROUPS,
 }
-_ENCODE = "tensormap_encode_tiled"
+_ENCODE, _ENCODE_PACKED = "tensormap_encode_tiled", "runtime.cuTensorMapEncodeTiled"
+_MODES = ("interleave", "swizzle", "l2_promotion", "oob_fill", "force_cu_dtype")
 _OF_EQUALS = ("Sub", "EQ", "NE")
 _OF_ZEROS = ("Add", "Mul", "Div")
 _ROUNDING_DOWN = {"FloorDiv": truncdiv, "FloorMod": truncmod}
@@ -443,13 +445,24 @@ def _call_function(node: Any) -> Evaluate:
 
 
 def _encode_tensor_map(node: Any) -> Evaluate:
-    tensor_map, data = translate(node.args[0]), translate(node.args[1])
-    sizes, attributes = [translate(each) for each in node.args[2:]], node.attrs
+    """TVM's operator, or a packed call of what it is on a host that is not CUDA's."""
+    arguments, attributes = list(node.args), node.attrs
+    if attributes is not None and get_op_name(node).endswith(_ENCODE):
+        described, modes = str(attributes.descriptor_dtype), [
+            _constant(int(getattr(attributes, it))) for it in _MODES
+        ]
+    elif str(arguments.pop(0).value) == _ENCODE_PACKED:
+        described, rank = str(arguments.pop(1).value), int(arguments.pop(1))
+        modes = [translate(arguments.pop(2 + 4 * rank - 1)) for _ in arguments[4 * rank + 1 :]]
+    else:
+        raise UnsupportedError(f"the simulator does not support {node}")
+    tensor_map, data, *sizes = [translate(each) for each in arguments]
 
     def encode(gpu: SimulatedGpu, mask: Array | None) -> int:
         address = data(gpu, mask)
-        values = [int(size(gpu, mask)) for size in sizes]
-        tensor_map(gpu, mask).encode(address.memory, int(address.offset), values, attributes)
+        values, others = ([int(it(gpu, mask)) for it in each] for each in (sizes, modes))
+        described_map = tensor_map(gpu, mask)
+        described_map.encode(address.memory, int(address.offset), values, described, *others)
         return 0
 
     return encode
@@ -487,7 +500,7 @@ _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
         translate if isinstance(node.args[0], Var) else _point_to_element
     )(node.args[0]),
     "tvm_stack_alloca": _make_tensor_map,
-    _ENCODE: _encode_tensor_map,
+    **dict.fromkeys((_ENCODE, "tvm_call_packed"), _encode_tensor_map),
     "cuda.cvta_generic_to_shared": lambda node: _tell_address(node.args[0]),
     "isnullptr": lambda node: _constant(False),  # an argument's memory is there
 }

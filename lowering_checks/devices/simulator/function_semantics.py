@@ -89,6 +89,18 @@ def pick(value: Any, lane: int) -> Any:
     return value[lane if len(value) > 1 else 0, 0] if isinstance(value, np.ndarray) else value
 
 
+def require(threads: Threads, condition: Any) -> None:
+    """A thread of which a condition does not hold ends the launch by a trap."""
+    wrong = threads.active & (np.broadcast_to(condition, threads.active.shape) == 0)
+
+    def describe(at: tuple[int, ...]) -> str:
+        return f"{threads.state.describe_lane(at[0])} traps: what it asserts does not hold"
+
+    threads.state.log.add("trap", "", threads.location, wrong, describe)
+    if wrong.any():
+        threads.state.exit_threads(wrong)
+
+
 def get_lanes(threads: Threads) -> list[int]:
     """The numbers of the lanes that reach a call."""
     return [int(lane) for lane in np.flatnonzero(threads.active[:, 0])]
@@ -195,6 +207,21 @@ class Threads:
         if batch.first == 0:
             active = np.flatnonzero(self.active[: batch.threads])
             setattr(counts, name, getattr(counts, name) + len(np.unique(active // WARP)))
+
+
+ALONE: dict[str, Semantics] = {
+    "cuda.trap_when_assert_failed": require,
+    # What takes time, and what measures it, changes no value.
+    **dict.fromkeys(
+        (
+            *("cuda.nano_sleep", "cuda.clock64", "cuda.printf"),
+            *(f"cuda.iket_range_{it}" for it in ("start", "end", "push", "pop")),
+            *("cuda.iket_mark", "cuda.iket_sentinel_token"),
+        ),
+        lambda threads, *_: 0,
+    ),
+}
+"""Of a thread by itself."""
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     # Rounded once, up to a sum that float64 rounds first.
     "fma": lambda a, b, c: (np.asarray(a, np.float64) * b + c).astype(np.result_type(a, b, c))[()],
     # TVM writes it for unsigned numbers of 32 and 64 bits alone.
+    "fdividef": lambda a, b: np.asarray(np.divide(a, b), np.float32),
     "popcount": lambda x: np.bitwise_count(np.asarray(x).astype(np.uint64)).astype(
         np.asarray(x).dtype
     )[()],

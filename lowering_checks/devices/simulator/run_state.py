@@ -337,6 +337,12 @@ class RunState:
         place = self._format_place(inside, THREAD_AXES)
         return f"thread {place} of block {self._format_place(block, BLOCK_AXES)}"
 
+    def locate_block(self, block: int) -> tuple[int, int, int]:
+        """The coordinates of a block of the grid."""
+        sizes = [self.extents.get(axis, 1) for axis in BLOCK_AXES]
+        x, rest = block % sizes[0], block // sizes[0]
+        return x, rest % sizes[1], rest // sizes[1]
+
     def _format_place(self, number: int, axes: tuple[str, ...]) -> str:
         places = []
         for axis in axes:

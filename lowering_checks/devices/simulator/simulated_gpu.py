@@ -95,6 +95,7 @@ class TranslatedKernel(NamedTuple):
     pool_bytes : how large a pool of TIRx's is, which names no size where it is allocated
     static_bytes : of shared memory, which lies in front of what is dynamic
     most_blocks : how many thread blocks run in one batch at most; None for any number
+    cancels : whether clusters run in the place of others, which begin one after the other
     """
 
     run: Execute
@@ -106,6 +107,7 @@ class TranslatedKernel(NamedTuple):
     static_bytes: int
     has_tensor_memory: bool
     most_blocks: int | None
+    cancels: bool
 
     @classmethod
     def of(cls, body: Any) -> TranslatedKernel:
@@ -126,9 +128,11 @@ class TranslatedKernel(NamedTuple):
             if str(buffer.scope()) == "shared":
                 own = math.prod(constant(it) or 1 for it in buffer.shape) * count_item_bytes(buffer)
                 static += -(-own // _PLACES) * _PLACES
-        most = 1 if _waits_apart(body) else MOST_BLOCKS if has_tensor_memory else None
+        cancels = "ptx.clusterlaunchcontrol_try_cancel" in names
+        is_alone = cancels or _waits_apart(body)
+        most = 1 if is_alone else MOST_BLOCKS if has_tensor_memory else None
         told = (has_proxies, in_step, knows, read_only, size, static, has_tensor_memory, most)
-        return cls(translate_statement(body), *told)
+        return cls(translate_statement(body), *told, cancels)
 
 
 def _waits_apart(kernel: Any) -> bool:
@@ -187,6 +191,7 @@ class SimulatedGpu:
         self.memories = Memories()
         self._shadows: list[Shadow] = []
         self.periods: Mapping[Any, Period] = {}
+        self._waiting, self._canceled = list[int](), set[int]()  # first blocks of clusters
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
         self._tensor_memory: TensorMemory | None = None
@@ -289,7 +294,13 @@ class SimulatedGpu:
         outside, sectors = Memories(self.memories), counts.sectors  # what is there before
         self.state.chosen = None if self.choose is None else self.choose(extents, body)
         chosen, most = self.state.chosen, kernel.most_blocks
-        for batch in split_grid(extents, first_only=self.first_only, chosen=chosen, most=most):
+        batches = [*split_grid(extents, first_only=self.first_only, chosen=chosen, most=most)]
+        self._waiting = [it.first for it in batches] if kernel.cancels and chosen is None else []
+        canceled = self._canceled = set[int]()
+        for batch in batches:
+            if batch.first in canceled:
+                continue  # another one runs in its place
+            self._waiting = [it for it in self._waiting if it > batch.first]
             knows = kernel.knows or batch.cluster > 1
             self.state.begin_batch(batch, knows=knows, hears=kernel.has_tensor_memory)
             self._queues, self._numbered = {}, []
@@ -315,6 +326,13 @@ class SimulatedGpu:
             self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
         self.state.running = self.state.exited = None
         counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
+
+    def cancel_cluster(self) -> int | None:
+        """The first block of a cluster that has not begun, and does not begin then; or None."""
+        if not self._waiting:
+            return None
+        self._canceled.add(self._waiting[0])
+        return self._waiting.pop(0)
 
     def require_time(self) -> None:
         """Called in every iteration of a loop: give up behind the deadline of a command."""

@@ -467,8 +467,9 @@ _MULTIPLIES = [
     for operand in ("ss", "ts")
 ]
 TCGEN05: dict[str, Semantics] = {
-    "ptx.tcgen05_alloc": _for_each(_allocate, WARP),
-    "ptx.tcgen05_dealloc": _for_each(_free, WARP),
+    # What is exclusive is all there is of a kernel that runs alone.
+    **dict.fromkeys(("ptx.tcgen05_alloc", "ptx.tcgen05_alloc_exclusive"), _for_each(_allocate, WARP)),
+    **dict.fromkeys(("ptx.tcgen05_dealloc", "ptx.tcgen05_dealloc_exclusive"), _for_each(_free, WARP)),
     "ptx.tcgen05_relinquish_alloc_permit": _for_each(_relinquish, WARP),
     **dict.fromkeys(("ptx.tcgen05_ld", "ptx.tcgen05_ld_split"), _for_each(_load, WARP)),
     **dict.fromkeys(("ptx.tcgen05_st", "ptx.tcgen05_st_split"), _for_each(_store, WARP)),
