@@ -31,7 +31,6 @@ from tirstep.lowering_checks.judgement import judge_numbers
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.transforms.tir import find_all
 
-
 _COMPARED = (
     *("cuda", "cudnn", "cutlass", "deep_ep", "deep_gemm", "flash_attn", "flash_mla", "flashinfer"),
     *("quack", "triton"),

@@ -8,7 +8,6 @@ threads stored themselves it sees behind ``fence.proxy.async`` of the thread tha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -367,8 +366,8 @@ def _try_cancel(threads: Threads, address: Any, barrier: Any, *words: str) -> No
 
 
 def _query_cancel(threads: Threads, result: Pointer, response: Any, *words: str) -> None:
-    """PTX ISA, "clusterlaunchcontrol.query_cancel": whether the request was granted, or a coordinate
-    of the first block of the cluster that its asker runs now."""
+    """PTX ISA, "clusterlaunchcontrol.query_cancel": whether the request was granted, or where the
+    cluster begins that its asker runs now."""
     fields = ["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z", "is_canceled"]
     given = np.ascontiguousarray(np.broadcast_to(response, (threads.lanes, 1))).view(np.uint32)
     column = fields.index(next(it for it in words if it in fields))

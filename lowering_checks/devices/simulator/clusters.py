@@ -17,6 +17,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
+from .atomics import STRONG, access_strongly
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .memory import Memory
 from .ptx_calls import fill_register, get_type, name_operands
@@ -217,8 +218,10 @@ def _read_special(threads: Threads, bits: int, name: str) -> Array:
 
 def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
     """The number that a pointer into shared memory is, of which instructions take 32 bits."""
-    if not isinstance(memory, SharedMemory) or memory.shadow.is_global:
+    if not isinstance(memory, SharedMemory):
         raise UnsupportedError(f"the simulator knows no number of a pointer to {memory.name}")
+    if memory.shadow.is_global:
+        return gpu.tell_global(memory.shadow) + offset * memory.dtype.itemsize
     byte, batch = memory.shadow.begin + offset * memory.dtype.itemsize, gpu.state.batch
     if batch.cluster > 1:
         byte = byte + (batch.block % batch.cluster << _RANK_BIT)
@@ -301,12 +304,18 @@ def _require_known(threads: Threads, words: Mapping[str, str], address: Any) -> 
                 f"the simulator supports {threads.name} of float32 in the shared memory of a "
                 "cluster alone, at an address of mapa"
             )
-    elif ordered := words.get("mmio") or words["sem"].replace("weak", ""):
+    elif words.get("mmio") or (_is_strong(threads, words) and threads.state.batch.cluster > 1):
         raise UnsupportedError(
-            f"the simulator does not know what {threads.name} with .{ordered} orders"
+            f"the simulator does not know what {threads.name} of .{words['sem']} orders in clusters"
         )
     elif not isinstance(address, Pointer):
         raise UnsupportedError(f"the simulator supports {threads.name} at a pointer alone")
+
+
+def _is_strong(threads: Threads, words: Mapping[str, str]) -> bool:
+    """Whether an access orders others; within a block of a cluster, barriers do."""
+    is_inside = words["scope"] == "cta" and threads.state.batch.cluster > 1
+    return words["sem"] in STRONG and not is_inside
 
 
 def _find_elements(threads: Threads, address: Pointer, size: int) -> Array:
@@ -331,8 +340,12 @@ def _load(threads: Threads, *given: Any) -> None:
             column[lanes] = values
             registers[0].store(0, column, threads.get_mask(lanes))
         return
-    size = len(registers) * dtype.itemsize
-    bits = np.ascontiguousarray(address.load(_find_elements(threads, address, size))).view(dtype)
+    elements = _find_elements(threads, address, len(registers) * dtype.itemsize)
+    if _is_strong(threads, words):
+        values = access_strongly(threads, address, elements, words)
+    else:
+        values = address.load(elements)
+    bits = np.ascontiguousarray(values).view(dtype)
     for place, register in enumerate(registers):
         fill_register(register, bits[:, place : place + 1])
 
@@ -352,6 +365,9 @@ def _store(threads: Threads, *given: Any) -> None:
         for it in columns
     ]
     elements = _find_elements(threads, address, len(values) * dtype.itemsize)
+    if _is_strong(threads, words):
+        access_strongly(threads, address, elements, words, np.hstack(bits).view(address.dtype))
+        return
     address.store(elements, np.hstack(bits).view(address.dtype))
 
 

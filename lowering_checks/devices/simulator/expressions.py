@@ -23,7 +23,7 @@ from tirstep.tvm_compat import get_op_name
 
 from ...device import Array
 from .async_copies import ASYNC_COPIES
-from .atomics import ATOMICS
+from .atomics import ATOMICS, FENCES, WAIT, access_strongly, report_endless
 from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS, VECTOR_ACCESSES, tell_address
 from .function_semantics import ALONE, Pointer, Semantics, Threads, get_semantics, read_call
@@ -65,6 +65,7 @@ BUILT_IN: dict[str, Semantics] = {
     **BLOCK_REDUCTIONS,
     **BULK_COPIES,
     **CLUSTERS,
+    **FENCES,
     **MBARRIERS,
     **NAMED_BARRIERS,
     **PTX_ARITHMETIC,
@@ -397,9 +398,7 @@ def _call(node: Any) -> Evaluate:
         if not hasattr(node.ty, "dtype"):
             return translate(node.args[0])  # a pointer, as one to anything
         if not hasattr(node.args[0].ty, "dtype"):
-            raise UnsupportedError(
-                f"the simulator does not support the number of a pointer: {node}"
-            )
+            return _tell_address(node.args[0])
         source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
         at_least = np.atleast_2d if source.itemsize != target.itemsize else np.atleast_1d
         return _apply(lambda it: np.asarray(at_least(it), source, "C").view(target), node.args)
@@ -448,9 +447,10 @@ def _encode_tensor_map(node: Any) -> Evaluate:
     """TVM's operator, or a packed call of what it is on a host that is not CUDA's."""
     arguments, attributes = list(node.args), node.attrs
     if attributes is not None and get_op_name(node).endswith(_ENCODE):
-        described, modes = str(attributes.descriptor_dtype), [
-            _constant(int(getattr(attributes, it))) for it in _MODES
-        ]
+        described, modes = (
+            str(attributes.descriptor_dtype),
+            [_constant(int(getattr(attributes, it))) for it in _MODES],
+        )
     elif str(arguments.pop(0).value) == _ENCODE_PACKED:
         described, rank = str(arguments.pop(1).value), int(arguments.pop(1))
         modes = [translate(arguments.pop(2 + 4 * rank - 1)) for _ in arguments[4 * rank + 1 :]]
@@ -474,6 +474,37 @@ def _make_tensor_map(node: Any) -> Evaluate:
     return lambda gpu, mask: TensorMap()
 
 
+def _wait_until(node: Any) -> Evaluate:
+    """T.cuda.wait_until: loads a word until a condition holds, and acquires it then."""
+    register, place, asked, scope = node.args[:4]
+    target, source, condition = _point_to_element(register), translate(place), translate(asked)
+    dtype = get_numpy_dtype(register.ty.dtype)
+    name, location, words = read_call(node)[0], get_location(node), {"scope": str(scope.value)}
+
+    def wait(gpu: SimulatedGpu, mask: Any) -> int:
+        waiting = mask
+        while waiting is not False:
+            threads = Threads(gpu, waiting, name, location or gpu.location)
+            address, own = source(gpu, waiting), target(gpu, waiting)
+            word = Pointer(threads, address.memory.reinterpret(dtype), address.offset)
+            found = access_strongly(threads, word, np.arange(1), {**words, "sem": "relaxed"})
+            Pointer(threads, own.memory, own.offset).store(0, found)
+            left = restrict(waiting, condition(gpu, waiting), wanted=False)
+            if left is not False and not gpu.let_others_run():
+                report_endless(threads, left, word.name)
+                mask = restrict(mask, ~left) if isinstance(left, np.ndarray) else False
+                break
+            waiting = left
+        if mask is not False:
+            threads = Threads(gpu, mask, name, location or gpu.location)
+            address = source(gpu, mask)
+            word = Pointer(threads, address.memory.reinterpret(dtype), address.offset)
+            access_strongly(threads, word, np.arange(1), {**words, "sem": "acquire"})
+        return 0
+
+    return wait
+
+
 def _shift_pointer(node: Any, *, is_by_bytes: bool = False) -> Evaluate:
     """A pointer and a number of its elements, or of bytes, which are whole elements."""
     pointer, by = (translate(each) for each in read_call(node)[1][:2])
@@ -494,6 +525,7 @@ _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
         ("ptx.addr", "handle_add_byte_offset", "ptr_byte_offset"),
         functools.partial(_shift_pointer, is_by_bytes=True),
     ),
+    WAIT: _wait_until,
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
     "address_of": lambda node: (  # a variable is that of a tensor map

@@ -293,10 +293,12 @@ class Pointer:
         index, mask, location = self._get_access(offset, lanes)
         self.memory.check_unchanged(index, value, mask, location)
 
-    def change_atomically(self, change: Callable[[Array, Array], None]) -> None:
-        """Have a function change elements of the memory's data at places of shape (lanes, 1)."""
-        index, mask, location = self._get_access(0, None)
-        self.memory.change_atomically(index, mask, location, change)
+    def change_atomically(
+        self, change: Callable[[Array, Array], None], offset: Any = 0, *, reads: bool = True
+    ) -> None:
+        """Have a function change elements of the memory's data at places of shape (lanes, n)."""
+        index, mask, location = self._get_access(offset, None)
+        self.memory.change_atomically(index, mask, location, change, reads=reads)
 
     def _get_access(self, offset: Any, lanes: Array | None) -> tuple[Any, Array | None, str]:
         index = self.offset + offset

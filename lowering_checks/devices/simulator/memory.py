@@ -64,7 +64,13 @@ class Memory:
         raise NotImplementedError
 
     def change_atomically(
-        self, index: Any, mask: Array | None, location: str, change: Callable[[Array, Array], None]
+        self,
+        index: Any,
+        mask: Array | None,
+        location: str,
+        change: Callable[[Array, Array], None],
+        *,
+        reads: bool = True,
     ) -> None:
         """Have a function change elements of `data` at places, for the lanes of a mask."""
         raise UnsupportedError(

@@ -192,7 +192,9 @@ def _allocate(issue: _Issue) -> None:
         threads.state.exit_threads(mask)
         return
     taken[free[0] : free[0] + count] = taken.max() + 1
-    issue.operands["dst"][0].store(0, free[0], mask)
+    place = find_pointer(threads, issue.operands["dst"][0], int(issue.lanes[0]))
+    if place is not None:
+        place.store(0, free[0], mask)
 
 
 def _free(issue: _Issue) -> None:
@@ -468,8 +470,12 @@ _MULTIPLIES = [
 ]
 TCGEN05: dict[str, Semantics] = {
     # What is exclusive is all there is of a kernel that runs alone.
-    **dict.fromkeys(("ptx.tcgen05_alloc", "ptx.tcgen05_alloc_exclusive"), _for_each(_allocate, WARP)),
-    **dict.fromkeys(("ptx.tcgen05_dealloc", "ptx.tcgen05_dealloc_exclusive"), _for_each(_free, WARP)),
+    **dict.fromkeys(
+        ("ptx.tcgen05_alloc", "ptx.tcgen05_alloc_exclusive"), _for_each(_allocate, WARP)
+    ),
+    **dict.fromkeys(
+        ("ptx.tcgen05_dealloc", "ptx.tcgen05_dealloc_exclusive"), _for_each(_free, WARP)
+    ),
     "ptx.tcgen05_relinquish_alloc_permit": _for_each(_relinquish, WARP),
     **dict.fromkeys(("ptx.tcgen05_ld", "ptx.tcgen05_ld_split"), _for_each(_load, WARP)),
     **dict.fromkeys(("ptx.tcgen05_st", "ptx.tcgen05_st_split"), _for_each(_store, WARP)),
