@@ -44,7 +44,7 @@ _CHANGES: dict[str, Callable[..., Any]] = {
 """What a cell becomes, of what it held and what a thread gives."""
 WAIT = "cuda.wait_until"
 STRONG = ("relaxed", "acquire", "release", "acq_rel", "volatile")
-_WITH_ORDER = ("ptx.ld", "ptx.st", "ptx.red", "ptx.atom", "ptx.fence")
+_WITH_ORDER = ("ptx.ld", "ptx.st", "ptx.red", "ptx.atom")
 
 
 def find_order(kernel: Any) -> str:
@@ -56,7 +56,7 @@ def find_order(kernel: Any) -> str:
         name, arguments = read_call(call)
         if name in ("cuda.thread_fence", WAIT):
             return "gpu"
-        if not name.startswith(_WITH_ORDER):
+        if name != "ptx.fence" and not name.startswith(_WITH_ORDER):
             continue
         ptx = read_ptx_call(name, arguments)
         words = {} if ptx is None else ptx.words

@@ -308,14 +308,26 @@ def _require_known(threads: Threads, words: Mapping[str, str], address: Any) -> 
         raise UnsupportedError(
             f"the simulator does not know what {threads.name} of .{words['sem']} orders in clusters"
         )
-    elif not isinstance(address, Pointer):
-        raise UnsupportedError(f"the simulator supports {threads.name} at a pointer alone")
 
 
 def _is_strong(threads: Threads, words: Mapping[str, str]) -> bool:
     """Whether an access orders others; within a block of a cluster, barriers do."""
     is_inside = words["scope"] == "cta" and threads.state.batch.cluster > 1
     return words["sem"] in STRONG and not is_inside
+
+
+def _point_at(threads: Threads, address: Any) -> Pointer:
+    """Each lane's own, of numbers in the shared memory of its block, too."""
+    if isinstance(address, Pointer):
+        return address
+    numbers = np.broadcast_to(np.asarray(address, np.int64), (threads.lanes, 1))
+    bytes_of = numbers & (1 << _RANK_BIT) - 1
+    memory = threads.gpu.find_shared(int(bytes_of[threads.active][0]))
+    is_own = numbers >> _RANK_BIT == threads.state.batch.block % threads.state.batch.cluster
+    if memory is None or not is_own[threads.active].all():
+        raise UnsupportedError(f"{threads.name} is not supported at {int(numbers[0, 0]):#x}")
+    place = (bytes_of - memory.shadow.begin) // memory.dtype.itemsize
+    return Pointer(threads, memory, place)
 
 
 def _find_elements(threads: Threads, address: Pointer, size: int) -> Array:
@@ -340,6 +352,7 @@ def _load(threads: Threads, *given: Any) -> None:
             column[lanes] = values
             registers[0].store(0, column, threads.get_mask(lanes))
         return
+    address = _point_at(threads, address)
     elements = _find_elements(threads, address, len(registers) * dtype.itemsize)
     if _is_strong(threads, words):
         values = access_strongly(threads, address, elements, words)
@@ -364,6 +377,7 @@ def _store(threads: Threads, *given: Any) -> None:
         it.copy().view(dtype) if it.dtype.itemsize == dtype.itemsize else it.astype(dtype)
         for it in columns
     ]
+    address = _point_at(threads, address)
     elements = _find_elements(threads, address, len(values) * dtype.itemsize)
     if _is_strong(threads, words):
         access_strongly(threads, address, elements, words, np.hstack(bits).view(address.dtype))

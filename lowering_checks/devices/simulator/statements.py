@@ -139,6 +139,7 @@ def _drop_exited(gpu: SimulatedGpu, mask: Any) -> Any:
 
 _LEAVING = _BROKEN, _SKIPPED = -3, -4
 """Among the values of variables, the lanes that have left the loop, or the iteration, that runs."""
+_LEAVE = {"break_loop": _BROKEN, "continue_loop": _SKIPPED}
 
 
 def _leave(key: int) -> Execute:
@@ -152,7 +153,8 @@ def _leave(key: int) -> Execute:
 
 def _is_left(loop: Any) -> bool:
     """Whether threads may leave a loop, or an iteration of it."""
-    return bool(find_all(loop.body, Break) or find_all(loop.body, Continue))
+    leaves = any(find_all(loop.body, kind) for kind in (Break, Continue))
+    return leaves or not _LEAVE.keys().isdisjoint(get_names(loop.body))
 
 
 def _keep_account(run: Execute) -> Execute:
@@ -444,6 +446,8 @@ def _declare(node: Any) -> Execute:
 def _evaluate(node: Any) -> Execute:
     call, location = node.value, get_location(node)
     name = getattr(getattr(call, "op", None), "name", "")
+    if (key := _LEAVE.get(name.removeprefix("tirx."))) is not None:
+        return _leave(key)
     if name.endswith("thread_return"):
         return lambda gpu, mask: gpu.state.exit_threads(mask)
     if isinstance(call, Call) and _is_barrier(call):
