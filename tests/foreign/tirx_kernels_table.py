@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import re
 import sys
+import time
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -22,10 +23,13 @@ import tvm_ffi
 from tvm.ir import Call
 from tvm.script import tirx as T
 from tvm.tirx import Bind, Evaluate, PrimFunc, SeqStmt, decl_buffer
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks.compile.compiling import make_main
 from tirstep.lowering_checks.devices.simulator import SimulatorDevice, lower
+from tirstep.lowering_checks.devices.simulator.function_semantics import read_call
 from tirstep.lowering_checks.devices.simulator.memory import get_numpy_dtype
+from tirstep.lowering_checks.devices.simulator.run_state import get_location
 from tirstep.lowering_checks.devices.simulator.statements import translate_statement
 from tirstep.lowering_checks.judgement import judge_numbers
 from tirstep.lowering_checks.reference import ModuleKernel
@@ -143,35 +147,79 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
         kernel.prepare_bench(**config).run_gpu()
 
 
-def judge(name: str) -> list[tuple[str, str, set[str]]]:
-    """For each function that a kernel launches a verdict, a sentence, and what is not known."""
+def note_all(name: str) -> dict[PrimFunc, list[Any]]:
     launches: dict[PrimFunc, list[Any]] = {}
     try:
         note_launches(name, launches)
     except Exception:  # what follows a launch compares it with other libraries
         if not launches:
             raise
+    return launches
+
+
+def judge_launch(name: str, function: PrimFunc, given: list[Any]) -> Any:
+    sizes = {}
+    for parameter, array in zip(function.params, given, strict=True):
+        extents = getattr(parameter, "shape", (parameter,))
+        sizes |= dict(zip(map(str, extents), array.shape or (array,), strict=False))
+    kernel = ModuleKernel(make_main(function), name, recorded=given)
+    problem = kernel.problem(**{it: int(sizes[it]) for it in kernel.size_names})
+    return judge_numbers(problem, problem.module, SimulatorDevice(), where=name)
+
+
+def judge(name: str) -> list[tuple[str, str, set[str]]]:
+    """For each function that a kernel launches a verdict, a sentence, and what is not known."""
     rows = []
-    for function, given in launches.items():
-        sizes, unknown = {}, set()
-        for parameter, array in zip(function.params, given, strict=True):
-            extents = getattr(parameter, "shape", (parameter,))
-            sizes |= dict(zip(map(str, extents), array.shape or (array,), strict=False))
-        kernel = ModuleKernel(make_main(function), name, recorded=given)
-        problem = kernel.problem(**{it: int(sizes[it]) for it in kernel.size_names})
-        for call in find_all(lower(problem.module)["main"].body, Call):
+    for function, given in note_all(name).items():
+        unknown = set()
+        for call in find_all(lower(make_main(function))["main"].body, Call):
             try:
                 translate_statement(Evaluate(call))
             except Exception as error:  # or it is a part of a statement, and none by itself
                 unknown |= {*re.findall("not know the function '(.*?)'", str(error))}
-        judged = judge_numbers(problem, problem.module, SimulatorDevice(), where=name)
+        judged = judge_launch(name, function, given)
         said = "; ".join(map(str, judged.findings)) or judged.reason
         rows.append((str(judged.status), said, unknown))
     return rows
 
 
+def take_out(name: str) -> list[tuple[str, str, set[str]]]:
+    """What is found where one line that synchronizes is taken out, of up to three of its kinds, in
+    functions that are clean with all of them.
+    """
+
+    def get_site(node: Any) -> tuple[str, str] | None:
+        called = read_call(node.value)[0] if isinstance(node.value, Call) else ""
+        is_one = _SYNCHRONIZES.search(called) and not _NO_DUTY.search(called)
+        return (called, get_location(node)) if is_one else None
+
+    rows = []
+    for function, given in note_all(name).items():
+        sites = [*dict.fromkeys(filter(None, map(get_site, find_all(function.body, Evaluate))))]
+        if not sites or judge_launch(name, function, given).findings:
+            continue
+        for site in {called: (called, at) for called, at in sites[::-1]}.values():
+
+            def drop(node: Any, site: Any = site) -> Any:
+                return Evaluate(0) if get_site(node) == site else node
+
+            judged = judge_launch(name, structural_map(function, (Evaluate, drop)), given)
+            said = str(judged.findings[0]) if judged.findings else "nothing is found"
+            rows.append((str(judged.status), f"without {site[0]} [{site[1]}]: {said}", set[str]()))
+            if len(rows) == 3:
+                return rows
+    return rows
+
+
+_SYNCHRONIZES = re.compile(r"(?<!a)sync|bar_|barrier|fence|wait|arrive|commit")
+_NO_DUTY = re.compile("shfl|vote|redux|elect|match|relinquish|_init|inval|prefetch|griddep")
+
+
 def main() -> None:
-    """Judge each kernel in a process of its own; print a line of each, and the counts."""
+    """Judge each kernel in a process of its own; print a line of each, and the counts.
+
+    With `--without` first, what is found where a line that synchronizes is taken out.
+    """
     try:
         import torch.distributed.tensor  # noqa: F401  before the class Generator is a function
         from tirx_kernels.registry import kernel_index
@@ -179,14 +227,17 @@ def main() -> None:
         print(f"none of the kernels of tirx-kernels is judged: {error}")
         return
     counts = Counter[str]()
-    for name in sys.argv[1:] or sorted(kernel_index()):
+    ask = take_out if "--without" in sys.argv else judge
+    for name in [it for it in sys.argv[1:] if it[0] != "-"] or sorted(kernel_index()):
+        begun = time.monotonic()
         with multiprocessing.get_context("fork").Pool(1) as pool:
             try:
-                rows = pool.apply_async(judge, [name]).get(timeout=300)
+                rows = pool.apply_async(ask, [name]).get(timeout=300)
             except Exception as error:  # also that it takes longer
                 rows = [("not judged", repr(error), set())]
         for status, said, unknown in rows:
-            print(f"{status:12} {name}: {' '.join(said.split())}", flush=True)
+            seconds = time.monotonic() - begun
+            print(f"{status:12} {name}, {seconds:.0f} s: {' '.join(said.split())}", flush=True)
             counts.update([status, *unknown])
     print("", *(f"{count:4} {it}" for it, count in counts.most_common()), sep="\n")
 

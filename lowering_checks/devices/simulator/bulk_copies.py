@@ -20,7 +20,7 @@ from .clusters import find_pointer, list_blocks
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .mbarriers import Arrival
 from .memory import Arrive, Memory, get_numpy_dtype
-from .ptx_calls import fill_register
+from .ptx_calls import fill_register, get_type, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import BULK_LOAD, BULK_STORE, Rows, SharedMemory
 
@@ -223,6 +223,8 @@ def _deliver(
     at: tuple[Any, Any, Sequence[Any]],
     brought: Array,
     check: Callable[[], None] = lambda: None,
+    *,
+    by_proxy: bool = True,
 ) -> None:
     """Values that hardware brings for a lane, where the mbarrier `at` which they arrive completes;
     `check` runs then."""
@@ -238,12 +240,13 @@ def _deliver(
             pointer = replace(pointer, rank=rank & ~1 | int(odd) & 1)
         if pointer is None or (found := mbarriers.get(threads, pointer, lane)) is None:
             continue
-        if not found.is_fenced:
+        if by_proxy and not found.is_fenced:
             text = "that no fence after its initialization made visible to bulk copies"
             mbarriers.report(threads, pointer, lane, text)
-        stored = _take_row(lane, places, None if rank is None else [rank])
+        where = target.rank if rank is None else rank
+        stored = _take_row(lane, places, None if where is None else [where])
         shared = _require_shared(target.memory)
-        for before in ("stored", "loaded"):
+        for before in ("stored", "loaded") if by_proxy else ():
             _require_fence(threads, shared, stored, "asynchronous store to", before)
         bring = shared.begin_store(stored, brought, None, threads.location, BULK_STORE)
 
@@ -270,19 +273,46 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
         first = pointer.get_place(lane)
         _check_aligned(threads, pointer, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, pointer.dtype.itemsize, elements.size)
-        source, target = _require_shared(pointer.memory), _require_shared(memory)
-        taken, stored = (_take_row(lane, it) for it in (places, elements[inside]))
-        _require_fence(threads, source, taken, "asynchronous load of")
-        values = source.load(taken, None, threads.location, kind=BULK_LOAD)
-        brought = values[:, inside].view(target.dtype)
-        bring = target.begin_store(stored, brought, None, threads.location, BULK_STORE)
-        check = partial(source.check_unchanged, taken, values, None, threads.location)
-        ends: list[Arrive] = [check, bring]
-        for queue, end in zip((BULK, WRITTEN), ends, strict=True):
-            threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
-        threads.count_bulk_copy(lane)
-        target.mark_stored_by_map(elements[inside])
+        _begin_store(threads, lane, (pointer.memory, places), (memory, elements), inside)
+        _require_shared(memory).mark_stored_by_map(elements[inside])
     threads.state.interval += 1
+
+
+def _store(threads: Threads, target: Pointer, address: Any, size: Any, *rest: Any) -> None:
+    """Neighbours go from shared to global memory."""
+    _require_plain(threads, rest, ("async", "bulk"))
+    for lane in get_lanes(threads):
+        if (pointer := find_pointer(threads, address, lane)) is None:
+            continue
+        memory, steps = target.memory.reinterpret(pointer.dtype), int(pick(size, lane))
+        _check_aligned(threads, pointer, pointer.get_place(lane), lane, "linear")
+        _check_aligned(threads, target, target.get_place(lane), lane, "linear")
+        first = target.get_place(lane) * target.dtype.itemsize // memory.dtype.itemsize
+        row = np.arange(steps // pointer.dtype.itemsize)
+        inside, places = np.ones(row.shape, bool), pointer.get_place(lane) + row
+        _begin_store(threads, lane, (pointer.memory, places), (memory, first + row), inside)
+    threads.state.interval += 1
+
+
+def _begin_store(
+    threads: Threads,
+    lane: int,
+    of: tuple[Memory, Array],
+    to: tuple[Memory, Array],
+    inside: Array,
+) -> None:
+    """Ask for a copy of places in shared memory to those elements of another that are `inside`."""
+    source, target = _require_shared(of[0]), _require_shared(to[0])
+    taken, stored = (_take_row(lane, it) for it in (of[1], to[1][inside]))
+    _require_fence(threads, source, taken, "asynchronous load of")
+    values = source.load(taken, None, threads.location, kind=BULK_LOAD)
+    brought = values[:, inside].view(target.dtype)
+    bring = target.begin_store(stored, brought, None, threads.location, BULK_STORE)
+    check = partial(source.check_unchanged, taken, values, None, threads.location)
+    ends: list[Arrive] = [check, bring]
+    for queue, end in zip((BULK, WRITTEN), ends, strict=True):
+        threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
+    threads.count_bulk_copy(lane)
 
 
 def _end(end: Arrive, lanes: Array) -> None:
@@ -342,6 +372,28 @@ def _require_fence(
         threads.report("missing proxy fence", memory.name, message)
 
 
+def _store_with_arrival(threads: Threads, address: Any, *given: Any) -> None:
+    """PTX ISA, "st.async": registers go to a block of the cluster, whose mbarrier gets their bytes;
+    no proxy is between them and threads' own accesses."""
+    words, operands = name_operands(threads.name, (address, *given))
+    (dtype, _), (barrier,) = get_type(words["type"]), operands["mbar"]
+    values = [np.broadcast_to(it, (threads.lanes, 1)) for it in operands["b"]]
+    bits = [
+        it.view(dtype) if it.dtype.itemsize == dtype.itemsize else it.astype(dtype) for it in values
+    ]
+    for lane in get_lanes(threads):
+        target = find_pointer(threads, address, lane)
+        if target is None:
+            continue
+        brought = np.hstack([it[lane : lane + 1] for it in map(np.ascontiguousarray, bits)])
+        places = target.get_place(lane) + np.arange(brought.nbytes // target.dtype.itemsize)
+        _deliver(
+            *(threads, lane, (target, places), (barrier, None, ()), brought.view(target.dtype)),
+            by_proxy=False,
+        )
+    threads.state.interval += 1
+
+
 def _try_cancel(threads: Threads, address: Any, barrier: Any, *words: str) -> None:
     """PTX ISA, "clusterlaunchcontrol.try_cancel": a cluster that has not begun is asked for, and a
     response of 16 bytes arrives as a bulk copy does: in all blocks of the cluster, or in one.
@@ -391,8 +443,10 @@ BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_g2s_cta": _load_tensor,
     **dict.fromkeys(("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta"), _load),
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
+    "ptx.cp_async_bulk_s2g": _store,
     "ptx.cp_async_bulk_commit_group": _commit,
     "ptx.cp_async_bulk_wait_group": _wait,
+    **dict.fromkeys(("ptx.st_async", "ptx.st_async_vec"), _store_with_arrival),
     "ptx.clusterlaunchcontrol_try_cancel": _try_cancel,
     **dict.fromkeys(
         (

@@ -192,7 +192,8 @@ def _allocate(issue: _Issue) -> None:
         threads.state.exit_threads(mask)
         return
     taken[free[0] : free[0] + count] = taken.max() + 1
-    place = find_pointer(threads, issue.operands["dst"][0], int(issue.lanes[0]))
+    where, word = issue.operands["dst"][0], np.dtype("uint32")
+    place = find_pointer(threads, where, int(issue.lanes[0]), word)
     if place is not None:
         place.store(0, free[0], mask)
 
