@@ -167,15 +167,11 @@ class Meetings:
 
 
 def _arrive(threads: Threads, *modifiers: str) -> None:
-    if threads.state.batch.cluster > 1:
-        threads.gpu.meetings.arrive(threads, releases="relaxed" not in modifiers)
+    threads.gpu.meetings.arrive(threads, releases="relaxed" not in modifiers)
 
 
 def _wait(threads: Threads, *modifiers: str) -> None:
-    if threads.state.batch.cluster > 1:
-        threads.gpu.meetings.wait(threads)
-    else:  # a block alone
-        threads.gpu.pass_barrier(threads.mask)
+    threads.gpu.meetings.wait(threads)
 
 
 def _meet(threads: Threads) -> None:

@@ -29,7 +29,7 @@ from ...device import (
 from .async_copies import AsyncQueue
 from .atomics import Releases, find_order
 from .bulk_copies import BULK, BULK_COPIES, WRITTEN
-from .clusters import Meetings
+from .clusters import CLUSTERS, Meetings
 from .expressions import Address, translate
 from .mbarriers import MBarriers
 from .memory import (
@@ -57,7 +57,7 @@ from .warpgroups import PRODUCTS
 _OF_WARPGROUPS = ("ptx.wgmma_", "ptx.setmaxnreg", "cuda.warpgroup_")
 PROXIES = PRODUCTS | BULK_COPIES.keys() | TCGEN05.keys()
 """What reaches shared memory on another way than loads and stores."""
-LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS, *WARP_BARRIERS, *TCGEN05}
+LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS, *WARP_BARRIERS, *TCGEN05, *CLUSTERS}
 """What makes barriers of which each thread learns by itself."""
 _LARGEST_SHARED = 2**26
 """Bytes of one buffer that are simulated: what exceeds a GPU's limit by less is a finding."""
