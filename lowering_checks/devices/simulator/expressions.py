@@ -481,25 +481,24 @@ def _wait_until(node: Any) -> Evaluate:
     dtype = get_numpy_dtype(register.ty.dtype)
     name, location, words = read_call(node)[0], get_location(node), {"scope": str(scope.value)}
 
+    def load(gpu: SimulatedGpu, mask: Any, semantics: str) -> tuple[Threads, Array]:
+        threads, address = Threads(gpu, mask, name, location or gpu.location), source(gpu, mask)
+        word = Pointer(threads, address.memory.reinterpret(dtype), address.offset)
+        return threads, access_strongly(threads, word, np.arange(1), {**words, "sem": semantics})
+
     def wait(gpu: SimulatedGpu, mask: Any) -> int:
         waiting = mask
         while waiting is not False:
-            threads = Threads(gpu, waiting, name, location or gpu.location)
-            address, own = source(gpu, waiting), target(gpu, waiting)
-            word = Pointer(threads, address.memory.reinterpret(dtype), address.offset)
-            found = access_strongly(threads, word, np.arange(1), {**words, "sem": "relaxed"})
+            threads, found = load(gpu, waiting, "relaxed")
+            own = target(gpu, waiting)
             Pointer(threads, own.memory, own.offset).store(0, found)
-            left = restrict(waiting, condition(gpu, waiting), wanted=False)
-            if left is not False and not gpu.let_others_run():
-                report_endless(threads, left, word.name)
-                mask = restrict(mask, ~left) if isinstance(left, np.ndarray) else False
+            waiting = restrict(waiting, condition(gpu, waiting), wanted=False)
+            if waiting is not False and not gpu.let_others_run():
+                report_endless(threads, waiting, source(gpu, waiting).memory.name)
+                mask = False if waiting is None else restrict(mask, ~waiting)
                 break
-            waiting = left
         if mask is not False:
-            threads = Threads(gpu, mask, name, location or gpu.location)
-            address = source(gpu, mask)
-            word = Pointer(threads, address.memory.reinterpret(dtype), address.offset)
-            access_strongly(threads, word, np.arange(1), {**words, "sem": "acquire"})
+            load(gpu, mask, "acquire")
         return 0
 
     return wait

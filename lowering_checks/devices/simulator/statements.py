@@ -350,14 +350,15 @@ def _while(node: Any) -> Execute:
             body(gpu, running)
             if is_left:
                 gpu.values[_SKIPPED].fill(False)
+            running = _drop_exited(gpu, running)
+            if running is False:
+                return
             if spins and not gpu.let_others_run() and progress == gpu.mbarriers.progress:
                 pairs = zip(before, (it(gpu, running) for it in asked), strict=True)
                 if not any(differ(np.asarray(old), np.asarray(new)).any() for old, new in pairs):
                     threads = Threads(gpu, running, "while", location)
                     report_endless(threads, running, "what a loop loads")
-            running = _drop_exited(gpu, running)
-            if running is False:
-                return
+                    return
         raise UnsupportedError(
             f"a while loop does not end within {MAX_ITERATIONS} iterations in the simulator, whose "
             "threads run in step"

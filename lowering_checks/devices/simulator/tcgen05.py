@@ -437,10 +437,12 @@ def _get_tensor_address(threads: Threads, address: Any, lane: Any, column: Any) 
 
 
 def _encode_tile(
-    threads: Threads, target: Pointer, tile: Pointer, leading: Any, stride: Any, swizzle: Any
+    threads: Threads, target: Pointer, tile: Any, leading: Any, stride: Any, swizzle: Any
 ) -> None:
     """A descriptor of shared memory, stored to 64 bits of the thread."""
-    start = np.asarray(tell_address(threads.gpu, tile.memory, tile.offset)) // _UNIT
+    if isinstance(tile, Pointer):
+        tile = tell_address(threads.gpu, tile.memory, tile.offset)
+    start = np.asarray(tile, np.int64) // _UNIT
     value = np.full((threads.lanes, 1), _SWIZZLES[int(swizzle)] << 61 | 1 << 46, np.uint64)
     for field, bit in ((start, 0), (leading, 16), (stride, 32)):
         value |= (np.asarray(field).astype(np.uint64) & np.uint64(_FIELD)) << np.uint64(bit)
