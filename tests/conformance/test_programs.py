@@ -32,6 +32,7 @@ def judge(program: Program) -> list[str]:
         simulator, module = get_device("simulator"), program.module
         device = get_device("cpu") if simulator.find_obstacle(module) else simulator
         ran = device.compile(module)
+        ran.in_out = range(len(program.given))  # flags may be stored to, and hold values before
         arguments, findings = ran(program.make_arguments()), ran.findings
     else:
         simulation = simulate_lowered(program.module, program.make_arguments())

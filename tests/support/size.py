@@ -30,7 +30,7 @@ BUDGETS = {
     "private helpers with one caller": 307,
     "tests": 64_435,
     "goldens": 31_316,
-    "pages of docs": 55,
+    "pages of docs": 56,
     "changelog": 110,
     "targets of make": 12,
 }

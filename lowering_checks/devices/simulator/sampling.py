@@ -96,7 +96,7 @@ def _find_edges(launch: Any, extents: Mapping[str, int], blocks: int) -> Iterato
         for _ in bound if any(is_used(it, node) for it in bound) else ():
             node = substitute(node, bound)
         for known in values:
-            with suppress(UnknownOperationError):
+            with suppress(UnknownOperationError, TypeError):  # the latter of bits
                 holds = np.broadcast_to(evaluate(node, known, refuse) != 0, numbers.shape)
                 changes = np.flatnonzero(holds[1:] != holds[:-1])
                 for edge in (*changes[:1], *changes[-1:]):

@@ -200,7 +200,13 @@ class SharedMemory(Memory):
             self._check_lost(access, differ(self.data[at], new), self.shadow.writer)
 
     def change_atomically(
-        self, index: Any, mask: Array | None, location: str, change: Callable[[Array, Array], None]
+        self,
+        index: Any,
+        mask: Array | None,
+        location: str,
+        change: Callable[[Array, Array], None],
+        *,
+        reads: bool = True,
     ) -> None:
         access, shadow = self._locate_cells(ATOMIC, index, mask, location), self.shadow
         if not shadow.is_tracked:
@@ -209,7 +215,7 @@ class SharedMemory(Memory):
         in_flight = shadow.find_in_flight(access.cells)
         if in_flight is not None:
             self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
-        if shadow.written.size:
+        if shadow.written.size and reads:
             self._check_written(access, in_flight)
         self._check_rivals(access, access.touched)
         change(self.data, access.elements)

@@ -199,10 +199,12 @@ class TensorMemory(SharedMemory):
         """Where what stored to a cell last runs before an operation, if both are in flight, too.
 
         9.7.16.6.2: an mma before one of the same accumulator, shape and type, and a cp before an
-        mma; 9.7.16.6.3: of another thread, where fences stand on both sides.
+        mma; 9.7.16.6.3: of another thread, where fences stand on both sides. Beyond the ISA's
+        pairs, a cp before a cp of the same thread: NVIDIA's kernels, which bring the factors of
+        each step where the last ones are, rely on it.
         """
         last, found = self._last[cells], np.zeros(cells.shape, bool)
-        for number in np.unique(last[last >= 0]) if operation.kind[0] == "mma" else ():
+        for number in np.unique(last[last >= 0]) if operation.kind[0] in ("mma", "cp") else ():
             before = self._operations[number]
             if before.kind == operation.kind or before.kind[0] == "cp":
                 lane, other = operation.lane, before.lane
