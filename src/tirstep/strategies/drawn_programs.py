@@ -166,6 +166,7 @@ STATEMENTS = {
     "swap": "$x1: T.let[T.$type] = $place1; $place1 = $place2; $place2 = $x1",
     "copy": "$place1 = $place2; $place3 = $place1",
     "append": "$last = $value; $count = $count + $step",
+    "sum": "$total = $total $op $value",
 }
 """What is done with arrays, without other statements within."""
 STORED = ["$place", "$number", "$read", *["T.$choose($condition, $place, $place)"] * 2]
@@ -562,30 +563,36 @@ class Writer:
         for _ in range(self.one((2, 3, 4) if depth == 3 else (1, 1, 2, 3), "statements")):
             self.statement(depth)
 
-    def statement(self, depth: int) -> None:
-        """One statement."""
+    def statement(self, depth: int, kind: str = "") -> None:
+        """One statement, of a kind where one is given."""
         squares = [it for it in self.arrays if len(it.shape) == 2]
         kinds = ["store"] * 4 + ["swap", "copy"]
-        kinds += ["append"] * bool(self.count)
+        kinds += ["append"] * bool(self.count) + ["sum"] * 3 * (self.total is not None)
         if depth:
             kinds += ["branch"] * 6
         if depth and self.turns * max(self.width, 4) <= MOST_TURNS:
             kinds += ["loop"] * 4 + ["search"] * bool(self.count)
-            kinds += ["sum"] * 2 * (not self.is_ordered)
         if squares and self.turns == 1 and depth:
             kinds += ["square"] * 4
-        match self.one(kinds, "statement"):
+        match kind or self.one(kinds, "statement"):
             case "loop":
                 extent = self.width if self.row else self.one((2, 3, 4), "extent")
                 bounds = self.bounds(extent)
-                with self.loop(extent, text=bounds) as index:
+                runs = self.one((RANGE, RANGE, UNROLL), "runs") if bounds.isdecimal() else RANGE
+                with self.loop(extent, runs, bounds) as index:
                     self.shifted |= {index.text} if "," in bounds else set()
-                    self.statements(depth - 1)
+                    if depth > 1 and self.is_so(4, "branch alone"):
+                        self.statement(depth - 1, "branch")
+                    else:
+                        self.statements(depth - 1)
             case "branch":
-                asked, times = self.condition(), self.one((1, 2), "times")
+                asked, times = self.condition(), 1 if kind else self.one((1, 2), "times")
                 for _ in range(times):
                     with self.within(f"if {asked}:"):
-                        self.statements(depth - 1)
+                        if self.places and self.is_so(3, "of what it asks"):
+                            self.say(f"{self.places[-1]} = {self.changed(self.places[-1])}")
+                        else:
+                            self.statements(depth - 1)
                 if times == 1 and self.is_so(2, "else"):
                     with self.within("else:"):
                         self.statements(depth - 1)
@@ -601,28 +608,14 @@ class Writer:
                 self.say(f"{self.count} = 0")
                 with self.within(f"while T.And({self.count} < {self.width}, {asked}):"):
                     self.say(f"{self.count} = {self.count} + 1")
-            case "sum":  # in a register, or in an array
-                extent = self.one((2, 3, 4, 5, 8), "terms")
-                bounds = self.bounds(extent) if self.is_so(2, "open") else ""
-                kind = RANGE if bounds else self.one((RANGE, UNROLL), "loop")
-                target = self.place() if self.total is None else self.total
-                with ExitStack() as stack:
-                    stack.enter_context(self.loop(extent, kind, bounds))
-                    if self.is_so(4, "guarded term"):
-                        stack.enter_context(self.within(f"if {self.condition()}:"))
-                    value = self.value()
-                    if self.total is None:
-                        self.say(f"{target} = {self.changed(target, value)}")
-                    else:
-                        self.say(f"{target} = {target} {self.one('+-', 'sign')} {value}")
-            case kind:
-                for line in self.fill(STATEMENTS[kind]).split("; "):
+            case what:
+                for line in self.fill(STATEMENTS[what]).split("; "):
                     self.say(line)
 
     def bounds(self, most: int) -> str:
         """Those of a loop with as many iterations at most, be it none; all are below `most`."""
         by = self.one((1, 2), "by")
-        forms = [f"{most}"] * 6 + [f"{most - 1}", f"{by}, {most}", f"{most // 2}", "0"]
+        forms = [f"{most}"] * 5 + [f"{most - 1}", f"{by}, {most}", f"{most // 2}", "0"]
         forms.append(f"{by - 1}, {most}, 2")
         numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
         if numbers:
@@ -631,8 +624,8 @@ class Writer:
         if self.has_count:
             forms.append(f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)")
         for outer in self.indices[-2:]:
-            forms += [f"T.min({outer.text}, {most})", f"{by} - {outer.text}"]
-            forms += [f"{outer.text} - {by}"] * (outer.extent <= most)
+            forms += [f"T.min({outer.text}, {most})", *[f"{by} - {outer.text}"] * 2]
+            forms += [f"{outer.text} - {by}"] * 2 * (outer.extent <= most)
             if outer.text not in self.shifted:  # CanonicalizeLoop begins the inner one elsewhere
                 forms.append(f"{outer.text} + {by}, {most}")
         return str(self.one(forms, "bounds"))
@@ -652,7 +645,7 @@ class Writer:
     def place(self) -> str:
         """An element of an array: half of the time one that was named before."""
         if self.places and self.is_so(2, "named before"):
-            return str(self.one(self.places, "place"))
+            return str(self.one(self.places[-4:], "place"))
         array = self.one(self.arrays, "array")
         places = [self.index(extent) for extent in array.shape]
         if places and self.count and self.is_so(6, "counted"):
