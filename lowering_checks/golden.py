@@ -166,7 +166,7 @@ class GoldenStore:
                 raise CheckError(
                     f"{wrote} wrote the goldens of {named} in {self.root}, and TVM "
                     f"{tvm.__version__} is installed; write all recipes at once, and delete the "
-                    "folders of recipes that are no more"
+                    "folders of recipes that no longer exist"
                 )
             changed = [path for path, text in texts.items() if _write(path, text)]
             # Kernels are among what is left where these are all recipes that could start from them.

@@ -104,7 +104,7 @@ def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
     closed = close_sizes(module)
     leak = next(iter(find_leaks(closed).values()), None)
     if leak is not None:
-        what = "thread writes registers" if leak.scope == "local" else "GPU block writes memory"
+        what = "thread writes registers" if leak.scope == "local" else "thread block writes memory"
         yield (
             f"block '{leak.reader}' reads '{leak.buffer}' ({leak.scope} memory), which others "
             f"along '{leak.axis}' write, if any, in block '{leak.writer}', and each {what} of its "
@@ -185,7 +185,7 @@ def _judge(places: list[Place]) -> Iterator[str]:
                 "cell for their sums; bind a spatial loop around it"
             )
         for region in place.block.reads:
-            # A buffer of a thread, or of a GPU block, that only others write.
+            # A buffer of a thread, or of a thread block, that only others write.
             buffer, scope = region.source, str(region.source.scope())
             own = writers.get(buffer, [])
             others = [it for it in own if not it.block.same_as(place.block)]

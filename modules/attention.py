@@ -130,7 +130,7 @@ def _refuse_options(heads: int, group: Any, scale: Any, **_: Any) -> str | None:
     if scale is None:
         return None
     if type(scale) not in (int, float) or not 0 < scale < math.inf:
-        return f"scale={scale!r} is no factor; give a number above 0, or None for 1/sqrt(dim)"
+        return f"scale={scale!r} is not a factor; give a number above 0, or None for 1/sqrt(dim)"
     return None
 
 
@@ -141,7 +141,7 @@ def _refuse_masks(queries: int, keys: int, causal: bool, window: Any, **given: A
             f"{queries - keys} queries without a key; give as many keys as queries, or more"
         )
     if window is not None and (type(window) is not int or window < 1):
-        return f"window={window!r} is no number of keys; give an int >= 1, or None for all"
+        return f"window={window!r} is not a number of keys; give an int >= 1, or None for all"
     if window is not None and not causal:
         return f"window={window} counts back from a query's own key; give causal=True as well"
     return _refuse_options(**given)

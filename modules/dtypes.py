@@ -122,7 +122,7 @@ def dtype_facts(name: str) -> DType:
         return replace(dtype_facts("float32"), name=name, mantissa_bits=_IN_FLOAT32[name])
     if name not in _FLOATS:
         raise KernelError(
-            f"dtype_facts: {name!r} is no data type known here; use {', '.join(_FLOATS)}, "
+            f"dtype_facts: {name!r} is not a data type known here; use {', '.join(_FLOATS)}, "
             f"{', '.join(_INTEGERS)}, {', '.join(_IN_FLOAT32)}, bool"
         )
     # ml_dtypes knows NumPy's types too, but says nothing new of float64.

@@ -94,8 +94,8 @@ class Meaning:
         for name, sums in self.accumulators.items():
             if isinstance(sums, str) or not sums:
                 raise KernelError(
-                    f"kernel: accumulators={{{name!r}: {sums!r}}} is no tuple of data types; give "
-                    '{"float32": ("float32",)}'
+                    f"kernel: accumulators={{{name!r}: {sums!r}}} is not a tuple of data types; "
+                    'give {"float32": ("float32",)}'
                 )
             for each in (name, *sums):
                 dtype_facts(each)
@@ -132,7 +132,7 @@ class Kernel:
         self.dtypes = tuple(meaning.accumulators)
         if "dtype" in self.size_names:
             raise KernelError(
-                f"{self.name}: dtype is no size; write {self.name}(n, *, dtype), with a star "
+                f"{self.name}: dtype is not a size; write {self.name}(n, *, dtype), with a star "
                 "in front of what is an option"
             )
         if ("dtype" in self.options) != bool(meaning.accumulators):

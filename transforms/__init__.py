@@ -104,6 +104,7 @@ from .vectorize import vectorize_copy as vectorize_copy
 from .vectorize import vectorize_loop as vectorize_loop
 from .warp_tiling import WarpTile as WarpTile
 from .warp_tiling import tile_in_warps as tile_in_warps
+from .windows import tile_windows as tile_windows
 
 __all__ = sorted(
     name

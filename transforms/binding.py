@@ -235,7 +235,7 @@ def _require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
         if on_host:
             where, advice = "with no loop around it", "bind a spatial loop around it first"
             if outer:
-                where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
+                where = f"inside of loop '{outer[0].loop_var.name}', which is not bound"
                 advice = "bind the outer loop first"
             raise TransformError(
                 f"{what} {where}: its threads would share one cell for their sums", advice

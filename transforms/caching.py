@@ -69,7 +69,7 @@ def cache_read_at(
         operand whose place the block does not read from data behind a guard, and which it does not
         write itself
     guarded: an operand that is no register buffer of other threads, nor shared memory of another
-        GPU block
+        thread block
     """
     return place_copy_at(sch, block, loop, operand=operand, scope=scope)
 
@@ -299,7 +299,7 @@ def fetch_cooperatively(
     vector: int = 1,
     tail: Tail = "refuse",
 ) -> None:
-    """Let all threads of a GPU block fetch a tile together, each a share of it.
+    """Let all threads of a thread block fetch a tile together, each a share of it.
 
     `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for
     threadIdx.x alone, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors
@@ -360,11 +360,11 @@ def fetch_by_threads(
         )
     if not (1 <= len(shape) <= 3 and min(shape) >= 1 and math.prod(shape) <= MAX_THREADS):
         raise TransformError(
-            f"threads={shape} is no shape of a GPU block",
+            f"threads={shape} is not a shape of a thread block",
             f"give one to three extents of at least 1, together at most {MAX_THREADS}",
         )
     if vector not in (1, 2, 4, 8, 16):
-        raise TransformError(f"vector={vector} is no vector", "use 1, 2, 4, 8 or 16")
+        raise TransformError(f"vector={vector} is not a vector width", "use 1, 2, 4, 8 or 16")
     own = get_own_loops(sch, block)
     if not own or not get_outer_loops(sch, own[0]):
         raise TransformError(

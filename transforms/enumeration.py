@@ -121,7 +121,7 @@ def _evaluate(node: Any, values: Mapping[int, Any], others: int | None, divisors
         return np.logical_not(_evaluate(node.a, values, others, divisors))
     operator = OPERATORS.get(type(node))
     if operator is None:
-        raise TypeError(f"{type(node).__name__} is no operator of integers")
+        raise TypeError(f"{type(node).__name__} is not an integer operator")
     left, right = (_evaluate(each, values, others, divisors) for each in (node.a, node.b))
     if isinstance(node, FloorDiv | FloorMod) and constant(node.b) is None:
         divisors.append(right)

@@ -77,7 +77,7 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
             "pad the rows of a shared buffer",
         )
     if elements < 1:
-        raise TransformError(f"elements={elements} is no padding", "use at least 1")
+        raise TransformError(f"elements={elements} is not a padding", "use at least 1")
     if len(target.region) < 2:
         raise TransformError(
             f"block '{name}' writes '{target.source.name}' of one dimension, which has no rows",
@@ -159,7 +159,7 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
         )
     if padding not in range(row):
         raise TransformError(
-            f"row={row} and padding={padding} are no rows",
+            f"row={row} and padding={padding} are not rows",
             "give a row of at least 1 element, and a padding from 0 to less than a row",
         )
     if find_row_stride(get_root(sch, block), buffer) is not None:
@@ -276,7 +276,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         names = ", ".join(f"'{var.name}'" for var in reduced)
         raise TransformError(
             f"block '{name}' reduces over {names}, and the zeros that would "
-            "be padded there count: it is no sum of products of the padded operands",
+            "be padded there count: it is not a sum of products of the padded operands",
             'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
         )
     # An output would be the same along an iterator that goes over none of its dimensions.
@@ -286,7 +286,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         if is_spatial and not is_among(iterator.var, indices):
             more = -(constant(iterator.dom.extent) or 1) % multiple
             raise TransformError(
-                f"iterator '{iterator.var.name}' is no index of what block "
+                f"iterator '{iterator.var.name}' is not an index of what block "
                 f"'{name}' writes, and its {more} new iterations would store over the old ones",
                 "pad its other iterators only (a multiple of 1)",
             )

@@ -233,7 +233,7 @@ def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None
     require_serial(sch, loop)
     name = get_loop_name(sch, loop)
     if limit < 1:
-        raise TransformError(f"limit={limit} is no size", "use 1 or more")
+        raise TransformError(f"limit={limit} is not a size", "use 1 or more")
     if UNROLL in sch.get(loop).annotations:
         raise TransformError(f"loop '{name}' has such a wish already", "call this once")
     for inner in find_all(sch.get(loop), For):

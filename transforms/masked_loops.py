@@ -60,11 +60,11 @@ SPLITS_AT_MASKS = "tirstep_splits_at_masks"
 """The annotation of a loop that the pass SplitLoopsAtMasks splits."""
 
 LONGEST_FIRST = "tirstep_longest_first"
-"""The annotation of such a loop: GPU blocks in which it goes on longest are launched first."""
+"""The annotation of such a loop: thread blocks in which it goes on longest are launched first."""
 
 
 def find_growing_axis(loop: For, around: list[For], count: Any) -> For | None:
-    """The one loop of GPU blocks around along which a loop gets longer; None for none."""
+    """The one loop of thread blocks around along which a loop gets longer; None for none."""
     axes = [
         each
         for each in around
@@ -188,8 +188,8 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
         least))`` -> the same with ``for j_0 in min(n, max(1, (i_0 * 8 + 7) // 4 + 1))``
     consumes: nothing
     requires: a serial loop of a constant extent that begins at 0
-    guarded: a condition under the loop that holds up to some iteration, which depends on GPU blocks
-        and outer serial loops alone: all threads of a block go on together; an iteration that
+    guarded: a condition under the loop that holds up to some iteration, which only thread blocks
+        and outer serial loops decide: all threads of a block go on together; an iteration that
         changes nothing beyond it
     """
     require_serial(sch, loop)
@@ -205,7 +205,7 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
 
 @transform
 def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
-    """Launch those GPU blocks first in which a loop goes on longest before it ends at its mask.
+    """Launch those thread blocks first in which a loop goes on longest before it ends at its mask.
 
     A GPU takes up blocks in the order of their numbers, and the last ones leave multiprocessors
     idle: these are short then. Nothing is computed otherwise, or elsewhere.
@@ -215,7 +215,7 @@ def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
         module is lowered
     consumes: nothing
     requires: a loop that `end_loop_at_mask` has marked, whose iterations become more along one axis
-        of GPU blocks, and depend on no other
+        of thread blocks, and depend on no other
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if ENDS_AT_MASK not in node.annotations or LONGEST_FIRST in node.annotations:
@@ -227,7 +227,7 @@ def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
     count = read_masks(node, around).iterations
     if count is None or find_growing_axis(node, around, count) is None:
         raise TransformError(
-            f"loop '{name}' does not become longer along one axis of GPU blocks alone",
+            f"loop '{name}' does not become longer along one axis of thread blocks alone",
             "bind the loop that its mask depends on to blockIdx",
         )
     sch.annotate(loop, LONGEST_FIRST, 1)
@@ -263,8 +263,8 @@ def split_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
 def EndLoopsAtMasks(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """End the loops that `end_loop_at_mask` has marked.
 
-    The bound depends on GPU blocks and outer loops alone, so that all threads of a block leave the
-    loop together: barriers may stand in it. It comes when reductions over threads are lowered.
+    The bound depends on only thread blocks and outer loops, so that all threads of a block leave
+    the loop together: barriers may stand in it. It comes when reductions over threads are lowered.
 
     With `launch_longest_first` the blocks along its axis change places, last for first.
 
@@ -273,7 +273,7 @@ def EndLoopsAtMasks(function: Any, *_: Any) -> Any:  # noqa: N802 - named like T
     """
     loops = find_all(function.body, For)
     counts: dict[Any, Any] = {}
-    turned: list[Any] = []  # variables of GPU blocks
+    turned: list[Any] = []  # variables of thread blocks
     for loop in loops:
         if ENDS_AT_MASK in loop.annotations:
             around = get_loops_around(loop, loops)

@@ -95,7 +95,7 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
     require_serial(sch, loop)
     name, length = get_loop_name(sch, loop), require_constant(sch, loop)
     if multiple < 1:
-        raise TransformError(f"multiple={multiple} is no size", "use 1 or more")
+        raise TransformError(f"multiple={multiple} is not a size", "use 1 or more")
     if length % multiple == 0:
         return
     padded = -(-length // multiple) * multiple

@@ -172,8 +172,8 @@ def prefetch_asynchronously(
     if fragments_first:
         if rest != 3:
             raise TransformError(
-                f"what loop '{name}' computes is no pipeline of fragments, whose first ones could "
-                "come earlier",
+                f"what loop '{name}' computes is not a pipeline of fragments, whose first ones "
+                "could come earlier",
                 "call prefetch_fragments on the loop inside of it, or leave fragments_first out",
             )
         if stages < 3:

@@ -46,7 +46,7 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     consumes: the loops of `block`
     requires: a loop that is not vectorized nor inside of a vectorized one (TVM accepts that and
         computes wrong values); all consumers under the loop; for a block that reduces, and whose
-        results stay in global or shared memory, threads and GPU blocks around the loop that each
+        results stay in global or shared memory, threads and thread blocks around the loop that each
         compute results of their own: what several compute for themselves one would begin anew
         while another reads it. What they compute alike in one step may stand there; a place
         inside of all loops in which another block overwrites what it reads, as running values are

@@ -92,7 +92,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
             raise TransformError(
                 f"loop '{get_loop_name(sch, loop)}' is inside of the reduction loop "
                 f"'{get_loop_name(sch, reduction)}', so that the sum would start again",
-                "choose that loop or one outside of it",
+                "choose the reduction loop, or one outside of it",
             )
         axis = get_axis(sch.get(reduction))
         if axis is not None:
@@ -144,7 +144,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
 def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialSums:
     """Cut a reduction into parts that are summed by themselves, and their sums added up after.
 
-    The parts can run on different GPU blocks (split-K) or threads.
+    The parts can run on different thread blocks (split-K) or threads.
 
     rewrite: ``for k in n: C += A[k]`` -> ``for k_0 in parts: for k_1: C_rf[k_0] += A[k_0, k_1]``
         and ``for k_0 in parts: C += C_rf[k_0]``
@@ -179,7 +179,7 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
                 "reduce integers, with T.min for 'and' and T.max for 'or'",
             )
     if parts < 2:
-        raise TransformError(f"parts={parts} is no number of parts", "use 2 or more")
+        raise TransformError(f"parts={parts} is too few parts", "use 2 or more")
     require_factors(sch, loops[0], {"parts": parts}, "guard")
     extent = sch.get(loops[0]).extent
     if not Analyzer().can_prove_equal(floormod(extent, parts), 0):

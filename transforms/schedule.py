@@ -243,11 +243,11 @@ def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:
             return value  # of letters
         if not isinstance(value, (list, tuple)):
             if each in _HANDLES:
-                problem = f"{name} is no list of {_HANDLES[each][0]} handles"
+                problem = f"{name} is not a list of {_HANDLES[each][0]} handles"
                 raise _UnfitError(problem, "pass a list")
             sample, what = ('("y", "x")', "letters") if each is str else ("(16, 16)", "integers")
             raise _UnfitError(
-                f"{name}={show(value)} is no tuple of {what}", f"pass a tuple, as {name}={sample}"
+                f"{name}={show(value)} must be a tuple of {what}", f"pass {name}={sample}, say"
             )
         is_named = each not in _HANDLES  # by their place; a handle's kind tells which one it is
         names = [f"{name}[{place}]" if is_named else name for place in range(len(value))]

@@ -1,4 +1,4 @@
-"""Rows: one row of a matrix by all threads of a GPU block, each with its share in registers.
+"""Rows: one row of a matrix by all threads of a thread block, each with its share in registers.
 
 A share is the same in every block of a kernel: thread t of T takes the vectors t, t + T, t + 2 T of
 the row. What a thread writes for itself it can then keep in registers, and needs no barrier for.

@@ -10,6 +10,8 @@ from tvm.ir import Call, IRModule, Range, SequentialSpan, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import (
+    GE,
+    LT,
     And,
     AttrStmt,
     BufferStore,
@@ -24,7 +26,7 @@ from tvm.tirx import (
     Var,
 )
 from tvm.tirx.analysis import undefined_vars
-from tvm_ffi import Object
+from tvm_ffi import Object, structural_equal
 
 from tirstep.tvm_compat import get_op_name, map_nodes, walk_nodes
 
@@ -226,6 +228,28 @@ def get_operands(condition: Any, kind: Any) -> Iterator[Any]:
         yield from get_operands(condition.b, kind)
     else:
         yield condition
+
+
+def is_end(condition: Any, indices: Any, shape: Any, iterators: Iterable[IterVar]) -> bool:
+    """Whether a condition says no more than that an index of a tensor, in a block with these
+    iterators, does not lie beyond one of its ends: in whatever form TVM's analyzer brings that.
+    """
+    analyzer = Analyzer()
+    for iterator in iterators:
+        analyzer.bind(iterator.var, iterator.dom)
+    said = analyzer.simplify(condition)
+    if constant(said) == 1:
+        return True
+    for index, size in zip(indices, shape, strict=True):
+        for end in (LT(index, size), GE(index, IntImm(index.ty.dtype, 0))):
+            if structural_equal(said, analyzer.simplify(end)):
+                return True
+            # What TVM has simplified in one way and not in the other.
+            if type(condition) is type(end) and analyzer.can_prove_equal(
+                condition.a - condition.b, end.a - end.b
+            ):
+                return True
+    return False
 
 
 def get_loops_around(loop: For, loops: Iterable[For]) -> list[For]:

@@ -90,8 +90,7 @@ def vectorize_loop(
     name = get_loop_name(sch, loop)
     if lanes not in LANES:
         raise TransformError(
-            f"loop '{name}' runs {lanes} times, and there are vectors of "
-            f"{', '.join(map(str, LANES))} elements only",
+            f"loop '{name}' runs {lanes} times; vectors have {', '.join(map(str, LANES))} elements",
             "split the loop by one of these first",
         )
     blocks = get_sblocks_under(sch, loop)

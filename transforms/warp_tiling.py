@@ -53,8 +53,8 @@ def tile_in_warps(
 ) -> WarpTile:
     """Tile a block's last two spatial loops so that fragments come from few memory banks.
 
-    `threads` are the rows and columns of threads in a GPU block, `per_thread` the rows and columns
-    of the result of each. `strips` cuts a thread's share into as many pieces, which lie a whole
+    `threads` are the rows and columns of threads in a thread block, `per_thread` those of the
+    result of each. `strips` cuts a thread's share into as many pieces, which lie a whole
     block of threads apart: neighbouring threads then read neighbouring vectors of shared memory.
     `warp` are the rows and columns of threads in a warp, 32 together; without it a warp is 32
     threads side by side. `interleave` rows of a warp are numbered together, column by column: with
@@ -86,7 +86,7 @@ def tile_in_warps(
     for name, pair in {**given, **({} if warp is None else {"warp": warp})}.items():
         if len(pair) != 2 or min(pair) < 1:
             raise TransformError(
-                f"{name}={pair!r} is no pair of sizes",
+                f"{name}={pair!r} is not a pair of sizes",
                 "pass two integers >= 1, for rows and columns",
             )
     for name, whole, part, pieces in (

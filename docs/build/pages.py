@@ -73,7 +73,7 @@ TOPICS = {
     "Threads and tiles": ("binding", "thread_rows", "warp_tiling"),
     "Memory": ("caching", "placement", "inlining"),
     "Reductions": ("reduction",),
-    "Vectors and layouts": ("vectorize", "layout", "padding"),
+    "Vectors and layouts": ("vectorize", "layout", "padding", "windows"),
     "Pipelines": ("pipelining",),
     "Tensor cores": ("tensor_cores",),
     "Hopper: the TMA, wgmma, warp specialization": ("hopper",),

@@ -1,4 +1,4 @@
-"""Quotients of integers by powers of two as shifts; wrong, since a shift rounds down."""
+"""Integer divisions by powers of two, as shifts; wrong, since a shift rounds down."""
 
 from tvm import tirx
 from tvm.tirx import Div, IntImm

@@ -1,4 +1,4 @@
-"""A kernel of no schedule: its author puts the barriers in, and has forgotten one."""
+"""A kernel written without a schedule: its author places the barriers, and forgot one."""
 
 from tvm.script import ir as I
 from tvm.script import tirx as T

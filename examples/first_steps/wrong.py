@@ -1,4 +1,4 @@
-"""A sum that would begin again with each tile of k."""
+"""Accumulators that would be reset for each tile of k."""
 
 from kernel import Matmul  # noqa: F401
 from tvm.s_tir import Schedule

@@ -44,7 +44,7 @@ class RpcDevice(Device):
         except ValueError:
             host, port = None, None
         if not text.startswith(SCHEME) or not host or not port:
-            raise DeviceError(f"{text} is no address of an RPC server; give it as {SPELLING}")
+            raise DeviceError(f"{text} is not an address of an RPC server; give it as {SPELLING}")
         options = dict(parse_qsl(parts.query))
         kind, seconds = options.pop("kind", None), options.pop("seconds", "120")
         self._target: Any = options.pop("target", "llvm")

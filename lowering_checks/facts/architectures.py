@@ -21,7 +21,7 @@ from .model import KernelFacts
 KIB = 1024
 MAX_STATIC_SHARED = MAX_SHARED_BYTES["shared"]
 REGISTERS = 64 * KIB
-"""Of an SM, and at most of a GPU block: the same on all of these architectures."""
+"""Of an SM, and at most of a thread block: the same on all of these architectures."""
 REGISTER_UNIT = 256
 """A warp gets its registers in such pieces."""
 PARTITIONS = 4
@@ -36,9 +36,9 @@ class Architecture:
     ----------
     warps, blocks : on one SM at once
     shared : of one SM, at its largest
-    shared_per_block : static and dynamic, of one GPU block that requests more than 48 KiB
-    shared_unit : a GPU block gets its shared memory in such pieces
-    shared_reserved : of each GPU block, for the system
+    shared_per_block : static and dynamic, of one thread block that requests more than 48 KiB
+    shared_unit : a thread block gets its shared memory in such pieces
+    shared_reserved : of each thread block, for the system
     """
 
     name: str
@@ -78,7 +78,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many GPU blocks and warps of a kernel an SM holds at once, and what keeps it from more.
+    """How many thread blocks and warps of a kernel an SM holds at once, and what limits that.
 
     Attributes
     ----------
@@ -144,7 +144,8 @@ def find_refusal(limits: Architecture, kernels: Sequence[KernelFacts]) -> str | 
         static, shared = kernel.static_shared_bytes or 0, kernel.shared_bytes or 0
         threads = kernel.threads or 1
         reasons = {
-            f"a GPU block has {threads} threads, and may have {MAX_THREADS}": threads > MAX_THREADS,
+            f"a thread block has {threads} threads, and may have {MAX_THREADS}": threads
+            > MAX_THREADS,
             f"static shared memory is {_kib(static)}, and may be {_kib(MAX_STATIC_SHARED)}": (
                 static > MAX_STATIC_SHARED
             ),

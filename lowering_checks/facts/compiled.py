@@ -71,7 +71,7 @@ class CompiledKernel:
     Attributes
     ----------
     instructions : how many stand in the machine code, as ``{"LDG.128": 4}``; None without nvdisasm
-    occupancy : None where the threads of a GPU block are not known
+    occupancy : None where the threads of a thread block are not known
     """
 
     name: str

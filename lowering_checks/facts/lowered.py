@@ -43,7 +43,7 @@ UNROLL_PASS = "tirx.UnrollLoop"
 COUNTED = "first thread block, simulated"
 """The group of facts that the simulator counted."""
 BLOCK_BARRIERS = ("shared", "shared.dyn")
-"""What a storage_sync of the whole GPU block names; a warp's is no barrier of the block."""
+"""What a storage_sync of the whole thread block names; a warp's is no barrier of the block."""
 COPY_BYTES = (4, 8, 16)
 HELPER = "tirx.cuda.func_call"
 IN_HELPERS = {"ldmatrix": "ldmatrix.", "mma": " mma.", "wgmma": "wgmma.mma_async"}
@@ -248,7 +248,7 @@ def count_async_copies(body: Any) -> dict[int, int]:
 
 
 def count_barriers(statement: Any) -> int:
-    """The barriers of the GPU block that a statement runs into."""
+    """The barriers of the thread block that a statement runs into."""
     total = 0
     for call in find_all(statement, Call):
         if get_op_name(call) == "tirx.cuda.cta_sync":
@@ -315,7 +315,7 @@ def counted_rows(counts: Counts, least: int | None) -> Iterator[Fact]:
         if scope == "global":
             yield Fact(COUNTED, "sectors", "32-byte sectors", access.sectors)
             times = round(counts.traffic / least, 2) if least else None
-            name = "traffic of all GPU blocks, as a multiple of the least"
+            name = "traffic of all thread blocks, as a multiple of the least"
             yield Fact(COUNTED, "traffic_over_least", name, times)
         else:
             per_request = round(access.wavefronts_per_request, 2)

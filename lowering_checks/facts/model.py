@@ -70,10 +70,10 @@ class KernelFacts:
     ----------
     name : in the source
     grid, block : the extents by axis, x first; None for a symbolic extent
-    static_shared_bytes, dynamic_shared_bytes : of one GPU block; None where it is symbolic
-    barriers : places that wait for the whole GPU block
+    static_shared_bytes, dynamic_shared_bytes : of one thread block; None where it is symbolic
+    barriers : places that wait for the whole thread block
     barriers_per_step : those in the loop that runs barriers most often, for one iteration of it
-    barriers_executed : what one GPU block waits for in all; None where a loop is symbolic
+    barriers_executed : what one thread block waits for in all; None where a loop is symbolic
     accesses : loads and stores, by scope and kind, only those that there are
     copies : asynchronous copies from global to shared memory, by bytes
     ldmatrix, mma, wgmma : calls of the tensor cores and of their loads; a call of a helper that
@@ -98,17 +98,17 @@ class KernelFacts:
 
     @property
     def blocks(self) -> int | None:
-        """The GPU blocks of a launch."""
+        """The thread blocks of a launch."""
         return multiply(self.grid.values())
 
     @property
     def threads(self) -> int | None:
-        """The threads of a GPU block."""
+        """The threads of a thread block."""
         return multiply(self.block.values())
 
     @property
     def shared_bytes(self) -> int | None:
-        """Static and dynamic shared memory of a GPU block."""
+        """Static and dynamic shared memory of a thread block."""
         static, dynamic = self.static_shared_bytes, self.dynamic_shared_bytes
         return None if static is None or dynamic is None else static + dynamic
 

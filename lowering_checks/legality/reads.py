@@ -385,10 +385,10 @@ def blame_leak(leak: RegisterLeak) -> Fault:
             'use scope "shared", or let the same threads write and read (bind the reader first)'
         )
     else:
-        owners, why = "GPU blocks", "a GPU block cannot read the shared memory of another"
+        owners, why = "thread blocks", "a thread block cannot read the shared memory of another"
         advice = (
-            "let the same GPU blocks write and read (bind the reader first), or spread the writer "
-            "over threads"
+            "let the same thread blocks write and read (bind the reader first), or spread the "
+            "writer over threads"
         )
     return Fault(
         f"the {owners} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "

@@ -316,8 +316,8 @@ OF_LOWERING = (
         find_missing_barriers,
         "threads would share elements of the shared buffer '{0}' with no barrier between: TVM "
         "assumes that accesses at one index are one thread's",
-        "let each thread of a GPU block write a part of its own, of a larger tile at a loop "
-        "further out, say, or leave it in global memory",
+        "let each thread of a thread block write elements of its own (of a larger tile, at an "
+        "outer loop, for example), or leave the data in global memory",
     ),
     Rule("cross-thread read of global memory by a bound reader", find_settled_foreign_reads),
 )

@@ -137,7 +137,7 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
             rows = writer.tabulate(axes) if axes else np.empty((0, 0), np.int64)
             if axis := find_shared_axis(axes, rows, rows):
                 block = writer.place.name
-                who = "threads" if axis.startswith("thread") else "GPU blocks"
+                who = "threads" if axis.startswith("thread") else "thread blocks"
                 what = (
                     "initial values and incomplete sums among them, while others read the complete"
                 )
@@ -165,7 +165,7 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
                 names = one.place.name, other.place.name
                 found[" and ".join(names), name, axis] = Fault(
                     f"blocks '{names[0]}' and '{names[1]}' would store the same elements of "
-                    f"'{name}' in one kernel by other threads or GPU blocks on '{axis}', and "
+                    f"'{name}' in one kernel by other threads or thread blocks on '{axis}', and "
                     "nothing orders these",
                     "bind the loops of both alike, or leave them kernels of their own",
                 )

@@ -82,7 +82,7 @@ def close_sizes(
         raise KernelError(f"{kernel}: the shapes leave {', '.join(missing)} open; give {example}")
     for name, size in sizes.items():
         if type(size) is not int or size < 1:
-            raise KernelError(f"{kernel}: {name}={size!r} is no size; give an integer >= 1")
+            raise KernelError(f"{kernel}: {name}={size!r} is not a size; give an integer >= 1")
     values = {
         names[name]: IntImm(str(names[name].ty), size)
         for name, size in sizes.items()
@@ -132,8 +132,8 @@ def replace_literals(function: PrimFunc, sizes: Mapping[str, int], kernel: str) 
         return module[MAIN]
     except Exception as error:  # of whatever kind: other numbers may be no program
         raise KernelError(
-            f"{kernel}: its text with other numbers, {dict(sizes)}, is no program; leave its sizes "
-            "open, or leave --shape out"
+            f"{kernel}: its text with other numbers, {dict(sizes)}, is not a program; leave its "
+            "sizes open, or leave --shape out"
         ) from error
 
 

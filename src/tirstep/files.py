@@ -1,4 +1,4 @@
-"""How tirstep writes files: at once, and one process after the other.
+"""How tirstep names files, and writes them: at once, and one process after the other.
 
 A file is written under another name and then renamed, so that whoever reads it finds the old
 content or the new one, whenever this process is killed or the disk is full.
@@ -24,6 +24,14 @@ PARTIAL = ".partial"
 _POLL_SECONDS = 0.02
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 """What file systems say that know no locks."""
+
+
+def show_path(file: str | Path) -> str:
+    """A path as from the current folder; of an installed package's file the name, so that what is
+    printed is the same on each machine.
+    """
+    whole = os.path.abspath(file)
+    return os.path.basename(whole) if "-packages" in whole else os.path.relpath(whole)
 
 
 def write_file(

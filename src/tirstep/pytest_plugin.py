@@ -212,8 +212,8 @@ def _get_module(program: Any) -> Any:
         return tvm.IRModule({str(attributes.get("global_symbol", "main")): program})
     if not isinstance(program, tvm.IRModule):
         pytest.fail(
-            f"{type(program).__name__} is no program; give an IRModule, a PrimFunc, a Schedule, or "
-            "a Run of a recipe",
+            f"{type(program).__name__} is not a program; give an IRModule, a PrimFunc, a Schedule, "
+            "or a Run of a recipe",
             pytrace=False,
         )
     return program

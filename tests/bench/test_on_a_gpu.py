@@ -128,7 +128,7 @@ def test_a_replay_outlives_a_larger_workspace(machine: Any):
 
 
 def test_a_whole_run(machine: Any):
-    cases = plan_cases(CaseChoice(["convolution"], quick=True))
+    cases, _ = plan_cases(CaseChoice(["convolution"], quick=True))
     runs = [*run_bench(cases, machine, Settings(rounds=3), lambda line: None)]
     run = runs[-1]
     assert [len(so_far.cases) for so_far in runs] == [*range(1, len(cases) + 1)]

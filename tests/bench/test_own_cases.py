@@ -33,12 +33,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_kernel_with_its_peers():
-    (case,) = plan_program("kern.py:twice")
+    (case,), _ = plan_program("kern.py:twice")
     assert (case.problem.shape, [it.name for it in case.recipes]) == ({"n": 4096}, ["twice_bound"])
     assert [peer.name for peer in case.peers] == ["torch", "dlight"]
     launch = case.peers[0].functions([3], None, case.problem)
     assert launch() == 6
-    cases = plan_program("kern.py:twice", [(64,), (96,)], "float16")
+    cases, _ = plan_program("kern.py:twice", [(64,), (96,)], "float16")
     assert [dict(it.problem.shape) for it in cases] == [{"n": 64}, {"n": 96}]
     assert cases[0].problem.options["dtype"] == "float16"
 
@@ -53,7 +53,7 @@ def test_a_module_is_measured_beside_names():
 @pytest.mark.parametrize("text", ["kern.py:twice", "mine.py"])
 def test_it_runs(machine: FakeMachine, tmp_path: Path, text: str):
     machine.peers = {"torch": lambda a: a + a, "dlight": lambda a: a + a}
-    cases = plan_program(text)
+    cases, _ = plan_program(text)
     *_, run = run_bench(cases, machine, Settings(rounds=2), lambda line: None)
     (case,) = run.cases
     outcomes = {outcome.candidate: outcome for outcome in case.outcomes}
@@ -73,7 +73,7 @@ def test_what_is_refused(folder: Path, capfd: pytest.CaptureFixture[str]):
     with pytest.raises(ProgramError, match="Mine has no option dtype"):
         plan_program("mine.py", dtype="float16")
     (folder / "wrong.py").write_text((folder / "kern.py").read_text() + "\nTORCH = [3]\n")
-    with pytest.raises(ProgramError, match=r"wrong.py:\d+: TORCH is no dict of functions"):
+    with pytest.raises(ProgramError, match=r"wrong.py:\d+: TORCH is not a dict of functions"):
         plan_program("wrong.py")
     assert main(["bench", "kern.py", "--recipe", "twice_bound"]) == 2
     assert "give kern.py:NAME instead" in capfd.readouterr().err
@@ -123,7 +123,7 @@ def test_a_worker_of_a_cluster_has_the_file_s_kernel_and_function(machine: FakeM
     made = GpuWorker("kern.py:twice_bound", {"n": 96}, Settings(), 60, 1, lambda: machine).plan
     assert (made.recipe.spelling, made.problem.kernel.name) == ("kern.py:twice_bound", "twice")
     assert made.peer.functions([3], None, made.problem)() == 6
-    (case,) = plan_program("mine.py")
+    (case,), _ = plan_program("mine.py")
     assert find_peer(case.recipes[0]).name == "dlight"
 
 
@@ -159,7 +159,7 @@ TORCH = {"Numbered": lambda n, a, f: a * f + n}
 def test_numbers_among_the_parameters_are_numbers(folder: Path, machine: FakeMachine):
     (folder / "numbered.py").write_text(NUMBERED)
     machine.peers = {"dlight": lambda n, a, f: a * np.float32(f) + n}
-    cases = plan_program("numbered.py:bound", [(37,)])
+    cases, _ = plan_program("numbered.py:bound", [(37,)])
     *_, run = run_bench(cases, machine, Settings(rounds=2), lambda line: None)
     outcomes = {outcome.candidate: outcome for outcome in run.cases[0].outcomes}
     named = {name: each.status for name, each in outcomes.items()}

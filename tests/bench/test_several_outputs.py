@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def planned() -> PlannedCase:
     """A user's recipe of the kernel with two outputs, and its peers."""
     Path("argmax.py").write_text(ARGMAX)
-    (case,) = plan_program("argmax.py")
+    (case,), _ = plan_program("argmax.py")
     return case
 
 
@@ -89,7 +89,7 @@ def test_a_recipe_that_forgets_an_output_is_wrong(
 
 def test_outputs_stand_anywhere(machine: FakeMachine) -> None:
     Path("own.py").write_text("import foreign_modules\n\nOwn = foreign_modules.Argmax\n")
-    (planned,) = plan_program("own.py")
+    (planned,), _ = plan_program("own.py")
     assert [tensor.name for tensor in planned.problem.outputs] == ["index", "value"]
     own = Peer("own", "own", functions=lambda a, out, p: lambda: find_largest(*a)[::-1])
     planned = dataclasses.replace(planned, peers=(own,))
@@ -117,8 +117,7 @@ def Mine(X: T.Buffer((8,), "float32"), Y: T.Buffer((8,), "float32")):
     with pytest.raises(KernelError, match=f"Mine: {sentence}"):
         plan_program("in_place.py")
     Path("both.py").write_text(text + '\n\nOther = foreign_modules.MODULES["MatmulRelu"]\n')
-    left_out: list[str] = []
-    (case,) = plan_program("both.py", left_out=left_out)
+    (case,), left_out = plan_program("both.py")
     assert (case.problem.kernel.name, len(left_out)) == ("Other", 1)
     assert left_out[0].startswith(f"Mine: {sentence}")
     require_timeable(ModuleKernel(MODULES["Int8Conv"], "Int8Conv").problem())
@@ -146,5 +145,5 @@ def test_a_search_holds_each_output(
 def test_a_kernel_without_a_recipe_is_named_in_a_file() -> None:
     with pytest.raises(BenchError, match="row_argmax has no recipe to time; give a file"):
         plan_cases(CaseChoice(["row_argmax"]))
-    (case,) = plan_program("tirstep.modules:row_argmax", [(6, 40)])
+    (case,), _ = plan_program("tirstep.modules:row_argmax", [(6, 40)])
     assert [peer.name for peer in case.peers] == ["torch", "dlight"]

@@ -119,9 +119,9 @@ def test_a_wrong_replay_is_not_written(
 def test_other_files_stay(command: Command, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine", encoding="utf-8")
     result = command("export", "vector_add_bound", tmp_path, "--as", "trace", "--force")
-    assert "has files that no such export made; they stay: give another DIR" in result.err
+    assert "has files that are not from such an export; give another DIR" in result.err
     assert (
-        "is no folder"
+        "is not a folder"
         in command("export", "vector_add_bound", tmp_path / "notes", "--as", "trace").err
     )
     missing = tmp_path / "a" / "b"

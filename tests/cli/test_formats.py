@@ -68,9 +68,11 @@ def test_github_has_an_annotation_at_each_wrong_statement(command: Command):
 
 
 def test_github_escapes_what_would_end_a_command(command: Command):
-    broken = Path("broken.py")
+    broken = Path("below/broken.py")
+    broken.parent.mkdir()
     broken.write_text(Path("racy.py").read_text().replace("Racy", "R").replace("63 - t", "t % 63"))
-    result = command("check", "broken.py", "--format", "github")
+    result = command("check", broken, "--format", "github")
+    assert result.out.startswith(f"::error file={broken},line=")
     assert all(line.startswith(("::error ", "tirstep check: ")) for line in result.out.splitlines())
     assert "%3A" in result.out.split("::")[1]
 

@@ -65,7 +65,7 @@ def test_steps_print_a_program_for_each(command: Command):
 def test_a_step_by_name_and_number(command: Command, name: str):
     result = command("steps", "vector_add_bound", "--step", name)
     heading, _, program = result.out.partition("\n")
-    assert heading.startswith("# vector_add_bound 02_bound  1024  element_ladders.py:")
+    assert heading.startswith("# vector_add_bound 02_bound  1024  transforms/recipes/element_lad")
     assert program == print_module(run_golden(find_recipe("vector_add_bound")).steps[2].module)
 
 

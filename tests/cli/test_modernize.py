@@ -105,10 +105,11 @@ FILES = {
 TOLD = [
     (
         "old.py",
-        "old.py:3: it does not import: ImportError: cannot import name 'tir' from 'tvm'",
-        "; it is spelt for an older TVM (tvm.tir -> tvm.s_tir, tvm.script.tir -> tvm.script.tirx, "
-        "T.block -> T.sblock, T.prim_func -> T.prim_func(s_tir=True), tir.Schedule -> "
-        "s_tir.Schedule, .get_block -> .get_sblock); run: tirstep modernize old.py --write\n",
+        "old.py:3: it cannot be imported: ImportError: cannot import name 'tir' from 'tvm'",
+        "; it is written for an older TVM (tvm.tir -> tvm.s_tir, tvm.script.tir -> "
+        "tvm.script.tirx, T.block -> T.sblock, T.prim_func -> T.prim_func(s_tir=True), "
+        "tir.Schedule -> s_tir.Schedule, .get_block -> .get_sblock); run: tirstep modernize "
+        "old.py --write\n",
     ),
     ("printed.py", "printed.py:14: TVM does not parse it: ", "printed.py --write\n"),
     ("asks.py", "asks.py:1: it does not import", "; run: tirstep modernize old.py --write\n"),
@@ -125,7 +126,7 @@ TOLD = [
     ),
     (
         "marked.py",
-        "marked.py:8: it does not import: AttributeError: module 'tvm.te' has no attribute",
+        "marked.py:8: it cannot be imported: AttributeError: module 'tvm.te' has no attribute",
         "; run: tirstep modernize marked.py --write\n",
     ),
 ]

@@ -314,10 +314,10 @@ MISTAKES = [
     ("", "check wrong.py", "wrong.py has nothing to check"),
     ("import nowhere_at_all", "check wrong.py", "wrong.py:1: .*No module named 'nowhere_at_all'"),
     ("x = 1\ndef f(:", "check wrong.py", "wrong.py:2: invalid syntax"),
-    ("x = 1\n1 / 0", "check wrong.py", "wrong.py:2: it does not import: ZeroDivisionError"),
+    ("x = 1\n1 / 0", "check wrong.py", "wrong.py:2: it cannot be imported: ZeroDivisionError"),
     ("", "check wrong.py:Mine", "wrong.py has no 'Mine'; it has no programs"),
     ("from mine import *", "check mine.py:tild", "mine.py has no 'tild'; did you mean tiled?"),
-    ("x = 3", "check wrong.py:x", "'x' in wrong.py is no program"),
+    ("x = 3", "check wrong.py:x", "'x' in wrong.py is not a program"),
     ("", "check nowhere.py", "there is no file nowhere.py"),
     ("", "check wrong.py:a:b:c", "wrong.py:a:b:c has 3 names"),
     ("", "check mine.py:Mine:Mine", "'Mine' is a module, and no function of a schedule"),
@@ -413,11 +413,11 @@ def test_other_files_that_are_no_programs(command: Command, folder: Path):
     (folder / "binary.py").write_bytes(b"\xff\xfe\x00")
     (folder / "empty").mkdir()
     for text, told in {
-        "other.json": "other.json is no JSON of tvm.ir.save_json",
+        "other.json": "other.json is not JSON as tvm.ir.save_json writes it",
         "op.json": "give that of an IRModule or a PrimFunc",
         "lines.json": "beside it is no file of workloads",
         "binary.py": "is no text in UTF-8",
-        "empty/": "is no folder of MetaSchedule's",
+        "empty/": "is not a MetaSchedule database",
     }.items():
         result = command("check", text)
         assert (result.code, len(result.err.splitlines())) == (2, 1), result.err

@@ -79,7 +79,7 @@ def test_wrong_code_generation_is_told_with_the_source(
     assert step == (
         "step    02_bound is right after the last pass that could be run, and its source is wrong"
     )
-    assert re.fullmatch(r"source  element_ladders\.py:\d+", source)
+    assert re.fullmatch(r"source  transforms/recipes/element_ladders\.py:\d+", source)
     assert 'identifier "blockIdy" is undefined' in wrong
     assert 'extern "C" __global__ void' in result.out
 

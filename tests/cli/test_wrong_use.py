@@ -105,7 +105,7 @@ BOTH = "--write-goldens writes what recipes make at their exam"
 SENTENCES = [
     # What is typed, and what the sentence says.
     ("bench matmull", "there is no suite and no kernel 'matmull'; did you mean matmul"),
-    ("bench --shape 4by4", "--shape 4by4 is no shape; give it as 1024x512x2048"),
+    ("bench --shape 4by4", "--shape 4by4 is not a shape; give it as 1024x512x2048"),
     ("bench --output a --save b", "--output and --save both say where"),
     ("bench --compare no.json no.json", "no.json: No such file or directory"),
     ("search matmul_naive", "matmul_naive declares no choices of knobs"),
@@ -119,7 +119,7 @@ SENTENCES = [
         "declares no choices of knobs, so there is",
     ),
     (f"{TUNED} {SMALL} --trials 0 -o db", "--trials 0: must be an integer >= 1"),
-    (f"{TUNED} {SMALL} --set outer=2 -o db", "no recipe that is asked for has a knob"),
+    (f"{TUNED} {SMALL} --set outer=2 -o db", "none of these recipes has a knob"),
     ("tune {own}:folded --shape 64x2 -o db", "--shape 64x2 has 2 sizes, and"),
     (f"{TUNED} --target nowhere -o db", "no target 'nowhere'"),
     (

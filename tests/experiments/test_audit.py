@@ -92,7 +92,7 @@ def test_what_cannot_be_run_may_be_refused_by_a_later_pass(name: str) -> None:
 
 
 def test_a_gpu_s_instruction_beside_loops_that_nothing_binds_is_not_judged() -> None:
-    """It is no program of a CPU, which is no refusal of TVM."""
+    """It is not a program of a CPU, which is no refusal of TVM."""
     steps = list_steps(run_golden(RECIPES["matmul_mma_split_k"]))
     (subject,) = [step for step in steps if "09_fragments_ahead" in step.label]
     found = audit(subject)

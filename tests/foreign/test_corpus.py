@@ -59,7 +59,7 @@ def test_a_wrong_schedule_and_a_race_are_seen() -> None:
     racing = make_state(CORPUS["softmax"].function, "on threads")
     assert racing is not None
     top, power = racing.get_sblock("top"), racing.get_sblock("power")
-    racing.compute_at(top, racing.get_loops(power)[0])  # two GPU blocks a row
+    racing.compute_at(top, racing.get_loops(power)[0])  # two thread blocks a row
     assert judge(CORPUS["softmax"], racing.mod, "simulator")[0] == FINDING
 
 

@@ -461,7 +461,7 @@ def only_at_tensor_cores(change: Change) -> Change:
 def at_last_step(name: str) -> Run:
     """The kernel and the last step of a recipe: states on the way take long to interpret.
 
-    The product on warpgroups has four GPU blocks, of all the rounds that the golden ones have.
+    The product on warpgroups has four thread blocks, of all the rounds that the golden ones have.
     """
     run = run_golden(find_recipe(name))
     if name == "matmul_wgmma":

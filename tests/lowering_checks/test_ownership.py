@@ -165,7 +165,7 @@ InPlace = parse_kernel("""
 
 def test_in_place_updates_that_overlap_and_their_readers() -> None:
     updated, read = find(InPlace)
-    assert updated.startswith(UPDATES.format("GPU blocks", "blockIdx.x", "A", "A"))
+    assert updated.startswith(UPDATES.format("thread blocks", "blockIdx.x", "A", "A"))
     assert read.startswith(
         "block 'B' would read elements of 'A' that others on 'threadIdx.x' write"
     )

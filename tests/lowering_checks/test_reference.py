@@ -278,7 +278,7 @@ def test_sizes_that_are_open() -> None:
     for sizes, sentence in [
         ({}, "scaled: the shapes leave n, m open; give n=64, m=64"),
         ({"n": 4, "m": 4, "k": 4}, "scaled: there is no size 'k'; the sizes left open: n, m"),
-        ({"n": 0, "m": 4}, "scaled: n=0 is no size; give an integer >= 1"),
+        ({"n": 0, "m": 4}, "scaled: n=0 is not a size; give an integer >= 1"),
     ]:
         with pytest.raises(KernelError, match=f"^{re.escape(sentence)}$"):
             kernel.problem(**sizes)

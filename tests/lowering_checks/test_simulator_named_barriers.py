@@ -54,7 +54,7 @@ def run(body: str, *, blocks: int = 1, threads: int = 128) -> Simulation:
             "for 96 threads, and thread .* has come for 128",
         ),
         ({"T.uint32(1)": "T.uint32(16)"}, "which is none .0 to 15"),
-        ({"T.uint32(128)": "T.uint32(100)"}, "are no whole warps"),
+        ({"T.uint32(128)": "T.uint32(100)"}, "are not whole warps"),
     ],
 )
 def test_what_threads_name_at_a_named_barrier_must_be_one_and_the_same(

@@ -96,9 +96,9 @@ def test_the_index_of_the_largest_is_checked_as_well() -> None:
         ({"elements": lambda **_: None}, "^minmax: its elements are None; return an integer >= 0$"),
         (
             {"accumulators": {"float32": "float32"}},
-            r"^kernel: accumulators=\{'float32': 'float32'\} is no tuple of data types; give \{",
+            r"^kernel: accumulators=\{'float32': 'float32'\} is not a tuple of data types; give \{",
         ),
-        ({"accumulators": {"float33": ("float32",)}}, "'float33' is no data type known here"),
+        ({"accumulators": {"float33": ("float32",)}}, "'float33' is not a data type known here"),
         ({"outputs": 9}, "^minmax: it has outputs=9, and main takes A, B, s, low, high; say how"),
         ({"outputs": 0}, "^kernel: outputs=0: must be an integer >= 1$"),
     ],
@@ -123,7 +123,7 @@ def test_a_dtype_that_is_no_option() -> None:
     def plus(n: int, dtype: str = "float32") -> tvm.IRModule:
         return minmax(n)
 
-    with pytest.raises(KernelError, match=r"^plus: dtype is no size; write plus\(n, \*, dtype\)"):
+    with pytest.raises(KernelError, match=r"^plus: dtype is not a size; write plus\(n, \*, dt"):
         make().meaning(plus)
 
 

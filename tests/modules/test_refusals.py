@@ -139,7 +139,7 @@ def test_an_unknown_kernel() -> None:
 
 
 def test_an_unknown_type() -> None:
-    sentence = r"^dtype_facts: 'float33' is no data type known here; use float64, float32, "
+    sentence = r"^dtype_facts: 'float33' is not a data type known here; use float64, float32, "
     with pytest.raises(KernelError, match=sentence):
         dtype_facts("float33")
 

@@ -75,8 +75,8 @@ def test_a_changed_recipe_fails_until_its_golden_is_written(project: Path, tmp_p
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("full", "has files, and they stay"),
-        ("file", "is no folder"),
+        ("full", "is not empty"),
+        ("file", "is not a folder"),
         ("none/deep", "there is no folder"),
         ("json", "there is a package 'json' already"),
         ("tirstep", "there is a package 'tirstep' already"),

@@ -152,7 +152,7 @@ REFUSED = [
             ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
         )
     ),
-    ("split", SPLIT, {}, {**RANGES, "ranges": 0}, "multiple=0 is no size; use 1 or more"),
+    ("split", SPLIT, {}, {**RANGES, "ranges": 0}, "multiple=0 is not a size; use 1 or more"),
 ]
 
 

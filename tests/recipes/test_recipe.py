@@ -92,7 +92,7 @@ def test_steps_have_names_lines_and_changes_of_their_own(recipe: Recipe) -> None
     assert (NO_REPLAY in str(steps[-1].trace)) == bool(REWRITTEN.fullmatch(recipe.name))
     for step in steps[1:]:
         file, line = step.location.split(":")
-        text = (folder / file).read_text().splitlines()[int(line) - 1]
+        text = (folder / Path(file).name).read_text().splitlines()[int(line) - 1]
         assert text.strip().startswith("yield")
         (literal,) = re.findall(r'"(.*)"', text) or [""]
         pattern = re.sub(r"\\{.*?\\}", ".*", re.escape(literal))
@@ -236,7 +236,7 @@ def test_a_refusal_says_after_which_step_and_where() -> None:
     error = caught.value
     assert (error.recipe, error.step) == ("matmul_shared_blocking", "accumulated_in_registers")
     file, line = error.line.split(":")
-    text = (Path(inspect.getfile(BLOCKING.body)).parent / file).read_text().splitlines()
+    text = Path(file).read_text().splitlines()
     assert "split_reduction" in text[int(line) - 1]
     assert error.kernel_line.split(":")[0].endswith("matmul.py")
     assert "loop 'k' runs 30 times, which inner=4 does not divide" in str(error)

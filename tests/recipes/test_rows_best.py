@@ -3,12 +3,14 @@
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kernels import parse_kernel
 from pairs import check_pair
 from tvm.s_tir import Schedule
+from tvm.script import from_source
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
@@ -56,7 +58,7 @@ def test_a_long_row_is_cut_in_parts(kernel):
     problem = get_kernel(kernel).problem(1, 1 << 15)
     sch = Schedule(problem.module)
     names = [step.name for step in RECIPES[f"{kernel}_best"].run(sch)]
-    assert names == ["cut_in_parts", "spread_over_threads", "rounds", "parts_added"]
+    assert names == ["cut_in_parts", "spread_over_threads", "rounds", "parts_combined"]
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="best") == []
 
 
@@ -76,30 +78,77 @@ def test_few_rows_that_nothing_divides_are_cut(kernel, m, n, device, dtype):
     problem = get_kernel(kernel).problem(m, n, dtype=dtype)
     sch = Schedule(problem.module)
     *_, rounds, end = RECIPES[f"{kernel}_best"].run(sch)
-    assert (rounds.name, end.name) == ("rounds", "parts_added")
+    assert (rounds.name, end.name) == ("rounds", "parts_combined")
     assert check_numbers(problem, sch.mod, get_device(device), where="best") == []
 
 
 @pytest.mark.share(4)
-@settings(max_examples=6)
+@settings(max_examples=12)
 @given(
-    kernel=st.sampled_from(("row_sum", "matvec")),
+    kernel=st.sampled_from(KERNELS),
     m=st.integers(1, 5),
-    n=st.one_of(st.integers(1, 999), st.integers(1, 99).map(lambda n: 8 * n)),
+    n=st.one_of(st.integers(99, 999), st.integers(10, 99).map(lambda n: 8 * n)),
     dtype=st.sampled_from(("float32", "float16", "bfloat16")),
     threads=st.sampled_from((8, 32, 64)),
-    each=st.sampled_from((2, 4, 8)),
+    each=st.sampled_from((0, 2, 4, 8)),
     parts=st.integers(2, 40),
 )
 @example(kernel="row_sum", m=1, n=1, dtype="float32", threads=64, each=8, parts=3)
 @example(kernel="matvec", m=40, n=1539, dtype="bfloat16", threads=8, each=8, parts=7)
 @example(kernel="row_sum", m=2, n=9 * 64, dtype="float16", threads=32, each=4, parts=9)
+@example(kernel="softmax", m=1, n=9, dtype="float32", threads=8, each=2, parts=3)
+@example(kernel="softmax", m=2, n=1001, dtype="float16", threads=64, each=0, parts=3)
+@example(kernel="layer_norm", m=2, n=9, dtype="float32", threads=8, each=2, parts=5)
+@example(kernel="layer_norm", m=3, n=1000, dtype="bfloat16", threads=32, each=0, parts=8)
+@example(kernel="rms_norm", m=1, n=776, dtype="float16", threads=32, each=0, parts=2)
 def test_any_parts_of_any_rows_are_right(kernel, m, n, dtype, threads, each, parts):
+    """Read in rounds, or kept in registers where `each` is 0."""
     problem = get_kernel(kernel).problem(m, n, dtype=dtype)
     sch = Schedule(problem.module)
-    config = RowConfig(threads=threads, vector=8, each=each, parts=parts, tail="guard")
+    config = RowConfig(
+        threads=threads, vector=8, each=each, in_registers=not each, parts=parts, tail="guard"
+    )
     list(schedule_rows(sch, config))
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="parts") == []
+
+
+LEAST = "T.float32(-340282346638528859811704183484516925440.0)"
+BUGS = {
+    "the last part left out": ("softmax", {"8 + ax1_0_1 < 3": "8 + ax1_0_1 < 2"}),
+    "maxima added up": (
+        "softmax",
+        {
+            f"largest_local[vi] = {LEAST}": "largest_local[vi] = T.float32(0)",
+            "T.max(largest_local[vi], largest_part[vi, vpart])": "largest_local[vi] + "
+            "largest_part[vi, vpart]",
+        },
+    ),
+    "sums of other maxima": (
+        "softmax",
+        {"T.exp(largest_part[vi, vpart] - ": "T.exp(T.float32(0) * "},
+    ),
+    "the last part as if it were full": ("layer_norm", {"T.min(41 - vpart * 16, 16)": "16"}),
+    "means alike": (
+        "layer_norm",
+        {"(squares_part[vi, vpart] + ": "(squares_part[vi, vpart] + 0.0 * "},
+    ),
+    "the last element left out": ("rms_norm", {"T.if_then_else(v1 < 41": "T.if_then_else(v1 < 40"}),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bugs_die_without_a_gpu(bug):
+    kernel, changes = BUGS[bug]
+    problem = get_kernel(kernel).problem(3, 41)
+    sch = Schedule(problem.module)
+    config = RowConfig(threads=8, vector=8, in_registers=True, parts=3, tail="guard")
+    list(schedule_rows(sch, config))
+    text, simulator = sch.mod.script(), get_device("simulator")
+    assert not check_numbers(problem, from_source(text), simulator, where="parts")
+    for right, wrong in changes.items():
+        assert right in text
+        text = text.replace(right, wrong)
+    assert check_numbers(problem, from_source(text), simulator, where="parts")
 
 
 Cut = parse_kernel("""
@@ -108,19 +157,19 @@ Cut = parse_kernel("""
     with T.sblock("root"):
         T.sblock_attr({"tir_pipeline": "tirstep"})
         B_rf = T.sblock_alloc_buffer((2, 2))
-        A_pad_local = T.sblock_alloc_buffer((2, 4, 2, 4), scope="local")
+        A_global_local = T.sblock_alloc_buffer((2, 4, 2, 4), scope="local")
         for part in T.thread_binding(4, thread="blockIdx.x"):
             for round in range(1):
                 for unit in T.unroll(1):
                     for batch in T.unroll(2):
                         for thread in T.thread_binding(2, thread="threadIdx.x"):
                             for lane in T.vectorized(4):
-                                with T.sblock("A_pad_local"):
+                                with T.sblock("A_global_local"):
                                     i = T.axis.spatial(2, part % 2 + unit)
                                     k = T.axis.spatial(
                                         32, part // 2 * 16 + batch * 8 + thread * 4 + lane
                                     )
-                                    A_pad_local[i, k // 8, k % 8 // 4, k % 4] = T.if_then_else(
+                                    A_global_local[i, k // 8, k % 8 // 4, k % 4] = T.if_then_else(
                                         k < 20, A[i, k], T.float32(0)
                                     )
                 for batch in T.unroll(2):
@@ -136,7 +185,7 @@ Cut = parse_kernel("""
                                     B_rf[own, i] = T.float32(0)
                                 B_rf[own, i] = (
                                     B_rf[own, i]
-                                    + A_pad_local[i, own * 2 + k // 8, k % 8 // 4, k % 4]
+                                    + A_global_local[i, own * 2 + k // 8, k % 8 // 4, k % 4]
                                 )
         for row in T.thread_binding(2, thread="blockIdx.x"):
             for step in range(1):
@@ -154,9 +203,9 @@ def test_a_row_of_five_vectors_in_two_parts_of_four():
     config = RowConfig(threads=2, vector=4, each=2, parts=2, tail="guard")
 
     def change(sch: Schedule) -> None:
-        assert list(schedule_rows(sch, config))[-1] == "parts_added"
+        assert list(schedule_rows(sch, config))[-1] == "parts_combined"
 
-    check_pair(get_kernel("row_sum")(2, 20), change, Cut)
+    check_pair(get_kernel("row_sum")(2, 20), change, Cut, is_replayable=False)
 
 
 def test_whole_vectors_are_read_of_parts_that_do_not_divide():
@@ -176,16 +225,18 @@ def test_whole_vectors_are_read_of_parts_that_do_not_divide():
     n=st.integers(LONG, 1 << 25),
     size=st.sampled_from((2, 4)),
     multiprocessors=st.integers(1, 200),
+    sums=st.integers(0, 2),
 )
-def test_a_cut_is_what_the_schedule_makes(m, n, size, multiprocessors):
+def test_a_cut_is_what_the_schedule_makes(m, n, size, multiprocessors, sums):
     vector = max(lanes for lanes in (1, 2, 4, 8) if n % lanes == 0 and lanes * size <= 16)
     gpu = read_gpu(f"multiprocessors={multiprocessors}")
-    cuts = rank_cuts(m, n, size=size, vector=vector, gpu=gpu, threads=1024)
+    cuts = rank_cuts(m, n, size=size, vector=vector, gpu=gpu, threads=1024, sums=sums)
     assert len({cut.parts for cut in cuts}) == len(cuts)
     for cut in cuts:
         assert (cut.parts - 1) * cut.length < n <= cut.parts * cut.length
-        assert cut.parts == 1 or m * cut.parts <= 4 * multiprocessors
-        assert cut.parts == 1 or cut.length >= cut.threads * cut.each * vector
+        assert cut.parts == 1 or m * cut.parts <= 4 * multiprocessors or sums
+        assert cut.parts == 1 or cut.length >= cut.threads * max(cut.each, 1) * vector
+        assert (cut.each == 0) == (cut.parts > 1 and sums > 0)
         assert cut.us <= 1.1 * cuts[0].us or cut is not min(cuts, key=lambda it: it.us)
     assert [cut.us for cut in cuts[1:]] == sorted(cut.us for cut in cuts[1:])
 
@@ -205,8 +256,8 @@ def test_a_full_device_has_whole_rows():
     assert 1 < small < choose("matvec", 3, 153099).parts
 
 
-def test_a_refusal_of_padding_leaves_the_rows_of_a_function_whole():
-    """Zeros are no neutral element of a maximum: its rows are cut where parts divide them."""
+def test_the_rows_of_a_maximum_are_cut():
+    """Zeros are no neutral element of it: a mask keeps them out where parts do not divide rows."""
 
     def cut(n: int) -> int:
         @T.prim_func(s_tir=True)
@@ -221,7 +272,35 @@ def test_a_refusal_of_padding_leaves_the_rows_of_a_function_whole():
         return schedule_function(Schedule(largest))[1]
 
     assert cut(1 << 16).parts == 16
-    assert (cut(32769).parts, cut(32769).each) == (1, 2)
+    assert cut(32769).parts > 1
+
+
+def test_the_rows_of_a_mean_are_cut():
+    """The one result of a row is finished where its parts are combined."""
+    n = 50001
+
+    @T.prim_func(s_tir=True)
+    def mean(A: T.Buffer((2, n), "float32"), B: T.Buffer((2,), "float32")):
+        sums = T.sblock_alloc_buffer((2,))
+        for i, k in T.grid(2, n):
+            with T.sblock("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    sums[vi] = T.float32(0)
+                sums[vi] = sums[vi] + A[vi, vk]
+        for i in range(2):
+            with T.sblock("B"):
+                vi = T.axis.spatial(2, i)
+                B[vi] = sums[vi] / T.float32(n)
+
+    sch = Schedule(mean)
+    config = schedule_function(sch)[1]
+    assert config.parts > 1
+    assert get_facts(sch.mod).values()["kernels"] == 2
+    rows = np.random.default_rng(0).standard_normal((2, n), dtype=np.float32)
+    program = get_device("cpu").compile(sch.mod)
+    _, got = program([rows, np.zeros(2, np.float32)])
+    np.testing.assert_allclose(got, rows.mean(axis=1, dtype=np.float64), atol=1e-6)
 
 
 def test_the_rules():
@@ -237,6 +316,14 @@ def test_the_rules():
     assert choose("row_sum", 2, 1 << 20).parts == 128
     assert choose("row_sum", 2, 1 << 20, device="multiprocessors=16").parts == 32
     assert choose("row_sum", 600, 1 << 15).parts == 1
+    # Norms and softmax: parts of 256 threads, 32 bytes each, or whole rows where these fill a GPU.
+    for kernel in ("softmax", "rms_norm", "layer_norm"):
+        few = choose(kernel, 8, 72896)
+        assert (few.threads, few.in_registers, few.each, few.parts) == (256, True, 0, 36)
+        assert choose(kernel, 2, 55077, "float16").parts == 27
+        assert choose(kernel, 256, 33000, "bfloat16").parts == 1
+    assert choose("softmax", 105, 150272).parts == 74
+    assert choose("softmax", 128, 131072, "bfloat16").parts == 1
 
 
 @pytest.mark.parametrize("m", [7, 1000, 12345])

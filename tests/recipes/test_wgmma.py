@@ -217,7 +217,7 @@ def test_sums_in_float16_are_refused() -> None:
         ({"stages": 5}, "5 stages of tiles of .128, 256. by tile_k=64 take 240 KiB of shared me"),
         ({"tile": (256, 256)}, "keeps 256 sums in the registers of each thread, which hold 192"),
         ({"tile": (128, 256), "warpgroups": (2, 3)}, r"warpgroups=\(2, 3\) do not divide tile="),
-        ({"tile": (96, 256)}, r"warpgroup=\(96, 256\) is no multiple of 64 rows and 8 columns"),
+        ({"tile": (96, 256)}, r"warpgroup=\(96, 256\) must be a multiple of 64 rows and 8 columns"),
         ({"in_flight": 2}, "in_flight=2 of block .* would leave a group in flight that reads"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from golden_runs import run_golden
 
 from tirstep.cli.report.origins import find_python, link_source, note_lines
+from tirstep.files import show_path
 from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import RECIPES
@@ -72,7 +73,7 @@ def test_the_python_of_a_step_is_what_ran_since_the_step_before():
     assert parts[0]["function"] == "matmul"
     for step, part in zip(run.steps[1:], parts[1:], strict=True):
         lines = Path(step.path).read_text(encoding="utf-8").splitlines()
-        assert step.location == f"{Path(step.path).name}:{part['stop']}"
+        assert step.location == f"{show_path(step.path)}:{part['stop']}"
         assert "yield" in lines[part["stop"] - 1]
         text, first = list(part["text"].lines), part["first"] - 1
         assert text == lines[first : first + len(text)]

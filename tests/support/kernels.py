@@ -100,8 +100,8 @@ def _write_block(line: re.Match[str]) -> str:
 
 
 def parse_blocks(blocks: str) -> tvm.IRModule:
-    """A kernel of one GPU block whose blocks compute B of A and C of both, 8 rows of 8 integers; S
-    is an element of shared memory, and L one in registers.
+    """A kernel of one thread block whose blocks compute B of A and C of both, 8 rows of 8 integers;
+    S is an element of shared memory, and L one in registers.
     """
     memory = [
         f'{name} = T.sblock_alloc_buffer((1,), "int32", scope="{scope}")\n'

@@ -208,7 +208,7 @@ def forget_threads(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def spoil_one_block(module: tvm.IRModule) -> tvm.IRModule:
-    """What one GPU block stores is off by one."""
+    """What one thread block stores is off by one."""
 
     def visit(node: Any) -> Any:
         if node.attr_key != "thread_extent" or str(node.node.thread_tag) != "blockIdx.x":

@@ -390,7 +390,7 @@ def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
     assert "float* __restrict__ red_buf0_ptr" in compile_for_cuda(raw.mod)  # global memory
     with refuses(
         sch,
-        "loop 'k' is a reduction of block 'C' inside of loop 'i', which is bound to nothing: its "
+        "loop 'k' is a reduction of block 'C' inside of loop 'i', which is not bound: its "
         "threads would share one cell for their sums; bind the outer loop first",
     ):
         tr.bind_loop(sch, k, axis="threadIdx.x")

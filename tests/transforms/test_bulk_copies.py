@@ -270,7 +270,7 @@ BIG = {"m": 256, "n": 256, "k": 512, "transpose_b": True, "tile": (256, 256), "w
 @pytest.mark.parametrize(
     ("changes", "arguments", "message"),
     [
-        ({}, {"in_flight": -1}, "in_flight=-1 is no number of groups; use 0 or more"),
+        ({}, {"in_flight": -1}, "in_flight=-1 is not a number of groups; use 0 or more"),
         ({}, {"in_flight": 2}, "stages=3 does not fit loop 'k_0' of 3 iterations with 2 groups in"),
         ({}, {"stages": 4}, "stages=4 does not fit loop 'k_0' of 3 iterations; use 2 to 3"),
         (
@@ -377,7 +377,7 @@ NO_SHARE = "384 threads begin with 168 .* no share of these 64512"  # setmaxnreg
         *(({"registers": each}, NO_SHARE) for each in ((48, 232), (176, 168), (24, 160))),
         (
             {"registers": (40, 256)},
-            "256 threads with 256 registers and 128 with 40 are no whole warpgroups in the 65536",
+            "256 threads with 256 registers and 128 with 40 are not whole warpgroups in the 65536",
         ),
     ],
 )

@@ -206,9 +206,7 @@ def test_store_by_tma_refuses(old: str, new: str, message: str) -> None:
 def test_store_through_tiles_refuses() -> None:
     sch, block, grid, groups, *_ = at_block(read("01_tiled"), "C")
     sizes = {"warps": 1, "lanes": 128, "vector": 4}
-    with refuses(
-        sch, "store_through_tiles: vector=8 elements of 4 bytes are no part of a chunk of"
-    ):
+    with refuses(sch, "store_through_tiles: vector=8 elements of 4 bytes are not part of a chunk"):
         store_through_tiles(sch, block, grid, groups, **{**sizes, "vector": 8})
     with refuses(sch, "store_through_tiles: warps=2 are not the 1 of loop"):
         store_through_tiles(sch, block, grid, groups, **{**sizes, "warps": 2})

@@ -108,7 +108,7 @@ def test_a_handle_of_the_wrong_kind_is_told_apart():
         tr.compute_block_at(sch, block, None)
     with refuses(sch, r"fuse_loops: loops is a block handle, not a loop handle"):
         tr.fuse_loops(sch, [i, block])
-    with refuses(sch, r"reorder_loops: loops is no list of loop handles; pass a list"):
+    with refuses(sch, r"reorder_loops: loops is not a list of loop handles; pass a list"):
         tr.reorder_loops(sch, j)
 
 

@@ -62,7 +62,7 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
         tr.fetch_cooperatively(sch, copy, threads=8, tail="pad")
     for threads in [(), (0,), (2, 2, 2, 2), (32, 33), 2048]:
         sch, copy = start()
-        with refuses(sch, r"threads=\(.*\) is no shape of a GPU block; .* together at most 1024"):
+        with refuses(sch, r"threads=\(.*\) is not a shape of a thread block; .* together at most"):
             tr.fetch_cooperatively(sch, copy, threads=threads, tail="guard")
     sch = Schedule(Matmul)
     copy = sch.cache_read(sch.get_sblock("C"), 1, "shared")
@@ -209,7 +209,7 @@ def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():
         ({"operand": 2}, "block 'C' has no operand 2"),
         ({"scope": "warp"}, r"scope 'warp' is not supported \(TVM lowers warp buffers wrongly\)"),
         ({"scope": "local"}, "fetch_cooperatively: block 'A_local' writes 'A_local' in scope 'loc"),
-        ({"vector": 3}, "fetch_cooperatively: vector=3 is no vector"),
+        ({"vector": 3}, "fetch_cooperatively: vector=3 is not a vector width"),
         ({"threads": 5}, "runs 5 times, and 'threadIdx.x' has the extent 12 at loop 'j'"),
         ({"tail": "refuse"}, "the tile of block 'A_shared' has 6 elements, which .* = 12 does not"),
     ],

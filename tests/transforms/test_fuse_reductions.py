@@ -264,7 +264,7 @@ def bind_both(sch: Schedule, block) -> None:
 @pytest.mark.parametrize(
     ("prepare", "place", "sentence"),
     [
-        (lambda sch, one, two: None, 0, "loop 'i' is no reduction loop of block 'first'"),
+        (lambda sch, one, two: None, 0, "loop 'i' is not a reduction loop of block 'first'"),
         (
             lambda sch, one, two: bind_both(sch, one),
             1,
@@ -307,7 +307,7 @@ def test_fuse_reductions_refuses_places(prepare, place: int, sentence: str) -> N
         ("- m[vi])", "- m[vk])", "block 'second' reads 'm' at vk, which is not one row of its own"),
         ("- m[vi])", "- m[0])", "block 'second' reads 'm' at 0, which is not one row of its own"),
         ("- m[vi])", "- m[vi] - m[0])", "block 'second' reads 'm' at several places for one term"),
-        ("T.max(m[vi], A[vi, vk])", "m[vi] - A[vi, vk]", "which is no sum, product, maximum"),
+        ("T.max(m[vi], A[vi, vk])", "m[vi] - A[vi, vk]", "which is not a sum, product, maximum"),
     ],
 )
 def test_fuse_reductions_refuses_other_rows(old: str, new: str, sentence: str) -> None:

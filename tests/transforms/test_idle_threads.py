@@ -1,4 +1,4 @@
-"""Blocks that all threads run, or all GPU blocks, as they stand outside of the loops over these."""
+"""Blocks that all threads, or all thread blocks, run, since they stand outside of their loops."""
 
 import textwrap
 
@@ -91,10 +91,10 @@ RIGHT = {
     "a sum over some threads in registers": SOME + block("C[vi, vj] = L[0]", ROW, row="t"),
     "a sum over threads": total(ROW, term="t") + ALONG_X,
     "a sum over threads beside others": total(ROW, term="t") + ALONG_Y,
-    "its GPU block's": block(IN_PLACE, f"for g in {G}", row="g") + ALONG_G,
+    "its thread block's": block(IN_PLACE, f"for g in {G}", row="g") + ALONG_G,
     "one thread": block(IN_PLACE) + ALONG_X.replace("8, thread=", "1, thread="),
     "shared by all threads": SHARED + block("C[vi, vj] = S[0]", ROW, COLUMN, row="t", column="j"),
-    "shared in each GPU block": SHARED
+    "shared in each thread block": SHARED
     + SHARED.replace("A[0, 0]", "S[vi] + A[0, 1]")
     + block("C[vi, vj] = S[0]", f"for g in {G}", COLUMN, row="g", column="j"),
     "zeros twice": block(ZERO) + block(ZERO, ROW, COLUMN, row="t", column="j"),
@@ -116,8 +116,8 @@ WRONG = {
     "in place along y": block(IN_PLACE, f"for y in {Y}", row="y") + ALONG_Y,
     "in place along x": block(IN_PLACE, ROW, row="t") + ALONG_Y,
     "in place along x, beside z": block(IN_PLACE, ROW, row="t") + ALONG_Z,
-    "in place in GPU blocks": block(IN_PLACE) + ALONG_G,
-    "in place along x in GPU blocks": block(IN_PLACE, ROW, row="t")
+    "in place in thread blocks": block(IN_PLACE) + ALONG_G,
+    "in place along x in thread blocks": block(IN_PLACE, ROW, row="t")
     + block(KEEP, f"for g in {G}", ROW, row="g", column="t"),
     "in place along blockIdx.z": block(IN_PLACE) + ALONG_G.replace("blockIdx.y", "blockIdx.z"),
     "in place in shared memory": SHARED
@@ -146,7 +146,7 @@ WRONG = {
     "zeros along y": block(ZERO, f"for y in {Y}", row="y")
     + block(SET, f"for y in {Y}", ROW, row="y", where="t < 1"),
     "zero, and a row": block(ZERO) + block(SET, ROW, column="t"),
-    "zero in all GPU blocks": block(ZERO) + block(SET, f"for g in {G}", COLUMN, column="j"),
+    "zero in all thread blocks": block(ZERO) + block(SET, f"for g in {G}", COLUMN, column="j"),
     "zero, and a value behind a condition": block(ZERO)
     + block(f"if A[vi, vj] > 0:\n    {SET}")
     + block(SHOW, ROW, COLUMN, row="t", column="j"),
@@ -161,7 +161,7 @@ LATE = {
     "read before all set it": block(READ, ROW, row="t") + block("C[vi, vj] = 5") + NEXT,
     "read before each sets all": block(READ, ROW, row="t")
     + block("C[vi, vj] = 5", ROW, COLUMN, row="j"),
-    "read before all GPU blocks set it": block(READ, f"for g in {G}", row="g")
+    "read before all thread blocks set it": block(READ, f"for g in {G}", row="g")
     + block("C[vi, vj] = 5"),
     "read where a condition keeps it from setting it": block(SET, ROW, column="t")
     + block("if vi > 6:\n    B[vi, vj] = 3\nC[vi, vj] = B[vi, vj]", ROW, column="7 - t"),
@@ -181,7 +181,7 @@ LATE = {
 """An element that is read before other threads set it, the reader's own among them."""
 UNFINISHED = {
     "a sum": total(TERMS) + ALONG_X,
-    "a sum in GPU blocks": total(TERMS) + ALONG_G,
+    "a sum in thread blocks": total(TERMS) + ALONG_G,
     "rows in place": block(IN_PLACE, "for i in range(8)", row="i") + ALONG_X,
     "in place in each round": rounds(block(IN_PLACE)),
     "a sum over rounds": rounds(total(term="r", length=4)),

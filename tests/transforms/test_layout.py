@@ -64,7 +64,7 @@ def test_pad_shared_rows_refuses_what_does_not_fit():
         tr.pad_shared_rows(sch, copy, elements=1)
     for elements in [0, -1]:
         sch, copy, _ = start()
-        with refuses(sch, rf"pad_shared_rows: elements={elements} is no padding; use at least 1"):
+        with refuses(sch, rf"pad_shared_rows: elements={elements} is not a padding; use at least"):
             tr.pad_shared_rows(sch, copy, elements=elements)
     sch, copy, _ = start()
     tr.fuse_loops(sch, sch.get_loops(copy)[-2:])
@@ -269,7 +269,7 @@ def test_fold_tile_refuses_what_does_not_fit():
         sch = Schedule(RunSums, debug_mask="all")
         block = sch.get_sblock("twice")
         sch.set_scope(block, 0, "shared")
-        with refuses(sch, rf"fold_tile: row={row} and padding={padding} are no rows; give a row"):
+        with refuses(sch, rf"fold_tile: row={row} and padding={padding} are not rows; give a row"):
             tr.fold_tile(sch, block, row=row, padding=padding)
     sch = Schedule(RunSums, debug_mask="all")
     block = fold(sch)

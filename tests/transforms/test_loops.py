@@ -117,7 +117,7 @@ def test_fuse_loops_refuses_what_does_not_fit():
     with refuses(sch, r"fuse_loops: no loop is given; pass at least one loop"):
         tr.fuse_loops(sch, [])
     sch, i, _ = start()
-    with refuses(sch, r"fuse_loops: loops is no list of loop handles; pass a list"):
+    with refuses(sch, r"fuse_loops: loops is not a list of loop handles; pass a list"):
         tr.fuse_loops(sch, i)
     sch, i, j = start()
     tr.bind_loop(sch, j, axis="threadIdx.x")
@@ -226,7 +226,7 @@ def test_suggest_unrolling_to_the_cuda_compiler():
 def test_suggest_unrolling_refuses_what_does_not_fit():
     for limit in [0, -1]:
         sch, i, _ = start()
-        with refuses(sch, rf"suggest_unrolling: limit={limit} is no size; use 1 or more"):
+        with refuses(sch, rf"suggest_unrolling: limit={limit} is not a size; use 1 or more"):
             tr.suggest_unrolling(sch, i, limit=limit)
     sch, i, _ = start()
     tr.suggest_unrolling(sch, i)

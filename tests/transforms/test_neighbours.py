@@ -76,12 +76,12 @@ def test_only_a_stride_of_one_makes_neighbours(stride, lanes):
     block = sch.get_sblock("B")
     loop = sch.get_loops(block)[-1]
     if stride:
-        with refuses(sch, rf"makes vectors of {lanes} elements that are no neighbours in 'A'"):
+        with refuses(sch, rf"makes vectors of {lanes} elements that are not neighbours in 'A'"):
             vectorize_loop(sch, loop)
     sch.vectorize(loop)
     assert [buffer.name for _, buffer in find_scattered(find_place(sch, "B"))] == ["A"]
     apart = [(how, buffer.name) for how, buffer in find_taken_apart(find_place(sch, "B"))]
-    assert ("are no neighbours", "A") in apart or stride == 0  # one element that is repeated
+    assert ("are not neighbours", "A") in apart or stride == 0  # one element that is repeated
 
 
 @pytest.mark.share(3)

@@ -1,4 +1,4 @@
-"""Elements that several threads or GPU blocks store, where these are not one value all the time."""
+"""Elements that several threads or thread blocks store, where the values are not always equal."""
 
 import re
 
@@ -15,7 +15,7 @@ from tirstep.modules import softmax
 
 
 def tell(axis: str, buffer: str, block: str) -> str:
-    who = "threads" if axis.startswith("thread") else "GPU blocks"
+    who = "threads" if axis.startswith("thread") else "thread blocks"
     return re.escape(
         f"{who} on '{axis}' would store the same elements of '{buffer}' in block '{block}', "
         "initial values and incomplete sums among them, while others read the complete ones; keep "
@@ -52,7 +52,7 @@ def test_two_blocks_that_store_an_element_by_other_threads():
     (fault,) = find_unowned(TwoWriters).values()
     assert fault.problem == (
         "blocks 'zero' and 'copy' would store the same elements of 'B' in one kernel by other "
-        "threads or GPU blocks on 'threadIdx.x', and nothing orders these"
+        "threads or thread blocks on 'threadIdx.x', and nothing orders these"
     )
 
 

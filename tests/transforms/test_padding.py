@@ -86,7 +86,7 @@ STORES = """for i, j in T.grid(3, 77):
 @pytest.mark.parametrize(
     ("old", "new", "multiple", "message"),
     [
-        ("", "", 0, "multiple=0 is no size; use 1 or more"),
+        ("", "", 0, "multiple=0 is not a size; use 1 or more"),
         ("77", "n", 16, "loop 'j' has the symbolic extent n"),
         ("77", "2147483647", 16, "loop 'j' of 2147483647 iterations, rounded up .* is beyond its"),
         (

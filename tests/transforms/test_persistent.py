@@ -188,11 +188,11 @@ def annotate(key: str) -> Callable[[Schedule], None]:
         (None, {"blocks": 2, "stages": 2}, "stages=2 are fewer than the 3 that loop 'k_0' has"),
         (None, {"blocks": 2, "stages": 64}, "stages=64 have 129 mbarriers, and there is room for"),
         (None, {"blocks": 2, "stages": 14}, "14 stages of loop 'k_0' and the tile that is stored"),
-        (annotate(TMA_PERSISTENT), {"blocks": 2}, "loop 'k_0' is no pipeline in which warps have"),
+        (annotate(TMA_PERSISTENT), {"blocks": 2}, "loop 'k_0' is not a pipeline in which warps"),
         (
             lambda sch: sch.unannotate(find_loop(sch), TMA_ROLES),
             {"blocks": 2},
-            "loop 'k_0' is no pipeline in which warps have roles, .*; call specialize_warps first",
+            "loop 'k_0' is not a pipeline in which warps have roles, .*; call specialize_warps",
         ),
     ],
 )

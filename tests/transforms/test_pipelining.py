@@ -314,7 +314,7 @@ def test_prefetch_refuses_copies_that_are_not_all_of_the_loop_in_their_order(pre
         prefetch(sch, steps.outer, [])
     with refuses(sch, r"block 'C_update' writes scope 'local'; name copies into shared memory"):
         prefetch(sch, steps.outer, [copies[0], block])
-    with refuses(sch, r"copies is no list of block handles; pass a list"):
+    with refuses(sch, r"copies is not a list of block handles; pass a list"):
         prefetch(sch, steps.outer, copies[0])
     with refuses(sch, r"loop 'k_1' has one statement in its body, and nothing to fetch ahead; pla"):
         prefetch(sch, steps.inner, copies)

@@ -70,7 +70,7 @@ def make_one(
 
 
 def take_warps(sch: Schedule) -> LoopRV:
-    """16 rows of block C for each of two warps of one GPU block; the loop over these."""
+    """16 rows of block C for each of two warps of one thread block; the loop over these."""
     rows = tr.split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=16).outer
     grid, warp = tr.split_loop(sch, rows, inner=2)
     tr.bind_loop(sch, grid, axis="blockIdx.x")
@@ -182,19 +182,19 @@ def test_tensorize_in_quads_refuses_what_does_not_fit():
     with refuses(sch, "and block 'C' would take them for its own"):
         tr.tensorize_in_quads(sch, block, loads, zeros)
     sch, block, loads, zeros = prepare_one(make_one(), lays=False, spreads=False)
-    with refuses(sch, "'X' of block 'X_o_update' is no fragment in registers; lay it out with lay"):
+    with refuses(sch, "'X' of block 'X_o_update' is not a fragment in registers; lay it out with"):
         tr.tensorize_in_quads(sch, block, loads, zeros)
     sch, block, loads, zeros = prepare_one(make_one(), decomposes=False)
     with refuses(sch, "block 'X_o' begins its own sums; decompose it"):
         tr.tensorize_in_quads(sch, block, loads, zeros)
-    with refuses(sch, "block 'C' is no product of fragments; pass the block that tile_product re"):
+    with refuses(sch, "block 'C' is not a product of fragments; pass the block that tile_product"):
         tr.tensorize_in_quads(sch, zeros, loads, None)
     sch, block, (a, b), zeros = prepare_one(make_one())
     with refuses(sch, "none of 0 loads copies 'B_local', the B of block 'X_o_update'; cache it"):
         tr.tensorize_in_quads(sch, block, [], zeros)
     with refuses(sch, "none of 1 loads copies 'B_local'"):
         tr.tensorize_in_quads(sch, block, [a], zeros)
-    with refuses(sch, "' of block 'X_o_update' is no fragment in registers; lay it out"):
+    with refuses(sch, "' of block 'X_o_update' is not a fragment in registers; lay it out"):
         tr.tensorize_in_quads(sch, block, [b], zeros)
     fetch, result = sch.get_producers(b)[0], sch.get_sblock("C")
     with refuses(sch, "copies no operand of block 'X_o_update' from shared.dyn memory into reg"):

@@ -155,7 +155,7 @@ def test_lay_in_quads_as_fragments_or_rows(dimensions: dict, shape: tuple, place
 
 
 def place_in_one_kernel(sch: Schedule, *names: str) -> None:
-    """16 rows of block C for each GPU block, with what they read."""
+    """16 rows of block C for each thread block, with what they read."""
     outer = tr.split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=16).outer
     tr.bind_loop(sch, outer, axis="blockIdx.x")
     for name in names:

@@ -142,9 +142,7 @@ def test_decompose_reduction_at_refuses_what_does_not_fit():
         steps = tr.split_loop(sch, k, inner=2)
         tr.reorder_loops(sch, [i, steps.outer, j, steps.inner])
         with refuses(
-            sch,
-            rf"loop '{place}' is inside of the reduction loop 'k_0', so that the sum would start "
-            "again; choose that loop or one outside",
+            sch, rf"'{place}' is inside of .* 'k_0', .* start again; choose the reduction"
         ):
             tr.decompose_reduction_at(sch, block, {"j": j, "k_1": steps.inner}[place])
         tr.decompose_reduction_at(sch, block, steps.outer)

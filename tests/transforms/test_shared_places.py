@@ -72,7 +72,7 @@ def test_a_fold_in_a_pipeline_that_is_yet_to_be_bound():
 
 
 def test_a_padding_in_whose_place_its_powers_are():
-    """Each GPU block pads all of A once more, and the powers of the others are in its place."""
+    """Each thread block pads all of A once more, and the powers of the others are in its place."""
     problem = softmax.problem(1, 7)
     sch, power, *_ = at_block(problem.module, "exp")
     tr.pad_block(sch, power, multiples=(4, 2))

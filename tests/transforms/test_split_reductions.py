@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.modules import softmax
+from tirstep.modules import layer_norm, softmax
 
 # ---- Pairs
 
@@ -106,6 +106,17 @@ def test_softmax_by_ranges_on_blocks_of_their_own(dtype: str) -> None:
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
 
 
+@pytest.mark.parametrize(("n", "multiple", "parts"), [(24, 1, 4), (41, 16, 3), (9, 48, 6)])
+def test_squared_differences_from_a_mean_by_ranges(n: int, multiple: int, parts: int) -> None:
+    """Of ranges with fewer elements, and of some with none."""
+    problem = layer_norm.problem(3, n, dtype="float16")
+    sch = Schedule(problem.module)
+    mean, variance = find_blocks(sch, "mean", "variance")
+    tr.pad_axis(sch, sch.get_loops(mean)[1], multiple=multiple)
+    tr.split_reductions(sch, mean, [variance], parts=parts)
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="cpu") == []
+
+
 @pytest.mark.parametrize(
     ("parts", "run", "tile"), [(2, 4, None), (3, 2, None), (2, 1, 3), (4, 6, None)]
 )
@@ -129,7 +140,7 @@ def test_ranges_of_runs_by_turns(parts: int, run: int, tile: int | None) -> None
 @pytest.mark.parametrize(
     ("parts", "sentence"),
     [
-        (1, "parts=1 is no number of ranges; use 2 or more"),
+        (1, "parts=1 is too few ranges; use 2 or more"),
         (5, "loop 'k' runs 24 times, which parts=5 does not divide; choose a divisor"),
         (24, "parts=24 leaves ranges of one element each"),
     ],
@@ -197,3 +208,25 @@ for i, k in T.grid(5, 24):
     with T.sblock("second", "SR", i, k):
         s[vi] += p[vi, 23 - vk]
 """
+
+
+@pytest.mark.parametrize(
+    ("use", "run"),
+    [
+        ("s[vi] + (a - m[vi] / T.float64(23)) * (a - m[vi] / T.float64(23))", None),
+        ("s[vi] + (b - m[vi] / T.float64(24)) * (b - m[vi] / T.float64(24))", None),
+        ("s[vi] + (a - m[vi] / T.float64(24)) * (b - m[vi] / T.float64(24))", None),
+        ("s[vi] + (a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))", 2),
+        (
+            "s[vi] + T.if_then_else(vk < 9, "
+            "(a - m[vi] / T.float64(9)) * (a - m[vi] / T.float64(9)), T.float64(0))",
+            None,
+        ),
+    ],
+)
+def test_differences_that_are_from_no_mean_of_ranges_are_refused(use: str, run: int | None) -> None:
+    """Of another number of elements, of others, of some not in a row, of fewer than are summed."""
+    sch = Schedule(make_pair("sum", use))
+    first, second = find_blocks(sch, "first", "second")
+    with refuses(sch, "what block 'second' has taken up cannot follow 'm' of block 'first'"):
+        tr.split_reductions(sch, first, [second], parts=4, run=run)

@@ -99,10 +99,10 @@ def test_store_through_shared_pair() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"warp": (16, 24)}, r"warp=\(16, 24\) is no multiple of a fragment's 16x16; use"),
+        ({"warp": (16, 24)}, r"warp=\(16, 24\) must be a multiple of a fragment's 16x16; use"),
         ({"tile": (16, 48), "warp": (16, 32)}, r"warp=\(16, 32\) does not divide tile=\(16, 48\)"),
-        ({"tile_k": 24}, "tile_k=24 is no multiple of a fragment's 16 steps of k"),
-        ({"tile": (16,)}, r"tile=\(16,\) is no pair of sizes"),
+        ({"tile_k": 24}, "tile_k=24 must be a multiple of a fragment's depth, 16"),
+        ({"tile": (16,)}, r"tile=\(16,\) is not a pair of sizes"),
         ({"tile": (32, 64), "swizzle": 2}, "runs 32 times, which swizzle=2 .* does not divide"),
         ({"tile": (1024, 1024)}, r"takes 131072 threads of a block, and a GPU has 1024"),
         ({"tile_k": 64}, "loop 'k' runs 96 times, which tile_k=64 does not divide"),
@@ -212,7 +212,7 @@ def test_store_through_shared_refuses_loops_of_other_blocks_and_sizes() -> None:
     with refuses(sch, "warps=4 are not the 2 of loop 'i_2_j_1_fused'"):
         store(made.grid, made.warps, warps=4)
     for changes in ({"vector": 0}, {"vector": 3}, {"columns": -16}):
-        with refuses(sch, "are no sizes of a tile and a vector"):
+        with refuses(sch, "are not sizes of a tile and a vector"):
             store(made.grid, made.warps, **changes)
     with refuses(sch, "columns=16 are fewer than the 32 of a row of the tile"):
         store(made.grid, made.warps, columns=16)

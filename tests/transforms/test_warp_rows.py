@@ -73,7 +73,7 @@ def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:
     ("step", "block", "message"),
     [
         ("04_in_shared_memory", "max", "are not rows, columns and steps of k; call order_pr"),
-        ("03_in_fragments", "scores", "which is no tile that descriptors of wgmma describe"),
+        ("03_in_fragments", "scores", "which is not a tile that descriptors of wgmma describe"),
     ],
 )
 def test_tensorize_warp_rows_refuses(step: str, block: str, message: str) -> None:
@@ -98,11 +98,11 @@ PRODUCT = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dtype": "int8"}, "int8 is no type of 16 bits that wgmma multiplies; use float16"),
-        ({"warps": 6}, "6 warps are no whole warpgroups; use a multiple of 4"),
+        ({"dtype": "int8"}, "int8 is not a 16-bit type that wgmma multiplies; use float16"),
+        ({"warps": 6}, "6 warps are not whole warpgroups; use a multiple of 4"),
         ({"columns": 24}, "a tile of 24 columns has no whole fragments; use a multiple of 16"),
         ({"depth": 8}, "a tile of 8 steps of k has no whole fragments"),
-        ({"swizzles": (16, 128)}, "rows of 64 bytes are no multiple of a swizzle of 128"),
+        ({"swizzles": (16, 128)}, "rows of 64 bytes must be multiples of the swizzle, 128"),
     ],
 )
 def test_products_that_wgmma_does_not_make_of_a_warp_s_rows(change: dict, message: str) -> None:
@@ -131,7 +131,7 @@ def test_overlap_products_refuses_what_does_not_fit():
     for step in ("08_next_tiles_by_tma", "10_products_overlapped"):
         sch = Schedule(read(step, "attention_wgmma_overlap"))
         loop = find_steps(sch)
-        with refuses(sch, "'j_0' is no pipeline in which warps have roles, or overlaps already"):
+        with refuses(sch, "'j_0' is not a pipeline in which warps have roles, or overlaps already"):
             tr.overlap_products(sch, loop)
     sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
     loop = find_steps(sch)
@@ -175,7 +175,7 @@ def test_alternate_warpgroups_refuses_what_does_not_fit():
         loop = find_steps(sch)
         if step == "warps_specialized":
             tr.alternate_warpgroups(sch, loop)
-        with refuses(sch, "'j_0' is no pipeline in which warps have roles, or alternates already"):
+        with refuses(sch, "'j_0' is not a pipeline in which warps have roles, or alternates"):
             tr.alternate_warpgroups(sch, loop)
     sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
     loop = find_steps(sch)

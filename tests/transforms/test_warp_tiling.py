@@ -73,7 +73,7 @@ def test_tile_in_warps_refuses_what_does_not_fit():
             tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=swizzle)
     for name in ["threads", "per_thread", "strips"]:
         sch, block = start()
-        with refuses(sch, rf"{name}=None is no tuple of integers; pass a tuple"):
+        with refuses(sch, rf"{name}=None must be a tuple of integers; pass "):
             tr.tile_in_warps(sch, block, **{"threads": (4, 8), "per_thread": (2, 3), name: None})
     for warp in [(8, 4), (2, 16)]:
         sch, block = start()

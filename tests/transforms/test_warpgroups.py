@@ -95,10 +95,10 @@ def test_tf32_is_multiplied_where_it_is_meant() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"warpgroup": (32, 32)}, r"warpgroup=\(32, 32\) is no multiple of 64 rows and 8 columns"),
-        ({"warpgroup": (64, 12)}, r"warpgroup=\(64, 12\) is no multiple of 64 rows and 8 columns"),
+        ({"warpgroup": (32, 32)}, r"=\(32, 32\) must be a multiple of 64 rows and 8 columns"),
+        ({"warpgroup": (64, 12)}, r"=\(64, 12\) must be a multiple of 64 rows and 8 columns"),
         ({"tile": (64, 48)}, r"warpgroup=\(64, 32\) does not divide tile=\(64, 48\); choose"),
-        ({"tile": (64,)}, r"tile=\(64,\) is no pair of sizes"),
+        ({"tile": (64,)}, r"tile=\(64,\) is not a pair of sizes"),
         ({"swizzle": 4}, "runs 128 times, which swizzle=4 .* does not divide"),
         ({"tile": (1024, 64)}, "takes 4096 threads of a block, and a GPU has 1024"),
         ({"tile_k": 128}, "loop 'k' runs 192 times, which tile_k=128 does not divide"),
@@ -115,7 +115,7 @@ def test_tile_in_warpgroups_refuses(changes, message: str) -> None:
     ("sizes", "changes", "message"),
     [
         ({}, {"swizzle": 96}, "swizzle=96 is none of wgmma's; use 128, 64, 32, or 16"),
-        ({"tile_k": 12}, {}, "reads rows of 24 bytes .*, which are no whole chunks of 16; use"),
+        ({"tile_k": 12}, {}, "reads rows of 24 bytes .*, which are not whole chunks of 16; use"),
         ({}, {"vector": 16}, "vector=16 of .* takes more than a chunk of 16 bytes"),
         ({}, {"vector": 8, "tail": "refuse", "warpgroups": 8}, r"threads \* vector = 8192 does"),
     ],
@@ -158,7 +158,7 @@ def test_tensorize_warpgroups_refuses_what_does_not_fit():
     for operand in range(2):
         tr.cache_read_at(sch, made.block, made.outer, operand=operand, scope="shared.dyn")
     zeros = tr.decompose_reduction_at(sch, made.block, made.outer)
-    with refuses(sch, "which is no tile that descriptors of wgmma describe; stage both operands"):
+    with refuses(sch, "which is not a tile that descriptors of wgmma describe; stage both"):
         tr.tensorize_warpgroups(sch, made.block, zeros, store)
     sch = half()
     made = tile(sch)

@@ -78,12 +78,12 @@ def test_the_widest_swizzle_and_instruction_that_fit_are_chosen() -> None:
         ({"dtype": "float64"}, "wgmma does not multiply float64; use one of float16"),
         ({"acc": "float16"}, "products of float16 are not summed in float16 here; sum them"),
         ({"dtype": "int8", "acc": "int32"}, "reads int8 along k only, and B lies as"),
-        ({"rows": 96}, "a tile of 96 rows is no multiple of the 64 of wgmma"),
-        ({"columns": 96}, "rows of 192 bytes of B are no multiple of a swizzle of 128 bytes"),
+        ({"rows": 96}, r"tile rows \(96\) must be a multiple of 64 for wgmma"),
+        ({"columns": 96}, "rows of 192 bytes of B must be multiples of the swizzle, 128 bytes"),
         ({"columns": 12, "transpose_b": True}, "no instruction of float16 has columns that"),
-        ({"depth": 24, "swizzles": (16, 128)}, "depth 24 is no multiple of the 16 steps of"),
-        ({"swizzles": (24, 128)}, "rows of 128 bytes of A are no multiple of a swizzle of"),
-        ({"in_flight": 8}, "in_flight=8 is no number of groups that a wait can leave"),
+        ({"depth": 24, "swizzles": (16, 128)}, r"depth \(24\) must be a multiple of 16 for"),
+        ({"swizzles": (24, 128)}, "rows of 128 bytes of A must be multiples of the swizzle,"),
+        ({"in_flight": 8}, "in_flight=8 is not a number of groups that a wait can leave"),
     ],
 )
 def test_what_an_instruction_cannot_do_is_refused(changes: dict, message: str) -> None:

@@ -104,7 +104,7 @@ def test_pad_block_stored_zeros_over_what_it_had_copied():
     block = sch.get_sblock("padded")
     with refuses(
         sch,
-        "pad_block: iterator 'v3' is no index of what block 'padded' writes, and its 7 new "
+        "pad_block: iterator 'v3' is not an index of what block 'padded' writes, and its 7 new "
         "iterations would store over the old ones; pad its other iterators only",
     ):
         tr.pad_block(sch, block, multiples=[1, 1, 1, 8, 1])

@@ -101,10 +101,10 @@ def test_shared_memory_of_other_gpu_blocks_copied_into_registers() -> None:
     rows = sch.get_loops(copy)[1]
     with refuses(
         sch,
-        r"bind_loop: the GPU blocks of 'blockIdx.y' write the shared buffer 'B_shared' in block "
-        r"'B_shared', and block 'C' would read what other GPU blocks wrote: a GPU block cannot "
-        r"read the shared memory of another; let the same GPU blocks write and read \(bind the "
-        r"reader first\), or spread the writer over threads",
+        r"bind_loop: the thread blocks of 'blockIdx.y' write the shared buffer 'B_shared' in block "
+        r"'B_shared', and block 'C' would read what other thread blocks wrote: a thread block "
+        r"cannot read the shared memory of another; let the same thread blocks write and read "
+        r"\(bind the reader first\), or spread the writer over threads",
     ):
         tr.bind_loop(sch, rows, axis="blockIdx.y")
     tr.cache_read_at(sch, block, k, operand=1, scope="local")

@@ -135,6 +135,6 @@ def test_a_broken_database_stays_as_it_is(
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "db").write_text("mine")
-    with pytest.raises(BenchError, match="is no folder; give a folder for the database"):
+    with pytest.raises(BenchError, match="is not a folder; give a folder for the database"):
         require_database(tmp_path / "db", make_workload(64), LLVM)
     assert (tmp_path / "db").read_text() == "mine"

@@ -127,7 +127,7 @@ def read_reduction(block: SBlock) -> Reduction:
                     indices = tuple(update.indices)
                     return Reduction(block, update.buffer, indices, begin.value, kind, term)
     raise TransformError(
-        f"block '{name}' reduces to '{update.buffer.name}' by {update.value}, which is no sum, "
+        f"block '{name}' reduces to '{update.buffer.name}' by {update.value}, which is not a sum, "
         "product, maximum or minimum",
         "write the update as one of those",
     )
@@ -415,7 +415,7 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     inner = [each for each in tile.loops if is_any_of(each.loop_var, ours)]
     if not is_among(node, outs):
         raise TransformError(
-            f"loop '{get_loop_name(sch, loop)}' is no reduction loop of block '{name}'",
+            f"loop '{get_loop_name(sch, loop)}' is not a reduction loop of block '{name}'",
             "choose a loop that its reduction goes over",
         )
     producer = Producer(

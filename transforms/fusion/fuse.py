@@ -370,7 +370,7 @@ def split_reductions(
     nothing counts, such as one behind a sequence's end, adds nothing.
 
     What comes of the ranges are reductions as they were, with one more row: `fuse_reductions` fuses
-    them, GPU blocks or threads take a range each, and another split cuts them once more. So are
+    them, thread blocks or threads take a range each, and another split cuts them once more. So are
     the blocks that combine, as which the given handles go on. What is between goes through
     intermediate buffers, whose copies (`cache_read`) may lie in another memory.
 
@@ -402,7 +402,7 @@ def split_reductions(
     require_constant(sch, loop)
     extent = constant(sch.get(loop).extent) or 0
     if parts < 2:
-        raise TransformError(f"parts={parts} is no number of ranges", "use 2 or more")
+        raise TransformError(f"parts={parts} is too few ranges", "use 2 or more")
     if (run or 1) < 1 or extent % (parts * (run or 1)):
         given = f"parts={parts}" + ("" if run is None else f" * run={run}")
         raise TransformError(
@@ -435,8 +435,8 @@ def split_reductions(
                 "would be of one",
                 "write it so that it reduces over the producer's elements alone",
             )
-    repairs = [plan_repair(running, user, "leave them whole", by_ranges=True)[0] for user in users]
     sizes = [extent // parts] if run is None else [extent // parts // run, run]
+    repairs = [plan_repair(running, user, "leave them whole", ranges=sizes)[0] for user in users]
     split = _Split(running, parts, sizes, find_kept(running.scope, users))
     split.add_ranges(running.reduction, len(running.reduction.indices))
     pairs, order = zip(users, repairs, strict=True), find_all(running.scope, SBlock)

@@ -18,12 +18,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import tirx
 from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
-from tvm.tirx import Var, const
-from tvm_ffi import structural_map
+from tvm.tirx import LT, BufferStore, Div, Mul, Sub, Var, const
+from tvm_ffi import structural_equal, structural_map
 
+from ..layout import is_zero
 from ..schedule import TransformError
-from ..tir import find_all, is_among, substitute
+from ..tir import constant, find_all, is_among, is_choice, substitute
 from .blocks import Consumer, Producer, Reduction, match_iterators, simplify_indices, uses_any
 from .factors import (
     NoRepairError,
@@ -83,13 +85,47 @@ class Repair:
         return value
 
 
+@dataclass(frozen=True)
+class MeanRepair(Repair):
+    """What a sum of squared differences from the mean of a range becomes for that of all elements.
+
+    Each element is further off by the difference of the means, whose products with the others add
+    up to 0 (T. Chan, G. Golub and R. LeVeque, Updating formulae and a pairwise algorithm for
+    computing sample variances, 1979).
+
+    Attributes
+    ----------
+    length, size : elements that count, all together and of a range; the last ones may have fewer
+    """
+
+    length: int = 0
+    size: int = 0
+
+    def count(self, value: Any) -> Any:
+        """The elements of the range whose sum a load is."""
+        left = tirx.max(tirx.min(self.length - value.indices[-1] * self.size, self.size), 0)
+        return left.astype(value.ty.dtype)
+
+    def apply(self, result: Any, old: Any, new: Any) -> Any:
+        """The repaired result, of the sums of a range and of all."""
+        away = (self.refer(old) - new) / const(self.length, new.ty.dtype)
+        return result + (self.count(old) * away * away).astype(result.ty.dtype)
+
+    def refer(self, value: Any) -> Any:
+        """The sum of all, were they as the range is."""
+        one, length = (const(number, value.ty.dtype) for number in (1, self.length))
+        return value * (length / tirx.max(self.count(value), one))
+
+
 def plan_repair(
-    producer: Producer, consumer: Consumer, advice: str, *, by_ranges: bool = False
+    producer: Producer, consumer: Consumer, advice: str, *, ranges: Sequence[int] = ()
 ) -> tuple[Repair, dict[Any, Any]]:
     """The repair of a consumer, and its iterators in those of the producer's block.
 
-    It is derived, and tried by rolling updates, or by ranges of terms that each have a value of
-    their own. Raises `TransformError` where there is none, which names the part that has none.
+    It is derived, and tried by rolling updates, or by `ranges` of terms that each have a value of
+    their own, of so many elements, or runs and elements of a run. Squared differences from a mean
+    are known as they are written, for ranges of elements in a row. Raises `TransformError` where
+    there is none, which names the part that has none.
     """
     matched = match_iterators(producer, consumer)
     buffer, reduction = producer.buffer, consumer.reduction
@@ -105,9 +141,11 @@ def plan_repair(
     )
     iterators = (*others, *(item.var for item in reduction.block.iter_vars))
     trial = _Trial(producer.reduction._replace(term=found), reduction, term, running, terms)
+    if len(ranges) == 1 and (length := trial.find_mean(producer.before)):
+        return MeanRepair(None, running, length=length, size=ranges[0]), matched
     try:
         repair = Repair(derive_change(term, running, reduction), running)
-        return trial.choose(repair, iterators, by_ranges), matched
+        return trial.choose(repair, iterators, bool(ranges)), matched
     except UnknownOperationError as error:
         part = term
         reason = f"has the operation '{error}', which is not evaluated on drawn numbers"
@@ -200,6 +238,41 @@ class _Trial:
             else:
                 wrong = "too few drawn numbers it has a finite result"
         raise NoRepairError(self.term, f"changes by the factor {repair.change}, with which {wrong}")
+
+    def find_mean(self, before: Sequence[SBlock]) -> int | None:
+        """Of how many elements, which the producer sums, the term is the squared difference from
+        the mean; None of another term. Those that a mask keeps out are zeros, which blocks `before`
+        the producer write.
+        """
+        term, found, (item,) = self.term, self.producer.term, self.producer.iterators(reduced=True)
+        length = constant(item.dom.extent)
+        if is_choice(term):
+            inside, term, beyond = term.args
+            is_end = isinstance(inside, LT) and item.var.same_as(self.terms.get(inside.a))
+            if not is_end or not is_zero(beyond, []):
+                return None
+            length = constant(inside.b)
+            loads = {load.source: load.indices for load in find_all(found, TensorLoad)}
+            zeros = [
+                store.buffer
+                for store in (block.body for block in before)
+                if isinstance(store, BufferStore) and store.buffer in loads
+                if is_choice(store.value) and is_zero(store.value.args[2], [])
+                for at, index in zip(store.indices, loads[store.buffer], strict=True)
+                if index.same_as(item.var)
+                if structural_equal(store.value.args[0], at < inside.b)
+            ]
+            if not is_zero(found, [item.var], zeros):
+                return None
+        off = term.a if isinstance(term, Mul) and structural_equal(term.a, term.b) else None
+        if not isinstance(off, Sub) or not isinstance(off.b, Div):
+            return None
+        is_sum = all(
+            it.kind == "sum" and is_zero(it.identity, []) for it in (self.producer, self.consumer)
+        )
+        element = simplify_indices(substitute(off.a, self.terms), Analyzer())
+        is_mean = off.b.a.same_as(self.running.value) and getattr(off.b.b, "value", None) == length
+        return length if is_sum and is_mean and structural_equal(element, found) else None
 
     def evaluate(self, expression: Any, step: int, values: dict[Var, Any]) -> Any:
         """An expression at a step, of variables and of drawn numbers: one value for each draw."""

@@ -124,7 +124,7 @@ def prefetch_by_tma(
         raise TransformError(f"loop '{get_loop_name(sch, loop)}' does not begin at 0", "let it")
     extent = require_constant(sch, loop)
     if in_flight < 0:
-        raise TransformError(f"in_flight={in_flight} is no number of groups", "use 0 or more")
+        raise TransformError(f"in_flight={in_flight} is not a number of groups", "use 0 or more")
     least = 2 + in_flight
     if not least <= stages <= extent:
         raise TransformError(
@@ -183,7 +183,7 @@ def specialize_warps(
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
         raise TransformError(
-            f"loop '{name}' is no pipeline of bulk copies without roles",
+            f"loop '{name}' is not a pipeline of bulk copies without roles",
             "call prefetch_by_tma first, and this once",
         )
     serial = [each for each in get_enclosing_loops(sch, loop) if get_axis(each) is None]
@@ -245,7 +245,9 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
         )
     own, places, analyzer = find_own_places(sch, copy)
     extents = {it: int(analyzer.const_int_bound(at).max_value) + 1 for it, at in places.items()}
-    shape = measure_copy(block, extents, is_swizzled=SWIZZLE in block.annotations, name=name)
+    aligned = find_aligned(sch, copy, extents)
+    is_swizzled = SWIZZLE in block.annotations
+    shape = measure_copy(block, extents, is_swizzled=is_swizzled, name=name, aligned=aligned)
     runs = math.prod(constant(loop.extent) or 0 for loop in own)
     if runs != shape.panels * math.prod(shape.box):
         raise TransformError(
@@ -273,8 +275,8 @@ def copy_once_by_tma(sch: Schedule, loop: LoopRV, copy: SBlockRV) -> None:
     node, block, name = sch.get(loop), sch.get(copy), get_sblock_name(sch, copy)
     if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
         raise TransformError(
-            f"loop '{get_loop_name(sch, loop)}' is no pipeline in which warps have roles, or its "
-            "blocks stay already",
+            f"loop '{get_loop_name(sch, loop)}' is not a pipeline in which warps have roles, or "
+            "its blocks stay already",
             "call specialize_warps first, and make_persistent after this",
         )
     parts = _list_parts(get_enclosing_loops(sch, loop)[-1].body)
@@ -316,6 +318,19 @@ def find_own_places(sch: Schedule, block: SBlockRV) -> tuple[list[For], dict[Var
         for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
     }
     return own, places, analyzer
+
+
+def find_aligned(sch: Schedule, block: SBlockRV, extents: dict[Any, int]) -> list[Any]:
+    """The iterators of a block whose tiles begin at multiples of their extents."""
+    realize, own = get_realize(sch, block), [sch.get(it) for it in get_own_loops(sch, block)]
+    around = [sch.get(it) for it in sch.get_loops(block)]
+    analyzer, first = bind_ranges(around), {loop.loop_var: loop.min for loop in own}
+    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return [
+        it.var
+        for it, value in pairs
+        if analyzer.can_prove_equal(substitute(value, first) % extents[it.var], 0)
+    ]
 
 
 READ = 1
@@ -623,7 +638,7 @@ class Pipeline:
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
         for number in numbers:
             tile, buffer, variable = tiles[number], buffers[number], self.maps[number]
-            _, panels, box = tile.shape
+            panels, box = tile.shape.panels, tile.shape.box
             size = math.prod(box)
             for panel in range(panels):
                 start = [substitute(index, values) for index in tile.get_start(panel)]
@@ -693,8 +708,8 @@ def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:
         tile.source.data,
         *reversed(shape),
         *reversed(pitches),
-        *reversed(tile.shape.box),
-        *[1] * rank,
+        *reversed(tile.shape.span),
+        *reversed(tile.shape.strides or [1] * rank),
         descriptor_dtype="uint8" if dtype.startswith("float8") or dtype == "int8" else dtype,
         rank=rank,
         swizzle=SWIZZLES.index(tile.shape.swizzle) + 1 if tile.shape.swizzle else 0,

@@ -37,6 +37,7 @@ from tvm.tirx import (
     Evaluate,
     FloorDiv,
     For,
+    IfThenElse,
     IntImm,
     IterVar,
     SeqStmt,
@@ -65,6 +66,7 @@ from ..tir import (
     get_children,
     get_operands,
     is_among,
+    is_end,
     is_used,
     list_allocated,
     number_threads,
@@ -73,6 +75,7 @@ from ..tir import (
 )
 from .tma_loads import (
     READ,
+    find_aligned,
     find_own_places,
     if_elected,
     make_barrier,
@@ -89,6 +92,7 @@ from .tma_tiles import (
     TmaTile,
     count_bytes,
     count_slots,
+    find_box,
     find_slabs,
     find_tile,
     points_into,
@@ -222,14 +226,18 @@ def store_through_tiles(
         write = sch.cache_write(block, 0, SCOPE)
         store = sch.cache_write(block, 0, "local")
     else:
-        write, store = sch.cache_write(epilogue, 0, SCOPE), epilogue
+        store, write = epilogue, find_epilogue(sch, epilogue)
+        if write is None:
+            sch.cache_write(epilogue, 0, SCOPE)
+        else:  # which takes what is computed of the sums where it belongs
+            sch.set_scope(epilogue, 0, SCOPE)
         compute_whole_tiles(sch, block, store)
         (write,) = sch.get_consumers(store)
         sch.set_scope(block, 0, "local")
     size = sch.get(write).writes[0].source.dtype.itemsize
     if vector < 1 or CHUNK_BYTES % (vector * size):
         raise TransformError(
-            f"vector={vector} elements of {size} bytes are no part of a chunk of {CHUNK_BYTES} "
+            f"vector={vector} elements of {size} bytes are not part of a chunk of {CHUNK_BYTES} "
             "bytes, whose places a tile exchanges",
             f"use {CHUNK_BYTES // size} or a divisor of it",
         )
@@ -262,7 +270,9 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
     """
     # The copies that write a tile, all threads and iterations together.
     block, name = sch.get(write), get_sblock_name(sch, write)
-    store = block.body
+    store, ends = block.body, list[Any]()
+    if isinstance(store, IfThenElse):
+        store, ends = store.then_case, [*get_operands(store.condition, And)]
     if not isinstance(store, BufferStore) or not isinstance(store.value, TensorLoad):
         raise TransformError(
             f"block '{name}' does more than to copy a tile in its own type",
@@ -303,13 +313,21 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
             f"'{target.scope()}'",
             'store what lies in scope "shared.dyn" to global memory',
         )
-    rows = [index for index in store.indices if constant(index) is None]
-    if any(index not in extents for index in rows):
+    for part in ends:
+        if not is_end(part, store.indices, target.shape, block.iter_vars):
+            raise TransformError(
+                f"block '{name}' writes only where '{part}', and the TMA all that lies inside of "
+                "the tensor",
+                "guard it by the tensor's end alone, or leave the copy to threads",
+            )
+    found = find_box(store.indices, extents, find_aligned(sch, write, extents))
+    if found is None or max(found[1]) > 1:
         raise TransformError(
             f"block '{name}' writes '{target.name}' at {list(store.indices)}, and the TMA copies a "
             "rectangle of neighbours",
             "place a plain copy there",
         )
+    box, _, rows = found
     size = int(target.dtype.itemsize)
     slab = find_slabs(block, list(store.value.indices), rows, size * 8)
     if not slab:
@@ -317,7 +335,6 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
             f"block '{name}' reads a tile that does not lie in rows of swizzled chunks",
             "store it with store_through_tiles, and call tensorize_warpgroups first",
         )
-    box = [1 if constant(index) is not None else extents[index] for index in store.indices]
     panels = -(-box[-1] * size // slab)
     box[-1] = slab // size
     shape = CopyShape(slab if slab > PITCH else 0, panels, tuple(box))
@@ -470,7 +487,7 @@ def _find_tile(block: SBlock, inner: list[Any]) -> TmaTile:
     (store,) = find_all(block, BufferStore)
     tile = store.value.source
     *_, slabs, rows, chunks, width = (constant(size) or 1 for size in tile.shape)
-    if shape.panels > slabs or max(1, *shape.box[:-1]) > rows or shape.box[-1] != chunks * width:
+    if shape.panels > slabs or math.prod(shape.box[:-1]) > rows or shape.box[-1] != chunks * width:
         raise TransformError(
             f"'{tile.name}' of shape {list(tile.shape)} does not hold {shape.panels} boxes of "
             f"{shape.box}, which block '{block.name_hint}' copies",

@@ -7,22 +7,34 @@ and of cp.async.bulk.tensor (PTX ISA, "Tensor dimensions, interleave, swizzle").
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tvm.ir import Call, PointerType, TensorLoad, TensorRegion
+import numpy as np
+from tvm.ir import Call, PointerType, Range, TensorLoad, TensorRegion
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
-from tvm.tirx import LT, And, BufferRegion, const
+from tvm.tirx import And, BufferRegion, Var, const
+from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal, structural_map
 
 from tirstep.tvm_compat import get_op_name
 
+from ..enumeration import tabulate
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..rewriting import map_elements
 from ..schedule import TransformError
 from ..tensor_cores.fragments import SCOPE
-from ..tir import constant, find_all, get_operands, is_choice, substitute
+from ..tir import (
+    constant,
+    find_all,
+    get_operands,
+    is_among,
+    is_choice,
+    is_end,
+    is_used,
+    substitute,
+)
 from .wgmma_intrinsics import SWIZZLES as ROWS_OF_TILES
 from .wgmma_intrinsics import place_in_tile
 
@@ -49,7 +61,7 @@ PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256
 """Elements of a tile along each dimension."""
-MAX_RANK = 5
+MAX_RANK, MAX_STRIDE = 5, 8
 SWIZZLES = (32, 64, 128)
 """Bytes of the patterns by which chunks of 16 bytes change places with the row."""
 ATOM = 1024
@@ -100,28 +112,42 @@ class CopyShape(NamedTuple):
     swizzle : bytes of the pattern, of `SWIZZLES`; 0 for none
     panels : how many copies the tile takes, side by side in its rows and one behind the other in
         shared memory, since a row of a copy is no longer than the pattern
-    box : the extents of one copy, for each dimension of the tensor
+    box : the elements of one copy, for each dimension of the tensor
+    strides : of these elements along each dimension, where any is more than 1
     """
 
     swizzle: int
     panels: int
     box: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+
+    @property
+    def span(self) -> list[int]:
+        """What the elements lie in, along each dimension."""
+        strides = self.strides or (1,) * len(self.box)
+        return [size * stride for size, stride in zip(self.box, strides, strict=True)]
 
     def to_list(self) -> list[int]:
-        """As an annotation."""
-        return [self.swizzle, self.panels, *self.box]
+        """As an annotation: behind a 0, which no box has, come the strides."""
+        return [self.swizzle, self.panels, *self.box, *([0, *self.strides] if self.strides else [])]
 
     @classmethod
     def of_list(cls, values: Any) -> CopyShape:
         """Of an annotation."""
-        swizzle, panels, *box = map(int, values)
-        return cls(swizzle, panels, tuple(box))
+        swizzle, panels, *sizes = map(int, values)
+        end = sizes.index(0) if 0 in sizes else len(sizes)
+        return cls(swizzle, panels, tuple(sizes[:end]), tuple(sizes[end + 1 :]))
 
 
 def measure_copy(
-    block: SBlock, extents: dict[Any, int], *, is_swizzled: bool, name: str
+    block: SBlock,
+    extents: dict[Any, int],
+    *,
+    is_swizzled: bool,
+    name: str,
+    aligned: Sequence[Any] = (),
 ) -> CopyShape:
-    """How a block copies, of whose iterators a tile has these extents.
+    """How a block copies, of whose iterators a tile has these extents; some begin at multiples.
 
     Raises `TransformError` for a copy that the TMA cannot do; `name` is that of the block.
     """
@@ -137,24 +163,20 @@ def measure_copy(
         )
     # Zeros must stand exactly outside of the tensor, where the TMA puts them.
     for condition in conditions:
-        is_end = isinstance(condition, LT) and any(
-            condition.a.same_as(index) and constant(condition.b) == constant(size)
-            for index, size in zip(load.indices, load.source.shape, strict=True)
-        )
-        if not is_end:
+        if not is_end(condition, load.indices, load.source.shape, block.iter_vars):
             raise TransformError(
                 f"block '{name}' stores zeros where not '{condition}', and the TMA does that "
                 "outside of the tensor",
-                "pad at the end of a dimension only, or fetch by threads",
+                "pad with zeros outside of the tensor only, or fetch by threads",
             )
-    box = [1 if constant(index) is not None else extents.get(index, 0) for index in load.indices]
-    if 0 in box:
+    found = find_box(load.indices, extents, aligned)
+    if found is None:
         raise TransformError(
             f"block '{name}' loads '{load.source.name}' at {list(load.indices)}, and the TMA "
             "copies a rectangle of neighbours",
             "place a plain copy there",
         )
-    rows = [index for index in load.indices if constant(index) is None]
+    box, strides, rows = found
     size = int(load.source.dtype.itemsize)
     slab = find_slabs(block, list(store.indices), rows, size * 8)
     stored = list(store.indices)[-len(rows) :]
@@ -170,7 +192,7 @@ def measure_copy(
     panels = box[-1] // (slab // size) if slab and box[-1] * size > slab else 1
     box[-1] //= panels
     swizzle = box[-1] * size if is_swizzled or slab > PITCH else 0
-    shape = CopyShape(swizzle, panels, tuple(box))
+    shape = CopyShape(swizzle, panels, tuple(box), tuple(strides) if max(strides) > 1 else ())
     require_addressable(load.source, shape, name)
     row = shape.box[-1] * size
     if row % PITCH:
@@ -192,6 +214,51 @@ def measure_copy(
             "use a larger tile",
         )
     return shape
+
+
+def find_box(
+    indices: Sequence[Any], extents: dict[Any, int], aligned: Sequence[Any]
+) -> tuple[list[int], list[int], list[Any]] | None:
+    """The rectangle that indices go through, of iterators with these extents in a tile: how many
+    elements along each dimension, the strides between them, and the iterators, in order of the
+    dimensions. None where it is no rectangle.
+
+    An iterator goes along one dimension, or along several as the digits of a number do, the last of
+    which varies most: those of an iterator whose tiles begin at multiples of its extent.
+    """
+    analyzer, inner, places = Analyzer(), dict[Any, Any](), dict[Any, Any]()
+    for iterator, extent in extents.items():
+        tile, inner[iterator] = Var("tile", "int32"), Var("at", "int32")
+        analyzer.bind(inner[iterator], Range(0, extent))
+        analyzer.bind(tile, Range(0, 1 << 20))
+        first = tile * extent if is_among(iterator, aligned) else tile
+        places[iterator] = first + inner[iterator]
+    box, strides, rows = [1] * len(indices), [1] * len(indices), list[Any]()
+    digits = dict.fromkeys(extents, 1)  # the iterations from one value of a digit to the next
+    for dimension, index in reversed([*enumerate(indices)]):
+        moved = substitute(index, places)
+        first = substitute(moved, {at: const(0, "int32") for at in inner.values()})
+        offset = analyzer.simplify(moved - first)
+        own = [it for it, at in inner.items() if is_used(at, offset)]
+        if not own and constant(offset) == 0:
+            rows = [*(it for it in extents if it.same_as(index)), *rows]
+            continue
+        if len(own) != 1 or len(undefined_vars(offset)) != 1:
+            return None
+        (iterator,) = own
+        steps, digit = np.arange(extents[iterator]), digits[iterator]
+        table = tabulate([offset], [], {inner[iterator]: steps})
+        if table is None or digit == len(steps):
+            return None
+        values = table[:, 0]
+        stride = max(int(values[digit]), 1)
+        box[dimension], strides[dimension] = int(values.max()) // stride + 1, stride
+        if (values != steps // digit % box[dimension] * stride).any():
+            return None
+        digits[iterator] *= box[dimension]
+        rows = [iterator, *(it for it in rows if not it.same_as(iterator))]
+    is_whole = all(digits[it] == extents[it] for it in rows if digits[it] > 1)
+    return (box, strides, rows) if is_whole and strides[-1:] == [1] else None
 
 
 def find_slabs(block: SBlock, stored: list[Any], rows: list[Any], bits: int) -> int:
@@ -231,8 +298,8 @@ def require_addressable(source: Any, copied: CopyShape, name: str) -> None:
     shape = [constant(size) for size in source.shape]
     if None in shape or len(shape) > MAX_RANK or len(source.strides):
         raise TransformError(
-            f"'{source.name}' of shape {list(source.shape)} is no dense tensor of constant sizes "
-            f"and {MAX_RANK} dimensions at most, which a tensor map describes",
+            f"'{source.name}' of shape {list(source.shape)} is not a dense tensor of constant "
+            f"sizes and {MAX_RANK} dimensions at most, which a tensor map describes",
             "let threads copy it",
         )
     sizes = [size or 1 for size in shape]
@@ -245,9 +312,15 @@ def require_addressable(source: Any, copied: CopyShape, name: str) -> None:
                 "pad its rows by a copy first, or let threads copy it",
             )
 
-    if max(copied.box) > MAX_BOX:
+    if max(copied.strides, default=1) > MAX_STRIDE:
         raise TransformError(
-            f"the tile of block '{name}' is {copied.box}, and the TMA copies {MAX_BOX} elements "
+            f"block '{name}' copies elements {max(copied.strides)} apart, and the TMA takes "
+            f"strides of {MAX_STRIDE} at most",
+            "let threads copy it",
+        )
+    if max(copied.span) > MAX_BOX:
+        raise TransformError(
+            f"the tile of block '{name}' is {copied.span}, and the TMA copies {MAX_BOX} elements "
             "along a dimension at most",
             "use a smaller tile",
         )

@@ -117,14 +117,14 @@ def make_persistent(
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
         raise TransformError(
-            f"loop '{name}' is no pipeline in which warps have roles, or its blocks stay already",
+            f"loop '{name}' is not a pipeline in which warps have roles, or is persistent",
             "call specialize_warps first, and this once: without roles nothing is copied while "
             "a tile is stored",
         )
     require_one_pipeline(sch, loop, "leave one tile to each block there")
     if blocks < 1:
         raise TransformError(
-            f"blocks={blocks} is no number of thread blocks",
+            f"blocks={blocks} is not a number of thread blocks",
             "give those that run at once: the multiprocessors of the GPU, 132 of an H200",
         )
     has = int(node.annotations[TMA_STAGES])

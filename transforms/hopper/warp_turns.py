@@ -113,7 +113,7 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_ROLES not in node.annotations or annotation in node.annotations:
         raise TransformError(
-            f"loop '{name}' is no pipeline in which warps have roles, or {already}",
+            f"loop '{name}' is not a pipeline in which warps have roles, or {already}",
             "call specialize_warps first, and this once",
         )
     if TMA_IN_FLIGHT in node.annotations:

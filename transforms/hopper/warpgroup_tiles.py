@@ -320,7 +320,7 @@ def stage_swizzled_at(
     if row_bytes % CHUNK_BYTES:
         raise TransformError(
             f"a warpgroup reads rows of {row_bytes} bytes of what block "
-            f"'{get_sblock_name(sch, copy)}' copies, which are no whole chunks of {CHUNK_BYTES}",
+            f"'{get_sblock_name(sch, copy)}' copies, which are not whole chunks of {CHUNK_BYTES}",
             f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
         )
     width = min(swizzle, choose_swizzle(row_bytes))
@@ -505,8 +505,8 @@ def read_swizzle(name: str, tile: Any, advice: str) -> int:
     chunk = CHUNK_BYTES * 8 // tile.dtype.bits
     if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
         raise TransformError(
-            f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is no tile that "
-            "descriptors of wgmma describe",
+            f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is not a tile "
+            "that descriptors of wgmma describe",
             advice,
         )
     return (constant(tile.shape[-2]) or 1) * CHUNK_BYTES

@@ -311,7 +311,7 @@ def get_wgmma_intrinsics(
         )
     if tile.rows < ROWS or tile.rows % ROWS:
         raise TransformError(
-            f"a tile of {tile.rows} rows is no multiple of the {ROWS} of wgmma",
+            f"tile rows ({tile.rows}) must be a multiple of {ROWS} for wgmma",
             f"use a multiple of {ROWS}",
         )
     for operand, name in enumerate("AB"):
@@ -319,7 +319,7 @@ def get_wgmma_intrinsics(
         swizzle = tile.swizzles[operand]
         if swizzle not in SWIZZLES or row * tile.bits // 8 % swizzle:
             raise TransformError(
-                f"rows of {row * tile.bits // 8} bytes of {name} are no multiple of a swizzle of "
+                f"rows of {row * tile.bits // 8} bytes of {name} must be multiples of the swizzle, "
                 f"{swizzle} bytes",
                 f"use one of {', '.join(map(str, SWIZZLES))} that divides them",
             )
@@ -331,12 +331,12 @@ def get_wgmma_intrinsics(
         )
     if tile.depth < 1 or tile.depth % tile.step:
         raise TransformError(
-            f"a tile of depth {tile.depth} is no multiple of the {tile.step} steps of k of wgmma",
+            f"tile depth ({tile.depth}) must be a multiple of {tile.step} for wgmma",
             f"use a multiple of {tile.step}",
         )
     if not 0 <= tile.in_flight <= MAX_IN_FLIGHT:
         raise TransformError(
-            f"in_flight={tile.in_flight} is no number of groups that a wait can leave in flight",
+            f"in_flight={tile.in_flight} is not a number of groups that a wait can leave in flight",
             f"use 0 to {MAX_IN_FLIGHT}",
         )
     out = out or tile.acc

@@ -117,11 +117,11 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
     swizzle_a, swizzle_b = product.swizzles
     if product.dtype not in TYPES:
         raise TransformError(
-            f"{product.dtype} is no type of 16 bits that wgmma multiplies", "use float16"
+            f"{product.dtype} is not a 16-bit type that wgmma multiplies", "use float16"
         )
     if product.warps < 1 or product.warps % WARPS:
         raise TransformError(
-            f"{product.warps} warps are no whole warpgroups", f"use a multiple of {WARPS}"
+            f"{product.warps} warps are not whole warpgroups", f"use a multiple of {WARPS}"
         )
     for size, what in ((product.columns, "columns"), (product.depth, "steps of k")):
         if size < SIDE or size % SIDE:
@@ -134,7 +134,7 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
     for length, swizzle in rows:
         if length * SIDE // 8 % swizzle:
             raise TransformError(
-                f"rows of {length * SIDE // 8} bytes are no multiple of a swizzle of {swizzle}",
+                f"rows of {length * SIDE // 8} bytes must be multiples of the swizzle, {swizzle}",
                 "use a narrower swizzle",
             )
     if not product.each or product.each % SIDE:
@@ -334,6 +334,6 @@ def _require_fragments(name: str, buffer: Any, dtype: str) -> None:
     is_laid = has_lane_rows(buffer) and constant(buffer.shape[-1]) == SHARE
     if not is_laid or str(buffer.dtype) != dtype:
         raise TransformError(
-            f"'{buffer.name}' of block '{name}' is no fragment of {dtype} in registers",
+            f"'{buffer.name}' of block '{name}' is not a fragment of {dtype} in registers",
             "lay it out with lay_in_quads",
         )

@@ -168,7 +168,7 @@ def _keep_unanimous(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def is_barrier(statement: Any) -> bool:
-    """Whether a statement lets the threads of a GPU block wait for each other."""
+    """Whether a statement lets the threads of a thread block wait for each other."""
     if not isinstance(statement, Evaluate):
         return False
     call = statement.value

@@ -353,7 +353,7 @@ def find_unsupported(module: IRModule, target: Target) -> str:
     # The most threads of a block; the larger of both names that TVM has for it.
     given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
     most = max((int(number) for number in given if number is not None), default=None)
-    # The threads of a GPU block, over all axes: the most of any kernel; 1 of a loop on none.
+    # The threads of a thread block, over all axes: the most of any kernel; 1 of a loop on none.
     kernels: dict[Any, dict[Any, int]] = {}
     for place in itertools.chain.from_iterable(map(get_places, body)):
         axes = kernels.setdefault(place.kernel, {})

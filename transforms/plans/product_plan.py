@@ -264,7 +264,7 @@ def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
     """What a block has that a convolution has not; "" if it is one."""
     node, name = sch.get(block), get_sblock_name(sch, block)
     if not node.iter_vars or not isinstance(node.body, BufferStore):
-        return f"block '{name}' is no sum of one value over loops"
+        return f"block '{name}' is not a sum of one value over loops"
     if None in [constant(it.dom.extent) for it in node.iter_vars]:
         return f"block '{name}' has open sizes"
     if str(node.iter_vars[0].var.ty.dtype) != "int32":

@@ -267,10 +267,9 @@ def choose_row_configs(
     if length is None or not is_inner:
         return [PLAIN_ROWS]
     dtype, gpu = node.reads[0].source.dtype, read_gpu(device)
-    chosen, whole = (
-        rank_configs(height or _MANY, length, dtype, is_single=is_single, gpu=gpu)[0][0]
-        for is_single in (len(blocks) == 1, False)
-    )
+    sums = sum(is_reduction(sch, each) for each in blocks) if axes else 0
+    ranked = rank_configs(height or _MANY, length, dtype, sums=sums, gpu=gpu)
+    chosen, whole = ranked[0][0], next(config for config, _ in ranked if config.parts == 1)
     if height is None:
         chosen, whole = replace(chosen, rows=1), replace(whole, rows=1)
     plain = replace(PLAIN_ROWS, threads=whole.threads, rows=whole.rows)
@@ -280,7 +279,7 @@ def choose_row_configs(
     counts = [constant(index.b) or 0 for index in last if isinstance(index, FloorDiv)]
     if packed := [count for count in counts if 1 < count <= _MOST_PACKED]:
         plain = replace(plain, vector=min(packed))
-    # Parts of some functions are refused, such as those of a maximum that padding would change.
+    # Parts of some functions are refused, such as those of two results at a time.
     return list(dict.fromkeys([chosen, whole, plain, replace(plain, rows=1), PLAIN_ROWS]))
 
 

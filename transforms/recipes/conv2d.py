@@ -6,11 +6,16 @@ the pixels of all results, columns the output channels, and k goes through the t
 channels (S. Chetlur and others, cuDNN: Efficient Primitives for Deep Learning, 2014). The matrix of
 windows exists in shared memory alone, a tile at a time: what copies a tile gathers it from the
 images, with zeros for the rim.
+
+The TMA gathers them, too, where tiles of rows are rectangles of pixels (`tile_windows`): all of the
+channels of a pixel lie side by side, whatever the stride and the dilation of the windows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,18 +24,30 @@ from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers
+from ..hopper.tma_tiles import ATOM, MAX_BOX, PITCH
 from ..inlining import inline_producers
-from ..loops import fuse_loops, split_loop
+from ..loops import fuse_loops, reorder_loops, split_loop, unroll_loop
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
+from ..schedule import TransformError
+from ..thread_rows import find_vector
 from ..tir import constant
+from ..vectorize import vectorize_loop
+from ..windows import tile_windows
 from . import mma, wgmma
-from .matmul_best import ENGINES, find_gpu, rank_wgmma_gathered
+from .matmul_best import (
+    COPY_BYTES_PER_US,
+    COPY_US,
+    ENGINES,
+    find_gpu,
+    rank_wgmma,
+    rank_wgmma_gathered,
+)
 from .products import get_whole_types
 from .recipe import Example, recipe
 from .rungs import Family, order
-from .tiled_product import VECTOR_BYTES, Groups, WholeTail, group_iterators
-from .time_model import read_sizes
+from .tiled_product import COPY_THREADS, VECTOR_BYTES, Groups, WholeTail, group_iterators
+from .time_model import H200, Gpu, Product
 
 PIXELS, CHANNELS, TAPS = (0, 1, 2), (3,), (4, 5, 6)
 """The iterators of block "Y" that make rows, columns and k."""
@@ -39,6 +56,12 @@ IMAGES = Example(
     {"n": 32, "h": 28, "w": 28, "ci": 128, "co": 128, "kh": 3, "kw": 3},
     options={"dtype": "bfloat16", "out": "bfloat16", "padding": 1},
 )
+DEPTH_BYTES, STEP_BYTES, MOST_STAGES = (128, 64, 32), 16, 8
+"""Of the channels of a tile, and of how many more a step takes the time; and stages, at most."""
+COPIED_AT_ONCE = 4
+"""Vectors of a thread of the kernels that copy operands."""
+LINE = 128
+"""Bytes of a line of the L2 cache: rows that lie across two of these arrive later."""
 SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
 
 
@@ -61,13 +84,75 @@ def make_product(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     return block, "pad" if is_whole and tail != "copy" else "copy"
 
 
+def cover(lengths: Sequence[int], sides: Sequence[int]) -> int:
+    """The pixels of all rectangles that lie in images or go beyond them."""
+    return math.prod(-(-length // side) * side for length, side in zip(lengths, sides, strict=True))
+
+
+def choose_rectangle(lengths: Sequence[int], rows: int) -> tuple[int, ...]:
+    """The rectangle of so many pixels, a power of two, that covers images with the fewest others.
+
+    `lengths` are how many images there are, and their rows and columns of pixels. Of rectangles
+    that cover as much the first is the longest one along a row.
+    """
+
+    powers = [1 << power for power in range(rows.bit_length())]
+    pairs = ((down, across) for down in powers for across in powers if down * across <= rows)
+    found = [(rows // (down * across), down, across) for down, across in pairs]
+    fitting = [sides for sides in found if max(sides) <= MAX_BOX]
+    return min(fitting, key=lambda sides: (cover(lengths, sides), -sides[2], -sides[1]))
+
+
+def make_tiled_product(sch: Schedule, config: wgmma.WgmmaConfig) -> SBlockRV:
+    """Make block "Y" of conv2d a product whose tiles the TMA copies, as `tile_windows` does.
+
+    Where slices are added up, what is computed with the sums becomes part of the kernel that does.
+    """
+    block = sch.get_sblock("Y")
+    lengths = [constant(it.dom.extent) or 1 for it in sch.get(block).iter_vars[:3]]
+    rectangle = choose_rectangle(lengths, config.tile[0])
+    tile_windows(
+        sch,
+        block,
+        tile=rectangle,
+        columns=config.tile[1],
+        depth=config.tile_k,
+        copies=config.tail == "copy",
+    )
+    for matrix in sch.get_producers(block):
+        for copy in sch.get_producers(matrix):
+            source = sch.get(copy).reads[0].source
+            row, dtype = source.shape[-1], source.dtype
+            # TVM has CUDA's types for four elements of one byte at most, where there is a guard.
+            most = VECTOR_BYTES // dtype.itemsize if dtype.itemsize > 1 else 4
+            lanes = find_vector(constant(row) or 1, dtype, most=most)
+            vectors, each = split_loop(sch, fuse_loops(sch, sch.get_loops(copy)), inner=lanes)
+            rest, threads = split_loop(sch, vectors, inner=COPY_THREADS[0], tail="guard")
+            blocks, several = split_loop(sch, rest, inner=COPIED_AT_ONCE, tail="guard")
+            reorder_loops(sch, [threads, several])
+            bind_loop(sch, blocks, axis="blockIdx.x")
+            bind_loop(sch, threads, axis="threadIdx.x")
+            unroll_loop(sch, several)
+            if lanes > 1:
+                vectorize_loop(sch, each)
+    if config.split_k > 1:
+        (convert,) = sch.get_consumers(block)
+        sch.compute_inline(convert)
+    return block
+
+
+def schedule(sch: Schedule, config: Any) -> Iterator[str]:
+    """The steps of a config of a product, on block "Y" of conv2d."""
+    if isinstance(config, wgmma.WgmmaConfig) and config.copies == "tma":
+        block, tail = make_tiled_product(sch, config), "refuse"
+    else:
+        block, tail = make_product(sch, config.tail)
+    yield "product_of_matrices"
+    yield from ENGINES[type(config)](sch, replace(config, tail=tail)).schedule(block)
+
+
 def _make_family(of: Family) -> Family:
     """The family of conv2d on the schedule of one of matmul."""
-
-    def schedule(sch: Schedule, config: Any) -> Iterator[str]:
-        block, tail = make_product(sch, config.tail)
-        yield "product_of_matrices"
-        yield from ENGINES[of.config](sch, replace(config, tail=tail)).schedule(block)
 
     return replace(
         of,
@@ -128,6 +213,17 @@ of_wgmma = BY_WGMMA.root(
 )
 
 
+by_tma = of_wgmma.plus(
+    "wgmma_tma",
+    copies="tma",
+    roles=True,
+    store="tma",
+    why="The TMA copies tiles that are rectangles of pixels, with zeros for the rim, and writes "
+    "such tiles of the result",
+    expects={"warps_specialized": wgmma.BY_TMA},
+)
+
+
 @recipe(
     kernel="conv2d",
     blocks=FORMS,
@@ -140,20 +236,59 @@ of_wgmma = BY_WGMMA.root(
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
     """The knobs that a model of time expects to be fastest.
 
-    The product is that of pixels by output channels by taps and input channels. Knobs: device, the
-    name of a GPU that the model knows, or as for an H200.
+    The product is that of pixels by output channels by taps and input channels. Where channels are
+    whole vectors of 16 bytes, the TMA copies its tiles, and else threads gather them. Knobs:
+    device, the name of a GPU that the model knows, or as for an H200.
     """
-    block, tail = make_product(sch, "pad")
-    yield "product_of_matrices"
-    sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
-    (best, *_) = rank_wgmma_gathered(sizes, find_gpu(device))
-    # The copies gather pixels of windows, which the TMA does not.
-    config = replace(best.config, tail=tail, copies="threads", roles=False, store="shared")
-    yield from wgmma.WgmmaEngine(sch, config).schedule(block)
+    yield from schedule(sch, choose_config(sch, find_gpu(device)))
+
+
+def choose_config(sch: Schedule, gpu: Gpu) -> wgmma.WgmmaConfig:
+    """The config of conv2d by wgmma that is expected to be fastest."""
+    block = sch.get_sblock("Y")
+    node, result = sch.get(block), sch.get(find_epilogue(sch, block) or block).writes[0].source
+    extents = [constant(it.dom.extent) for it in node.iter_vars]
+    if None in extents:
+        raise TransformError(
+            "conv2d_wgmma_best", f"the shape {extents} is not constant", "use constant sizes"
+        )
+    sizes = [size or 1 for size in extents]
+    pixels, channels, taps = (
+        math.prod(sizes[it] for it in group) for group in (PIXELS, CHANNELS, TAPS)
+    )
+    size, stored = (it.dtype.itemsize for it in (node.reads[-1].source, result))
+    product, inner = Product(pixels, channels, taps, size, 1, stored), sizes[-1]
+    if channels * stored % PITCH:
+        (best, *_) = rank_wgmma_gathered(product, gpu)
+        return replace(best.config, tail="pad", copies="threads", roles=False, store="shared")
+    # A tile has pixels of a rectangle and channels of one tap; others are computed for nothing.
+    taps, found = taps // inner, list[tuple[float, wgmma.WgmmaConfig]]()
+    images = math.prod(constant(it) or 1 for it in node.reads[-2].source.shape[:-1])
+    for rows, row_bytes, copies in itertools.product((64, 128, 256), DEPTH_BYTES, (False, True)):
+        depth = row_bytes // size
+        if (inner * size % PITCH and not copies) or (copies and inner * size % LINE == 0):
+            continue
+        whole, padded = cover(sizes[:3], choose_rectangle(sizes[:3], rows)), -(-inner // depth)
+        covered = product._replace(m=whole, k=taps * padded * depth, pitch=0 if copies else inner)
+        us = 0.0
+        if copies:
+            moved = (images + channels * taps) * (inner + padded * depth) * size
+            us = 2 * COPY_US + moved * H200.gigabytes / gpu.gigabytes / COPY_BYTES_PER_US
+        for config, it in rank_wgmma(covered, gpu, narrows=True):
+            fits = (taps * padded % config.split_k, config.tile[1] * row_bytes % ATOM) == (0, 0)
+            if config.copies == "tma" and config.tile[0] == rows and fits:
+                stages = min(MOST_STAGES, config.stages * config.tile_k // depth)
+                tail: WholeTail = "copy" if copies else "refuse"
+                config = replace(config, tile_k=depth, stages=stages, tail=tail)
+                found.append((it.us * (1 + STEP_BYTES / row_bytes) + us, config))
+                break
+    return min(found, key=lambda it: it[0])[1]
 
 
 LADDERS = (
     order("implicit GEMM by mma.sync", of_mma, name="conv2d_mma"),
-    order("implicit GEMM by Hopper's wgmma", of_wgmma, conv2d_wgmma_best, name="conv2d_wgmma"),
+    order(
+        "implicit GEMM by Hopper's wgmma", of_wgmma, by_tma, conv2d_wgmma_best, name="conv2d_wgmma"
+    ),
     order("one element for each thread", conv2d_naive),
 )

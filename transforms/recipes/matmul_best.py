@@ -54,9 +54,9 @@ from .tuned import find_tuned
 from .wgmma import WgmmaConfig, count_slot_bytes
 
 _FEW_ROWS, _LONG = 2, 512
-"""Rows in float32 that are multiplied without tiles, along so long a k."""
-_FEW_UNALIGNED = 8
-"""Rows that are, where tensor cores would take copies of operands."""
+"""Rows that are multiplied without tiles, along so long a k."""
+_FEW_UNALIGNED, _FEW_SCATTERED = 8, 4
+"""Rows that are, where tensor cores would take copies of operands; and where no vector reads B."""
 _SHORT = 1024
 """Bytes along k: of fewer, all tiles of wgmma go 128 at a time."""
 _TRANSPOSED = 0.8
@@ -77,6 +77,8 @@ _SLOWER = 1.2
 """What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
 _BLOCKS_READING = 6.5
 """Blocks of a multiprocessor that read A at the same time."""
+_READ_ROWS, _WEIGHT_BYTES_PER_US = 64, 1.9e6
+"""Of a product of so few rows whose time is that of reading B, element by element."""
 
 
 ENGINES: Mapping[type, type[Engine]] = {
@@ -176,11 +178,15 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
         ):  # types of other sizes have rules of their own for vectors
             ranked = [next((it for it in ranked if fits(sch, it)), ranked[0])]
         return Choice(ranked[0])
+    is_few = is_plain and sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k
+    if is_few and sizes.dtype.bits == 16:
+        return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
     # With a bias and a function a product is tiled as without.
     table = f"{'batched_matmul' if sizes.outer else 'matmul'}_{kind}"
     if not is_plain or sizes.has_whole_rows or not sizes.across_k:
         return choose_for(sizes, table, device)
-    if sizes.m <= _FEW_UNALIGNED:
+    is_scattered = sizes.n * sizes.size % VECTOR_BYTES > 0
+    if sizes.m <= (_FEW_SCATTERED if is_scattered else _FEW_UNALIGNED):
         return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
     if kind == "mma" or sizes.dtype.bits != 16:
         return choose_for(sizes, table, device)
@@ -199,6 +205,15 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
             wanted = int(_BLOCKS_READING * gpu.multiprocessors / math.ceil(sizes.m / 64))
             by_mma["split_k"] = max(1, min(wanted, sizes.k // SHORT_K))
             by_mma |= {"tile": (64, 16), "stages": 2, "layout": "padded"}
+            most, chosen = us, Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
+    if sizes.m <= _READ_ROWS < sizes.n and is_scattered:
+        costs, read = read_costs("matmul"), sizes.k * sizes.n * sizes.size / _WEIGHT_BYTES_PER_US
+        us = costs.launch_us + _READ_US + read * H200.gigabytes / gpu.gigabytes + costs.sums_us
+        if us < most:
+            tiles = math.ceil(sizes.n / 64)
+            wanted = int(_BLOCKS_READING * gpu.multiprocessors / tiles)
+            by_mma["split_k"] = max(1, min(wanted, sizes.k // SHORT_K))
+            by_mma |= {"tile": (64, 64), "warp": (32, 32), "stages": 1}
             most, chosen = us, Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
     for it in rank_gemm(sizes, gpu):
         if _SLOWER * it.choice.us >= most:
@@ -294,12 +309,19 @@ def rank_mma(product: Product, gpu: Gpu) -> list[Ranked]:
     return _rank(product, gpu, "matmul_mma", tiles, _PARTS)
 
 
-def rank_wgmma(product: Product, gpu: Gpu) -> list[Ranked]:
+def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ranked]:
     """The configs by wgmma that are tried for a product on a GPU, the fastest first: the TMA copies
     and stores tiles where that is fastest.
+
+    With `narrows` as many tiles are no wider than they need be. Only where B lies as (columns, k)
+    a tile of any width is as fast.
     """
     length, tiles = product.k * product.size, []
     for rate in read_tiles("matmul_wgmma"):
+        if narrows:
+            wide = -(-product.n // -(-product.n // rate.tile[1]))
+            unit = 32 if wide > 32 else 16  # a row of the result is slabs of so many elements
+            rate = rate._replace(tile=(rate.tile[0], -(-wide // unit) * unit))
         if rate.row_bytes > 128 and length < _SHORT:
             continue
         if not rate.stays:

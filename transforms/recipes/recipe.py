@@ -21,7 +21,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType, NoneType, SimpleNamespace
 from typing import (
     Any,
@@ -37,6 +36,8 @@ import tvm
 import tvm_ffi
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV, Trace
+
+from tirstep.files import show_path
 
 from ..schedule import (
     TransformError,
@@ -340,7 +341,7 @@ class Recipe:
                     traceback = traceback.tb_next
                 refusal.recipe = refusal.recipe or self.name
                 refusal.step = refusal.step or last
-                refusal.line = refusal.line or f"{Path(inspect.getfile(self.body)).name}:{line}"
+                refusal.line = refusal.line or f"{show_path(inspect.getfile(self.body))}:{line}"
                 if refusal is raised:
                     raise
                 raise refusal from raised
@@ -356,7 +357,7 @@ class Recipe:
             while inspect.isgenerator(inner.gi_yieldfrom):
                 inner = inner.gi_yieldfrom
             path = inner.gi_code.co_filename
-            location = f"{Path(path).name}:{inner.gi_frame.f_lineno}"
+            location = f"{show_path(path)}:{inner.gi_frame.f_lineno}"
             # A step is found by its name, and has a golden of its own.
             if not isinstance(name, str) or not name.isidentifier() or name in names:
                 shown, new = repr(name), "tiled"
@@ -379,7 +380,7 @@ class Recipe:
         return str(getattr(self.body, "__module__", "")).startswith(_OURS)
 
     def _line(self) -> str:
-        return f"{Path(inspect.getfile(self.body)).name}:{self.body.__code__.co_firstlineno}"
+        return f"{show_path(inspect.getfile(self.body))}:{self.body.__code__.co_firstlineno}"
 
     def require_config(self, config: Mapping[str, object]) -> None:
         """Refuse knobs that this does not have, and words that they do not take."""

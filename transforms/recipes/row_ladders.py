@@ -5,14 +5,20 @@ A reduction over threads by warp shuffles is M. Harris's (Faster parallel reduct
 
 The recipes ``*_best`` choose a config for rows of any length and number, by rules: those of 255
 measurements of 38 problems on an H200, from 65536 rows of 128 elements to two of 1048576, of
-softmax, row_sum and layer_norm in float32 and float16. In how many parts long rows of a sum are cut
-says a model of time.
+softmax, row_sum and layer_norm in float32 and float16. In how many parts long rows are cut says a
+model of time.
 
 A block of threads reads a part in rounds, each of which waits for memory once; so few rows of many
 elements take long on few blocks. Cut in parts they take a second kernel, which adds these up. What
 a round, that kernel and a step of it cost are those of products, what DRAM gives and what a kernel
 takes else was fitted to 16 times of row_sum and matvec on one H200
 (benchmarks/results/bench-nvidia-h200.json): the error there is 4 %.
+
+Softmax and norms read a row once for what they reduce, where its parts are kept in registers, and
+once more for their results: maxima and means are those of a part, and what was summed with them is
+repaired where parts are combined (`split_reductions`). What a multiprocessor computes in a time,
+what its rounds wait, and the L2 cache were fitted to 120 times of 30 problems on one H200, of
+32,768 to 10^6 elements and 1 to 256 rows: the error is 9 %.
 """
 
 from __future__ import annotations
@@ -28,16 +34,17 @@ from tvm.tirx import FloorDiv, ForKind
 
 from ..binding import bind_loop
 from ..caching import cache_write_at
+from ..fusion.fuse import split_reductions
 from ..gpu_limits import MAX_THREADS, WARP
 from ..gpu_limits import THREADS as RESIDENT
-from ..layout import pad_block
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
+from ..padding import pad_axis
 from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops, is_reduction
 from ..reduction import rfactor_reduction
 from ..schedule import TransformError
 from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
-from ..tir import constant, find_all
+from ..tir import constant, find_all, is_among
 from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 from .recipe import Example, Recipe, get_sblocks, recipe
 from .rungs import Family, Ladder, knob, order
@@ -49,6 +56,10 @@ WHOLE_EACH, MOST_EACH = 2, 8
 """Vectors of a whole row that a thread asks for at once; and of a part, at most."""
 FEW_WAVES, MOST_PARTS = 4, 128
 """Blocks of a multiprocessor that do not fill it; and parts by powers of two, at most."""
+KEPT, MOST_KEPT = ((256, 32), (256, 64), (512, 64), (1024, 64), (1024, 128)), 512
+"""Threads, and bytes in registers of each, of a part that is kept there: the first that leaves no
+more parts than this. Of softmax and norms the first was within 5 % of all that was tried.
+"""
 MODEL_ERROR = 1.1
 """The model has to expect so much less, or the rule that was measured is right."""
 
@@ -59,11 +70,11 @@ class Cut(NamedTuple):
     Attributes
     ----------
     threads : of a block
-    each : vectors that a thread asks for at once
+    each : vectors that a thread asks for at once; 0 where it keeps all of its part in registers
     length : elements of a part, of which the last one of a row may have fewer
     reading : of all rounds of a multiprocessor's blocks, each of which waits for memory
     memory : of DRAM, for all elements
-    sums : of the kernel that adds up the parts
+    sums : of combining the parts, in a second kernel
     """
 
     parts: int
@@ -77,35 +88,54 @@ class Cut(NamedTuple):
 
 
 def rank_cuts(
-    height: int, length: int, *, size: int, vector: int, gpu: Gpu, threads: int
+    height: int, length: int, *, size: int, vector: int, gpu: Gpu, threads: int, sums: int = 0
 ) -> list[Cut]:
     """Ways to cut so many rows of a length, of elements of so many bytes that are read by vectors:
-    the one to take first, and then the fastest; `threads` are those of a whole row.
+    the one to take first, and then the fastest; `threads` are those of a whole row, `sums` the
+    reductions before results as long as rows, or 0 where a row has one result.
 
-    First is the one by a rule that was measured, where the model expects no other one to be a tenth
-    faster: as many parts as give each multiprocessor a block or two, and threads enough vectors.
+    First is, of one result, the one by a rule that was measured, where the model expects no other
+    one to be a tenth faster: as many parts as give each multiprocessor a block or two, and threads
+    enough vectors. Parts of other rows are kept in registers (`KEPT`).
     """
     most, costs = FEW_WAVES * gpu.multiprocessors, read_table("rows")["costs"]
-    bytes_per_us = costs["dram_bytes_per_us"] * gpu.gigabytes / H200.gigabytes
-    memory = height * length * size / bytes_per_us
+    whole, speed = height * length * size, gpu.gigabytes / H200.gigabytes
+    once = whole / (costs["dram_bytes_per_us"] * speed)
     powers = [1 << power for power in range(1, MOST_PARTS.bit_length())]
     counts = [*powers, *(n * gpu.multiprocessors // height for n in range(1, FEW_WAVES + 1))]
     several = min(MOST_EACH, FLIGHT_BYTES // (vector * size))
     tried = [(it, MAX_THREADS // 2, several) for it in counts if 1 < it <= most // height]
+    if sums:
+        row = length * (size if vector > 1 else 4)  # what is read alone has a register of its own
+        kept = [(-(-row // (count * held)), count, 0) for count, held in KEPT]
+        tried = [next((it for it in kept if it[0] <= MOST_KEPT), kept[-1])]
     cuts = dict[int, Cut]()
     for parts, count, each in [(1, threads, WHOLE_EACH), *tried]:
         # About so many parts: fewer, where these would leave none for the last.
-        part, at_once = length // parts, count * vector * each
+        part, at_once = length // parts, count * vector * max(each, 1)
         if not has_whole_parts(length, parts, vector, at_once):
             part = -(-length // (parts * at_once)) * at_once
             parts = -(-length // part)
             part = -(-length // (parts * at_once)) * at_once
-        waves = -(-height * parts // (gpu.multiprocessors * max(1, RESIDENT // count)))
-        reading = waves * -(-part // at_once) * costs["step_us"]
-        sums = costs["sums_us"] + -(-parts // WARP) * costs["sums_step_us"] if parts > 1 else 0.0
-        hidden = costs["hidden"] * min(reading, memory)
-        us = costs["launch_us"] + max(reading, memory) + hidden + sums
-        cuts.setdefault(parts, Cut(parts, count, each, part, us, reading, memory, sums))
+        blocks, together = height * parts, gpu.multiprocessors * max(1, RESIDENT // count)
+        rounds = -(-blocks // together) * (-(-part // at_once) if each else 1)
+        kernels = [(rounds * costs["step_us"], once)]
+        if sums:
+            # What is read again comes from the L2 cache, where that holds what is under way.
+            rows = height if parts > 1 else min(height, together)
+            is_cached = rows * length * size <= costs["l2_bytes"]
+            again = whole / (costs["l2_bytes_per_us"] * speed) if is_cached else once
+            wait = rounds * costs["round_us"]
+            work = -(-blocks // gpu.multiprocessors) * part / costs["elements_per_us"]
+            kernels = [((sums + 1) * (wait + work), 2 * once + sums * again)]
+            if parts > 1:
+                kernels = [(wait + sums * work, once), (wait + work, again + once)]
+        combined = -(-parts // (count if sums else WARP)) * costs["sums_step_us"]
+        combined = costs["sums_us"] + combined if parts > 1 else 0.0
+        us = costs["launch_us"] + combined
+        us += sum(max(both) + costs["hidden"] * min(both) for both in kernels)
+        reading, memory = (sum(times) for times in zip(*kernels, strict=True))
+        cuts.setdefault(parts, Cut(parts, count, each, part, us, reading, memory, combined))
     ranked = sorted(cuts.values(), key=lambda cut: (cut.us, cut.parts))
     vectors = length // vector
     measured = [
@@ -115,7 +145,7 @@ def rank_cuts(
         if vectors % parts == 0 and vectors // parts >= MAX_THREADS
     ]
     first = cuts.get(max(measured, default=1))
-    if first and first.us <= MODEL_ERROR * ranked[0].us:
+    if first and not sums and first.us <= MODEL_ERROR * ranked[0].us:
         ranked.sort(key=lambda cut: cut != first)
     return ranked
 
@@ -161,9 +191,7 @@ class RowConfig:
         "element by element",
         least=0,
     )
-    parts: int = knob(
-        1, "blocks that share a row, whose sums a second kernel adds up; of kernels of one sum"
-    )
+    parts: int = knob(1, "blocks that share a row, whose results a second kernel combines")
     tail: Tail = knob("refuse", "what happens where these do not divide the row")
 
 
@@ -191,12 +219,11 @@ def schedule_rows(
     """
     blocks = get_sblocks(sch) if blocks is None else list(blocks)
     if config.parts > 1:
-        yield from _sum_parts(sch, blocks, config)
+        yield from _schedule_parts(sch, blocks, config)
         return
     if not config.in_registers and _inline_copies(sch, blocks):
         yield "exponentials_inlined"
     *producers, output = blocks
-    is_one = _has_one(sch, output)
     fit = _fit(sch, blocks, config)
     # The loop of which one iteration is one row.
     (row, *_) = sch.get_loops(output)
@@ -208,10 +235,19 @@ def schedule_rows(
         bind_loop(sch, row, axis="blockIdx.x")
     _compute_row_at(sch, producers, row)
     yield "rows_on_blocks"
+    yield from _share_row(sch, blocks, row, fit)
+
+
+def _share_row(
+    sch: Schedule, blocks: Sequence[SBlockRV], row: LoopRV, config: RowConfig
+) -> Iterator[str]:
+    """Spread every block under the loop of a row over its threads."""
     if config.each and not config.in_registers:
-        yield from _read_in_rounds(sch, blocks, fit)
+        yield from _read_in_rounds(sch, blocks, config)
         return
-    threads, vector = fit.threads, fit.vector
+    *producers, output = blocks
+    is_one = _has_one(sch, output)
+    threads, vector = config.threads, config.vector
     store = cache_write_at(sch, output, row) if config.in_registers and not is_one else None
     steps = []
     for block in [*([store] if store else []), *reversed(blocks)]:  # readers first
@@ -256,53 +292,91 @@ def _inline_copies(sch: Schedule, blocks: list[SBlockRV]) -> bool:
     return bool(copies)
 
 
-def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> Iterator[str]:
-    """Sum the parts of each row on blocks of their own, and add them up in a second kernel."""
-    if len(blocks) > 1 or config.in_registers or not config.each:
+def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) -> Iterator[str]:
+    """Reduce the parts of each row on blocks of their own, which a second kernel combines, each of
+    whose blocks does so for itself before it writes its part of the result.
+    """
+    if not config.in_registers and not config.each:
         raise TransformError(
             "schedule_rows",
-            f"parts={config.parts} with {len(blocks)} sblocks, in_registers={config.in_registers} "
-            f"and each={config.each}",
-            "only a kernel of one sum has parts, and reads them in rounds: in_registers=False and "
-            "each >= 2",
+            f"parts={config.parts} with in_registers=False and each=0",
+            "read parts in rounds, by each >= 2, or at once, by in_registers=True",
         )
-    (output,) = blocks
+    if _inline_copies(sch, blocks):
+        yield "exponentials_inlined"
+    *_, output = blocks
+    is_one = is_reduction(sch, output) or _has_one(sch, output)
+    sums = [block for block in blocks if is_reduction(sch, block)]
     # Parts are equal where they are whole vectors; else they are whole rounds, of which the last
-    # read zeros.
-    length = get_extent(sch, sch.get_loops(output)[-1])
+    # read zeros, or what a mask keeps out.
+    loop = sch.get_loops(sums[0])[-1]
+    length = get_extent(sch, loop)
     fit: Any = None
-    padded: tuple[SBlockRV, ...] = ()
+    padded: dict[Any, SBlockRV] = {}
     if config.tail == "guard" and length is not None:
         # The config with vectors that CUDA has a type for under the guard of a padded row.
-        sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
+        sizes = [region.source.dtype.itemsize for region in sch.get(sums[0]).reads]
         vector = min(config.vector, find_guarded(min(sizes)))
-        fit = _fit(sch, [output], replace(config, vector=vector))
-        at_once = fit.threads * fit.vector * fit.each
+        fit = _fit(sch, sums, replace(config, vector=vector))
+        at_once = fit.threads * fit.vector * (1 if fit.in_registers else fit.each)
         if has_whole_parts(length, config.parts, fit.vector, at_once):
             fit = None
         else:
-            padded = pad_block(sch, output, multiples=(1, config.parts * at_once)).operands
-    part = rfactor_reduction(sch, output, parts=config.parts).block
-    bind_loop(sch, fuse_loops(sch, sch.get_loops(part)[:2]), axis="blockIdx.x")
-    fit = fit or _fit(sch, [part], config)
+            pad_axis(sch, loop, multiple=config.parts * at_once)
+            made = [it for block in sums for it in sch.get_producers(block)]
+            padded = {sch.get(it): it for it in made if not is_reduction(sch, it)}
+    read = [region.source for block in sums for region in sch.get(block).reads]
+    if len(sums) == 1:
+        parts = [rfactor_reduction(sch, sums[0], parts=config.parts).block]
+    else:
+        parts = split_reductions(sch, sums[0], sums[1:], parts=config.parts).parts
+    share = get_extent(sch, sch.get_loops(parts[0])[-1]) or 1
+    row, *columns = sch.get_loops(output)
+    if not is_one:
+        over_parts, _ = split_loop(sch, columns[-1], inner=share, tail=config.tail)
+        row = fuse_loops(sch, [row, over_parts])
+    _compute_row_at(sch, blocks[:-1], row)
+    bind_loop(sch, row, axis="blockIdx.x")
+    # All parts of a row that a block has are one loop, which stores those that others read, too.
+    kept = []
+    for block in parts[:-1]:
+        consumers = [sch.get(it) for it in sch.get_consumers(block)]
+        readers = [it for it in parts if is_among(sch.get(it), consumers)]
+        kept.append(sch.cache_write(block, 0, "local", readers))
+    rows = [fuse_loops(sch, sch.get_loops(block)[:2]) for block in [*parts, *kept]]
+    part = sch.merge(*rows) if kept else rows[0]
+    bind_loop(sch, part, axis="blockIdx.x")
+    fit = fit or _fit(sch, parts, config)
     yield "cut_in_parts"
-    extent, least = get_extent(sch, sch.get_loops(part)[-1]), fit.threads * fit.vector * fit.each
-    if (extent or 0) < least:
+    least = 0 if fit.in_registers else fit.threads * fit.vector * fit.each
+    if (share or 0) < least:
         raise TransformError(
             "schedule_rows",
-            f"parts={config.parts} leaves {extent} elements, and {fit.threads} threads read "
+            f"parts={config.parts} leaves {share} elements, and {fit.threads} threads read "
             f"{least} at once",
             "use fewer parts, fewer threads or a smaller each",
         )
-    yield from _read_in_rounds(sch, [part], fit)
-    for operand in padded:
-        sch.compute_inline(operand)
-    bind_loop(sch, sch.get_loops(output)[0], axis="blockIdx.x")
-    threads = config.parts
-    if config.tail == "guard":  # a power of two, which TVM reduces by shuffles
-        threads = 1 << (config.parts - 1).bit_length()
-    spread_over_threads(sch, output, threads=min(threads, WARP), tail=config.tail)
-    yield "parts_added"
+    yield from _share_row(sch, parts, part, fit)
+    for block in kept:  # one thread stores what all have
+        sch.add_unit_loop(block)
+        spread_over_threads(sch, block, threads=fit.threads, tail="guard")
+    threads = fit.threads
+    if is_one:
+        threads = config.parts
+        if config.tail == "guard":  # a power of two, which TVM reduces by shuffles
+            threads = 1 << (config.parts - 1).bit_length()
+        threads = min(threads, WARP)
+    else:
+        each = fit.each or -(-(share or 1) // (threads * fit.vector))
+        for _ in _read_in_rounds(sch, [output], replace(fit, each=each)):
+            pass
+        if fit.in_registers:  # on their way while the parts are combined
+            _cache_inputs(sch, output, row, read)
+    for block in reversed(blocks if is_one else blocks[:-1]):
+        spread_over_threads(sch, block, threads=threads, tail=config.tail)
+    for block in padded.values():
+        sch.compute_inline(block)
+    yield "parts_combined"
 
 
 def _read_in_rounds(sch: Schedule, blocks: Sequence[SBlockRV], config: Any) -> Iterator[str]:
@@ -350,23 +424,30 @@ def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> RowCon
 def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:
     for block in reversed(producers):
         compute_block_at(sch, block, row)
-        several = [loop for loop in get_own_loops(sch, block) if get_extent(sch, loop) != 1]
+        own = get_own_loops(sch, block)
+        several = [loop for loop in own if get_extent(sch, loop) != 1]
         if len(several) > 1:  # a row of several dimensions
             fuse_loops(sch, several)
+        elif several and several[0] is not own[-1]:  # the parts that rfactor makes come first
+            sch.reorder(*(loop for loop in own if loop is not several[0]), several[0])
     for block in producers:
         keep_in_registers(sch, block)
 
 
-def _cache_inputs(sch: Schedule, block: SBlockRV, loop: LoopRV) -> list[SBlockRV]:
-    """Copy all that a block reads of the kernel's tensors under a loop; the copies.
+def _cache_inputs(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, ahead: Sequence[Any] = ()
+) -> list[SBlockRV]:
+    """Copy all that a block reads of the kernel's tensors under a loop; the copies. Or some alone,
+    `ahead` of what else stands there.
 
     Not a tensor of which several elements of a row share one, such as words that they are packed in
     and their scales: once the loops over the row are unrolled, a thread reads each of these once.
     """
     return [
-        cache_row_at(sch, block, loop, operand=operand)
+        cache_row_at(sch, block, loop, operand=operand, ahead=bool(ahead))
         for operand, region in enumerate(sch.get(block).reads)
         if region.source.scope() == "global"
+        and (not ahead or is_among(region.source, ahead))
         and not (region.region and find_all(region.region[-1].min, FloorDiv))
     ]
 
@@ -478,14 +559,16 @@ def rank_rows(sch: Schedule, recipe_name: str, gpu: Gpu) -> list[tuple[RowConfig
             "give the kernel its sizes",
         )
     dtype = total.reads[0].source.dtype
-    return rank_configs(height, length, dtype, is_single=len(blocks) == 1, gpu=gpu)
+    is_one = is_reduction(sch, blocks[-1]) or _has_one(sch, blocks[-1])
+    sums = 0 if is_one else sum(is_reduction(sch, block) for block in blocks)
+    return rank_configs(height, length, dtype, sums=sums, gpu=gpu)
 
 
 def rank_configs(
-    height: int, length: int, dtype: Any, *, is_single: bool, gpu: Gpu
+    height: int, length: int, dtype: Any, *, sums: int, gpu: Gpu
 ) -> list[tuple[RowConfig, Cut | None]]:
-    """The config for so many rows of a length, by rules; of long rows the next ones, too, where one
-    sum is all there is (`is_single`), each with what the model of `rank_cuts` expects of it.
+    """The config for so many rows of a length, by rules; of long rows the next ones, too, each with
+    what the model of `rank_cuts` expects of it, which takes the same `sums`.
     """
     vector = find_vector(length, dtype, most=WIDEST)
     # Elements that are read one by one take an instruction each, however short they are.
@@ -507,14 +590,11 @@ def rank_configs(
         )
         return [(config, None)]
     whole = RowConfig(threads=threads, vector=WIDEST, each=WHOLE_EACH, tail="guard")
-    if not is_single:
-        return [(whole, None)]
     vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
     size = dtype.itemsize
-    cuts = rank_cuts(height, length, size=size, vector=vector, gpu=gpu, threads=threads)
-    return [
-        (replace(whole, threads=cut.threads, each=cut.each, parts=cut.parts), cut) for cut in cuts
-    ]
+    cuts = rank_cuts(height, length, size=size, vector=vector, gpu=gpu, threads=threads, sums=sums)
+    known = [(cut, {it: getattr(cut, it) for it in ("threads", "each", "parts")}) for cut in cuts]
+    return [(replace(whole, in_registers=not cut.each, **own), cut) for cut, own in known]
 
 
 LADDERS = (

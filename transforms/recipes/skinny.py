@@ -160,6 +160,8 @@ def choose_config(sch: Schedule, sizes: Product, gpu: Gpu) -> SkinnyConfig:
     rounds = sizes.k // (2 * config.depth)
     if sizes.m <= (4 if is_whole else 2) and rounds // 8 >= wanted:
         config = replace(config, steps=8)
+    if vector == 1:  # element by element more rows of B have to be in flight
+        config = replace(config, steps=16)
     most = max(1, min(wanted, rounds // config.steps))
     parts = 1 << min(round(math.log2(most)), max(rounds // config.steps, 1).bit_length() - 1)
     divides = (

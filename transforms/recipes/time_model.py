@@ -44,6 +44,8 @@ _RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 _SCHEDULERS = 4
 """Of a multiprocessor, each with warps of its own."""
+_FASTEST = 2.0
+"""Of what DRAM gives a multiprocessor where all read, what it gives one at most."""
 _RESULT_BYTES = 4
 """Of a sum."""
 _WIDE = 4
@@ -150,6 +152,7 @@ class Product(NamedTuple):
     ----------
     dtype, outer : of the operands of a kernel, and the sizes of its batch; None and () of others
     across_k : whether neighbours in memory of B are of one step of k
+    pitch : elements from a row of an operand to the next; 0 where these are k and n
     """
 
     m: int
@@ -161,6 +164,7 @@ class Product(NamedTuple):
     dtype: Any = None
     outer: tuple[int, ...] = ()
     across_k: bool = False
+    pitch: int = 0
 
     @property
     def cells(self) -> int:
@@ -369,7 +373,7 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
         return Estimate(tile, parts, *times, tiles, together)
     # Products of a step of a tile, and what its loads take: of vectors of 16 bytes, or of fewer
     # where rows are odd.
-    (rows, columns), lengths = tile.tile, (product.k, product.n)
+    (rows, columns), lengths = tile.tile, (product.pitch or product.k, product.pitch or product.n)
     wide = VECTOR_BYTES // product.size
     pairs = zip(lengths, tile.tile, strict=True)
     loads = sum(extent * step / math.gcd(length, wide) for length, extent in pairs)
@@ -415,6 +419,12 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
         fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
     fetched *= count_tiles(product, tile, 1) * product.k * product.size
     least = (read + product.result_bytes * product.cells) / costs.dram_bytes_per_us
+    if least > compute and not tile.stays:
+        # Few blocks, the last of several waves, read no faster than so many multiprocessors do.
+        full, left = divmod(tiles, gpu.multiprocessors * together)
+        busy = -(-left // gpu.multiprocessors) / together
+        last = max(left / (gpu.multiprocessors * together), busy / _FASTEST)
+        least *= (full + last) * gpu.multiprocessors * together / tiles
     memory = max(least, fetched / costs.l2_bytes_per_us)
     if parts > 1:
         moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us

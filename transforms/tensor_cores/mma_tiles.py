@@ -102,11 +102,11 @@ def tile_in_fragments(
     require_parts("warp", tile, warp, (SIDE, SIDE), wanted, WARP)
     if depth < 1:
         raise TransformError(
-            f"depth={depth} is no number of steps of k", "pass that of the type's fragments, as 16"
+            f"depth={depth} is not the depth of a fragment", "pass that of the type, such as 16"
         )
     if tile_k < 1 or tile_k % depth:
         raise TransformError(
-            f"tile_k={tile_k} is no multiple of a fragment's {depth} steps of k",
+            f"tile_k={tile_k} must be a multiple of a fragment's depth, {depth}",
             f"use a multiple of {depth}",
         )
     warps = (tile[0] // warp[0], tile[1] // warp[1])
@@ -145,11 +145,11 @@ def require_parts(
     for what, pair in (("tile", tile), (name, part)):
         if len(pair) != 2 or min(pair) < 1:
             raise TransformError(
-                f"{what}={tuple(pair)} is no pair of sizes",
+                f"{what}={tuple(pair)} is not a pair of sizes",
                 "pass two integers >= 1, for rows and columns",
             )
     if part[0] % unit[0] or part[1] % unit[1]:
-        raise TransformError(f"{name}={tuple(part)} is no multiple of {wanted[0]}", wanted[1])
+        raise TransformError(f"{name}={tuple(part)} must be a multiple of {wanted[0]}", wanted[1])
     if tile[0] % part[0] or tile[1] % part[1]:
         raise TransformError(
             f"{name}={tuple(part)} does not divide tile={tuple(tile)}",
@@ -405,7 +405,7 @@ def store_through_shared(
     require_tile_loops(sch, block, grid, warp_loop, warps)
     if columns < 1 or vector not in (1, *LANES):
         raise TransformError(
-            f"columns={columns} and vector={vector} are no sizes of a tile and a vector",
+            f"columns={columns} and vector={vector} are not sizes of a tile and a vector",
             f"give the columns of a block's tile, and 1, {', '.join(map(str, LANES))} elements",
         )
     epilogue = find_epilogue(sch, block)
@@ -479,7 +479,7 @@ def require_product(sch: Schedule, block: SBlockRV, tiling: str) -> None:
     node, name = sch.get(block), get_sblock_name(sch, block)
     inner, advice = find_all(node.body, SBlock), f"pass the block that {tiling} returned"
     if len(inner) != 1 or len(node.writes) != 1 or len(node.reads) < 2:
-        raise TransformError(f"block '{name}' is no product of fragments", advice)
+        raise TransformError(f"block '{name}' is not a product of fragments", advice)
     if node.init is not None or inner[0].init is not None:
         raise TransformError(
             f"block '{name}' begins its own sums",

@@ -327,7 +327,7 @@ def tensorize_in_quads(
     for buffer in (sums, *([] if "A" in by_role else [a])):
         if not has_lane_rows(buffer) or constant(buffer.shape[-1]) != SIDE * SIDE // WARP:
             raise TransformError(
-                f"'{buffer.name}' of block '{get_sblock_name(sch, block)}' is no fragment in "
+                f"'{buffer.name}' of block '{get_sblock_name(sch, block)}' is not a fragment in "
                 "registers",
                 "lay it out with lay_in_quads, or pass the copy that loads it",
             )

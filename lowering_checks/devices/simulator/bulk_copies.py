@@ -48,6 +48,7 @@ class TensorMap:
     ----------
     source, offset : where the tensor lies
     pitches : bytes from one element to the next along each dimension
+    box, steps : how many elements a tile has along each dimension, and how far apart
     """
 
     source: Memory | None = None
@@ -55,6 +56,7 @@ class TensorMap:
     shape: tuple[int, ...] = ()
     pitches: tuple[int, ...] = ()
     box: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
     swizzle: int = 0
 
     def encode(self, memory: Memory, offset: int, sizes: Sequence[int], attributes: Any) -> None:
@@ -74,7 +76,7 @@ class TensorMap:
             any(pitch % 16 or pitch <= 0 for pitch in pitches)
             or any(not 1 <= extent <= 256 for extent in box)
             or box[0] * size % 16
-            or any(step != 1 for step in steps)
+            or any(not 1 <= step <= 8 for step in steps)
             or int(attributes.interleave)
             or int(attributes.oob_fill)
         )
@@ -87,13 +89,16 @@ class TensorMap:
             )
         self.source, self.offset = memory, offset
         self.shape, self.pitches = tuple(shape), (size, *pitches)
-        self.box, self.swizzle = tuple(box), swizzle
+        # Of an element no step is taken along the innermost dimension.
+        self.steps, self.swizzle = (1, *steps[1:]), swizzle
+        self.box = tuple(-(-extent // step) for extent, step in zip(box, self.steps, strict=True))
 
     def find_elements(self, start: Sequence[int]) -> tuple[Array, Array]:
         """The places of a tile's elements in the tensor, and which of them lie inside."""
         assert self.source is not None
         at = np.indices(self.box[::-1]).reshape(len(self.box), -1)[::-1]
-        places = [index + first for index, first in zip(at, start, strict=True)]
+        moved = zip(at, self.steps, start, strict=True)
+        places = [index * step + first for index, step, first in moved]
         inside = np.ones(places[0].shape, bool)
         elements = np.full(places[0].shape, self.offset, np.int64)
         for place, extent, pitch in zip(places, self.shape, self.pitches, strict=True):

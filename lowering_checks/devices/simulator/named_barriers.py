@@ -94,7 +94,7 @@ class NamedBarriers:
             if not 0 <= at < MAX_BARRIERS:
                 wrong.append(f"which is none (0 to {MAX_BARRIERS - 1} can be)")
             if count <= 0 or count % WARP:
-                wrong.append(f"for {count} threads, which are no whole warps")
+                wrong.append(f"for {count} threads, which are not whole warps")
             for text in wrong:
                 self._report(threads, lane, at, text)
             if wrong:

@@ -6,13 +6,13 @@ A launch runs in batches of thread blocks, all threads of which are evaluated at
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from tirstep.files import show_path
 from tirstep.transforms.tir import find_location
 
 from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array, DeviceFinding
@@ -76,16 +76,9 @@ class FindingLog:
 
 
 def get_location(node: Any) -> str:
-    """A node's ``file:line`` in the kernel; empty where TVM dropped it.
-
-    The file is as from the current folder, or its name alone where it is elsewhere.
-    """
+    """A node's ``file:line`` in the kernel; empty where TVM dropped it."""
     location = find_location(node)
-    if location is None:
-        return ""
-    file, here = location[0], f"{os.getcwd()}{os.sep}"
-    shown = file.removeprefix(here) if file.startswith(here) else os.path.basename(file)
-    return f"{shown}:{location[1]}"
+    return "" if location is None else f"{show_path(location[0])}:{location[1]}"
 
 
 @dataclass(frozen=True)

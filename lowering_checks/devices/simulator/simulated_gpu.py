@@ -270,7 +270,7 @@ class SimulatedGpu:
         cluster, blocks = extents.get(CLUSTER_AXIS, 1), extents.get(BLOCK_AXES[0], 1)
         if cluster < 1 or blocks % cluster:
             raise DeviceError(
-                f"{blocks} blocks along '{BLOCK_AXES[0]}' are no whole clusters of {cluster}; "
+                f"{blocks} blocks along '{BLOCK_AXES[0]}' are not whole clusters of {cluster}; "
                 "launch a multiple of them"
             )
         for sentence in find_excess_extents(extents):

@@ -202,7 +202,7 @@ def _free(issue: _Issue) -> None:
     if np.array_equal(own, np.arange(start, start + count)) and taken[start]:
         issue.memory.free(issue.lane, own, issue.threads.location)
     else:
-        issue.report(f"of {count} columns from {start} on, which are no allocation")
+        issue.report(f"of {count} columns from {start} on, which are not an allocation")
 
 
 def _relinquish(issue: _Issue) -> None:

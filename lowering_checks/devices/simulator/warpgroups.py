@@ -81,7 +81,7 @@ def _encode(
     """TVM's own: a descriptor, stored to 64 bits of the thread."""
     memory = tile.memory
     if not isinstance(memory, SharedMemory) or memory.shadow.is_global:
-        raise UnsupportedError(f"{threads.name} describes {tile.name}, which is no shared memory")
+        raise UnsupportedError(f"{threads.name} describes {tile.name}, which is not shared memory")
     width = _WIDTHS[_ENCODED[swizzle]]
     address = np.broadcast_to(tile.offset, (threads.lanes, 1)) * memory.dtype.itemsize
     repeats = _UNIT if width == _UNIT else 8 * width

@@ -127,12 +127,91 @@ def draw_decoding() -> tuple[Decoded, ...]:
     return tuple(found)
 
 
+LAYER_COUNT, LAYERS_SEED = 16, 41
+MOST_LAYER_PRODUCTS = 2**36
+
+
+def draw_layers() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
+    """Sizes and options of convolutions as networks have them: images of 7 to 112 pixels a side,
+    16 to 2048 channels in multiples of 8, windows of 1, 3, 5 or 7.
+
+    A third has a stride of 2, one in six a dilation of 2, and all but one in five a rim that keeps
+    the size. The batch, up to 64, is halved while there are more than 2^36 products.
+    """
+    dice = random.Random(LAYERS_SEED)
+    for _ in range(LAYER_COUNT):
+        batch, window = dice.choice((1, 4, 16, 32, 64)), dice.choice((1, 3, 3, 3, 5, 7))
+        side = dice.choice((7, 14, 17, 28, 35, 40, 56, 64, 80, 112))
+        channels = [8 * round(math.exp(dice.uniform(math.log(2), math.log(256)))) for _ in "io"]
+        stride, dilation = dice.choice((1, 1, 2)), dice.choice((1, 1, 1, 1, 1, 2))
+        dilation = min(dilation, max(1, (side - 1) // max(1, window - 1)))
+        padding = dilation * (window - 1) // 2 if dice.random() < 0.8 else 0
+        outputs = ((side + 2 * padding - dilation * (window - 1) - 1) // stride + 1) ** 2
+        while batch > 1 and batch * outputs * window**2 * math.prod(channels) > MOST_LAYER_PRODUCTS:
+            batch //= 2
+        steps = {"stride": stride, "dilation": dilation, "padding": padding}
+        yield (batch, side, side, *channels, window, window), {**BFLOAT16, **steps}
+
+
+FEW_COUNT, MOST_FEW, WEIGHTS = 16, 96, (4096, 32000)
+
+
+def draw_few_rows() -> Iterator[Sizes]:
+    """Products of 1 to 96 rows with weights of 4096 to 32000 a side, of every two in multiples
+    of 64, evenly by their logarithms.
+    """
+    dice = random.Random(LAYERS_SEED)
+    for number in range(FEW_COUNT):
+        unit = 1 if number % 2 else UNIT
+        n, k = (round(math.exp(dice.uniform(*map(math.log, WEIGHTS))) / unit) * unit for _ in "nk")
+        yield round(math.exp(dice.uniform(0, math.log(MOST_FEW)))), n, k
+
+
+LARGE_COUNT, LARGE_UNIT, LEAST_PRODUCTS, FLOAT32_COUNT = 16, 32, 2**30, 40
+
+
+def draw_large() -> Iterator[Sizes]:
+    """Products of multiples of 32, of 2^30 to 2^36 multiplications."""
+    dice, found = random.Random(LAYERS_SEED), 0
+    while found < LARGE_COUNT:
+        m, n, k = (
+            LARGE_UNIT
+            * round(math.exp(dice.uniform(math.log(256), math.log(LARGEST))) / LARGE_UNIT)
+            for _ in "mnk"
+        )
+        if LEAST_PRODUCTS <= m * n * k <= MOST_PRODUCTS:
+            found += 1
+            yield m, n, k
+
+
+LONG_COUNT, LEAST_LONG, MOST_LONG_ROWS = 20, 2**15, 256
+
+
+def draw_long_rows() -> Iterator[Plane]:
+    """1 to 256 rows of 2^15 to 2^20 elements, evenly by their logarithms, at most 2^26 elements."""
+    dice, found = random.Random(LAYERS_SEED), 0
+    while found < LONG_COUNT:
+        rows = round(math.exp(dice.uniform(0, math.log(MOST_LONG_ROWS))))
+        length = math.exp(dice.uniform(math.log(LEAST_LONG), math.log(LONGEST_ROW)))
+        length = round(length) if found % 2 else UNIT * round(length / UNIT)
+        if rows * length <= 2 * MOST_ELEMENTS:
+            found += 1
+            yield rows, length
+
+
 PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
 HEAD_SHAPES, DECODING = "attention-shapes", "decoding-shapes"
+LAYER_SHAPES, OTHER_PRODUCTS, LONG_ROWS = "layer-shapes", "more-products", "long-rows"
 """The suites of drawn shapes."""
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
-NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
+NOT_MEASURED: tuple[str, ...] = (
+    PRODUCT_SHAPES,
+    ROW_SHAPES,
+    LAYER_SHAPES,
+    OTHER_PRODUCTS,
+    LONG_ROWS,
+)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 MEANINGS = ("causal",)
 """Options that say what is computed: those of the problem, whatever a recipe is shown at."""
@@ -223,6 +302,7 @@ ATTENDED: tuple[tuple[Options, tuple[str, ...]], ...] = tuple(
 NEXT_TOKEN = _read("64x32x8192x128 1x32x65536x128")
 DECODING_BEST, HEADS_BEST = ("decode_attention_best",), ("attention_wgmma_best",)
 IN_TURNS, ROW_PEERS = ROW_KERNELS + ELEMENT_KERNELS, (PEERS["torch"], PEERS["triton"])
+LONG_PEERS = (*ROW_PEERS, PEERS["dlight"])
 ROW_TYPES = tuple({"dtype": dtype} for dtype in ("float32", "float16", "bfloat16"))
 ANY = _read(
     "1024x512x2048 512x512x512 1024x1024x1024 2048x2048x2048 16x4096x4096 8192x128x8192 "
@@ -289,6 +369,28 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             for number, plane in enumerate(draw_planes())
             for kernel in [IN_TURNS[(number + number // len(IN_TURNS)) % len(IN_TURNS)]]
         ),
+        LAYER_SHAPES: tuple(
+            SuiteEntry("conv2d", (sizes,), (options,), ("conv2d_wgmma_best",), TORCH)
+            for sizes, options in draw_layers()
+        ),
+        # Few rows, and large products that tiles divide; products of float32, of any size.
+        OTHER_PRODUCTS: (
+            SuiteEntry("matmul", (*draw_few_rows(),), (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
+            SuiteEntry("matmul", (*draw_large(),), (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
+            SuiteEntry(
+                "matmul",
+                (*islice(draw_shapes(LAYERS_SEED), FLOAT32_COUNT),),
+                (FLOAT32,),
+                ("matmul_best",),
+                TORCH,
+            ),
+        ),
+        # Rows longer than the registers of a thread block hold.
+        LONG_ROWS: tuple(
+            SuiteEntry(kernel, (plane,), (ROW_TYPES[number % 3],), (f"{kernel}_best",), LONG_PEERS)
+            for number, plane in enumerate(draw_long_rows())
+            for kernel in [ROW_KERNELS[1 + number % 3]]
+        ),
         HEAD_SHAPES: tuple(
             SuiteEntry("attention", (sizes,), (options,), HEADS_BEST, ATTENTION_PEERS)
             for sizes, options in draw_heads()
@@ -348,13 +450,11 @@ class CaseChoice:
 def plan_cases(
     choice: CaseChoice,
     suites: Mapping[str, Sequence[SuiteEntry]] = SUITES,
-    left_out: list[str] | None = None,
-) -> list[PlannedCase]:
-    """The cases that are chosen.
+) -> tuple[list[PlannedCase], list[str]]:
+    """The cases that are chosen, and a sentence for each kernel that is left out: a chosen shape
+    fits another one, and not this.
 
     A suite has each problem once, with the recipes and peers of all its entries for that problem.
-    A kernel that a chosen shape does not fit is left out where it fits another; `left_out` gets a
-    sentence of it.
 
     Raises `BenchError` for a name that is neither suite nor kernel and for unknown recipes,
     `KernelError` for a shape that a kernel cannot have.
@@ -391,13 +491,12 @@ def plan_cases(
 
     fitting = [it for it in choice.shapes if any(fits(entry.kernel, it) for _, entry in entries)]
     cases: dict[object, PlannedCase] = {}
+    left_out: dict[str, None] = {}
     for suite, entry in entries:
         shapes = [it for it in choice.shapes if it not in fitting or fits(entry.kernel, it)]
         if choice.shapes and not shapes:
             names = ", ".join(get_kernel(entry.kernel).size_names)
-            told = f"{entry.kernel} has the sizes {names}, which no --shape gives"
-            if left_out is not None and told not in left_out:
-                left_out.append(told)
+            left_out[f"{entry.kernel} has the sizes {names}, which no --shape gives"] = None
             continue
         for planned in _expand(suite, entry, replace(choice, shapes=shapes)):
             place = suite, planned.problem
@@ -408,7 +507,7 @@ def plan_cases(
             cases[place] = planned
     if not cases:
         raise BenchError("there is nothing to measure: no recipe fits; see tirstep list")
-    return list(cases.values())
+    return list(cases.values()), list(left_out)
 
 
 def _expand(suite: str, entry: SuiteEntry, choice: CaseChoice) -> Iterator[PlannedCase]:

@@ -8,12 +8,8 @@ use, 3 nothing could be judged.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import sys
 from collections.abc import Sequence
-
-from tirstep.printing import document_alone
 
 INTERRUPTED = 128 + 2  # as shells count the signals SIGINT and SIGPIPE
 PIPE_CLOSED = 128 + 13
@@ -30,15 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_guarded(sys.argv[1:])
         begin_guarded()
         from .app import call  # a tenth of a second, which a process that guards does without
-        from .formats import asks_for_document
 
-        given = sys.argv[1:] if argv is None else list(argv)
-        # One JSON document may be all that is to stand on standard output.
-        own = [*itertools.takewhile("--".__ne__, given)]  # behind it is another command
-        is_document = asks_for_document(own) and not {"--help", "-h"} & set(own)
-        apart = document_alone() if is_document else contextlib.nullcontext()
-        with standard_streams(), apart:
-            return call(given)
+        with standard_streams():
+            return call(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

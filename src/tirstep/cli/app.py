@@ -7,12 +7,16 @@ said what its user got wrong.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from importlib import import_module
 from typing import Any
 
 import typer
 
+from tirstep.printing import document_alone
+
+from .formats import asks_for_document
 from .settings import read_settings
 from .wrong_use import UseError
 
@@ -40,9 +44,9 @@ COMMANDS = (
 app = typer.Typer(
     name="tirstep",
     help="A workbench for TensorIR schedules: kernels go through their recipes step by step, and "
-    "every step can be printed, diffed, checked and timed. A RECIPE may be a program of yours: a "
-    "file of Python (which is run, as an import runs it), of TVMScript as .script() prints it, or "
-    "of TVM's JSON, a database of MetaSchedule's, or a trace of an app.",
+    "every step can be printed, diffed, checked and timed. A RECIPE may also be a program of "
+    "yours: a Python file (which is imported, and so runs), TVMScript as printed by .script(), "
+    "TVM's JSON, a MetaSchedule database, or a trace of an app.",
     epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use, 3 nothing could be judged.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -66,13 +70,16 @@ def call(argv: list[str]) -> int:
     if argv and argv[0] in RENAMED:
         raise UseError(f"tirstep {argv[0]} is now tirstep {RENAMED[argv[0]]}")
     command = _get_command()
+    defaults = read_settings(command.commands)
+    is_document = asks_for_document(argv, defaults.get(argv[0], {}) if argv else {})
     try:
-        code = command.main(
-            args=argv or ["--help"],
-            prog_name="tirstep",
-            standalone_mode=False,
-            default_map=read_settings(command.commands),
-        )
+        with document_alone() if is_document else contextlib.nullcontext():
+            code = command.main(
+                args=argv or ["--help"],
+                prog_name="tirstep",
+                standalone_mode=False,
+                default_map=defaults,
+            )
     except typer.Abort:  # Ctrl-C, in some versions of typer
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0

@@ -31,36 +31,36 @@ def command(
     names: list[str] | None = argument(
         "NAME",
         "Suites (matmul, half, tf32, eight-bit, fused, conv2d, attention, bandwidth, "
-        "convolution, product-shapes, row-shapes, attention-shapes, decoding-shapes, tutorial, "
-        "rungs), kernels or ladders, or programs of yours: FILE.py, FILE.py:NAME, module:NAME, "
-        "FILE.json. [default: all]",
+        "convolution, product-shapes, row-shapes, attention-shapes, decoding-shapes, layer-shapes, "
+        "more-products, long-rows, tutorial, rungs), kernels or ladders, or programs of yours: "
+        "FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
         default=None,
         show_default=False,
         autocompletion=complete("ladder"),
     ),
-    file: Path | None = option("--output -o", "FILE", "Write the run to a file, after each case."),
+    file: Path | None = option("--output -o", "FILE", "Save the run, updated after each case."),
     save: Path | None = option(
-        "--save", "DIR", "Write it into a folder instead, named after the GPU."
+        "--save", "DIR", "Save it in this folder instead, in a file named after the GPU."
     ),
-    quick: bool = flag("--quick", "One shape of each entry, few rounds: does all run?"),
+    quick: bool = flag("--quick", "A smoke test: one shape of each entry, few rounds."),
     shape: list[str] | None = option(
         "--shape", "SIZES", "Only this shape, 1024x512x2048; may be repeated."
     ),
     dtype: str | None = option("--dtype", "TYPE", "Only this data type, such as float16."),
     recipe: list[str] | None = option(
-        "--recipe", "RECIPE", "Instead of the suite's recipes; may be repeated."
+        "--recipe", "RECIPE", "Time this recipe instead of the suite's; may be repeated."
     ),
     function: str | None,
     seed: int,
     compare: tuple[Path, Path] | None = option(
-        "--compare", "OLD NEW", "Measure nothing; compare two files of --output."
+        "--compare", "OLD NEW", "Measure nothing; compare two saved runs."
     ),
     json: bool,
 ) -> int:
     """Time recipes against PyTorch, Triton and dlight on a GPU.
 
-    All run in one process, on the same tensors and the same stream, in turns and with cold caches;
-    whoever computes something wrong gets no time. Needs the extra bench: pip install '.[bench]'.
+    All run in one process, on the same tensors and stream, taking turns, with cold caches; a wrong
+    result gets no time. Needs the extra bench: pip install '.[bench]'.
 
     A program of yours runs against dlight, and against PyTorch where its file has a dict TORCH of
     functions of tensors by the name of the kernel.
@@ -85,7 +85,7 @@ def command(
         raise UseError("--function is for modules of your own; leave it out")
     for text in shape or []:  # for which kernel it is, is not known yet
         if not re.fullmatch(r"\d+([x×,]\d+)*", text):
-            raise UseError(f"--shape {text} is no shape; give it as 1024x512x2048")
+            raise UseError(f"--shape {text} is not a shape; give it as 1024x512x2048")
     shapes = [tuple(map(int, re.split("[x×,]", text))) for text in shape or []]
     choice = CaseChoice(names or [], shapes, dtype, recipe or [], quick)
     cases, machine, screen = plan_all(choice, function), make_machine("bench"), Screen(quiet=json)
@@ -158,18 +158,14 @@ def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
 
     own = [name for name in choice.names if is_program(name)]
     names = [name for name in choice.names if name not in own]
-    planned: list[PlannedCase] = []
-    left_out: list[str] = []
-    if names or not own:
-        planned += plan_cases(replace(choice, names=names), left_out=left_out)
+    plans = [plan_cases(replace(choice, names=names))] if names or not own else []
     if own:
         from tirstep.programs.benching import plan_program
 
-        for text in own:
-            planned += plan_program(text, choice.shapes, choice.dtype, function, left_out)
-    for sentence in left_out:
+        plans += [plan_program(it, choice.shapes, choice.dtype, function) for it in own]
+    for sentence in (it for _, left_out in plans for it in left_out):
         print_error(f"left out: {sentence}")
-    return planned
+    return [case for cases, _ in plans for case in cases]
 
 
 def make_machine(command: str) -> TorchMachine:

@@ -49,37 +49,37 @@ def command(
         show_default=False,
         autocompletion=complete("recipe"),
     ),
-    everything: bool = flag("--all", "Every recipe, and golden files that no recipe makes."),
+    everything: bool = flag(
+        "--all", "Check every recipe, and that each golden file is a recipe's."
+    ),
     runs: int | None = option(
         "--runs",
         "N",
-        f"Other runs of each recipe. [default: {RUNS}, within {SECONDS:.0f} s]",
+        f"How many other runs a recipe gets. [default: {RUNS}, within {SECONDS:.0f} s]",
         least=0,
     ),
     write_goldens: bool = flag(
         "--write-goldens",
-        "Check nothing: write the goldens of these recipes, or of kernels' whole ladders, "
-        "again. Not under CI.",
+        "Check nothing; rewrite the goldens of these recipes, or of kernels' whole ladders. "
+        "Refused under CI.",
     ),
     strict: bool,
     allowed: list[str] | None = option(
         "--may-be-not-judged",
         "PATTERN",
-        "Programs by whose not being judged the exit code does not change: 'legacy_*'.",
+        "Programs that need not be judged, even with --strict: 'legacy_*'.",
     ),
-    may_be_empty: bool = flag(
-        "--may-be-empty", "Leave out files in which there is nothing to check."
-    ),
+    may_be_empty: bool = flag("--may-be-empty", "Skip files in which there is nothing to check."),
     watch: bool = flag("--watch", "Check files again when they change, until Ctrl-C."),
     json: bool,
 ) -> int:
-    """Hold each step against its golden and against NumPy.
+    """Check each step against its golden and against NumPy.
 
-    The last step is judged in other runs, too: at odd shapes, in narrower types, with other knobs
-    and tails, as they are drawn from the seed.
+    The last step also runs at odd shapes, in narrower types, and with other knobs and tails, chosen
+    at random from the seed.
 
-    --write-goldens touches the folders of these recipes and their kernels alone: there it deletes
-    the goldens of steps that are no more. Files that no recipe makes are told, and stay.
+    --write-goldens touches only the folders of these recipes and their kernels, where it deletes
+    the goldens of steps that no longer exist. Files that no recipe makes are reported, and stay.
     """
     names = recipes or []
     if everything == bool(names):
@@ -301,7 +301,7 @@ def write_goldens_of(names: Sequence[str], request: Request, *, as_json: bool) -
             "or give --golden-dir"
         )
     if root.exists() and not root.is_dir():
-        raise UseError(f"{root} is no folder; give --golden-dir the folder of the goldens")
+        raise UseError(f"{root} is not a folder; give --golden-dir the folder of the goldens")
     if root.is_dir() and not (root / VERSION_FILE).is_file():
         # Goldens whose writing was ended before the version of TVM, which comes last, are no
         # other things.

@@ -18,7 +18,7 @@ def command(
     *,
     name: str = argument(
         "NAME",
-        "A kernel that has such a recipe, matmul, say, or the recipe, matmul_best.",
+        "A kernel, such as matmul, or its recipe that chooses, matmul_best.",
         autocompletion=complete("ladder", "recipe"),
     ),
     request: Request,
@@ -29,16 +29,16 @@ def command(
         'shared_kib=99 gigabytes=936 sm=86".',
         default="NVIDIA H200",
     ),
-    best: int = option("--best", "N", "How many of them.", default=5, least=1, show_default=True),
+    best: int = option("--best", "N", "How many to show.", default=5, least=1, show_default=True),
     json: bool,
 ) -> int:
-    """Say which knobs should be fastest at a shape, and why.
+    """Predict the fastest knobs for a shape, and say why.
 
-    They are those among which the recipes that end in "best" choose, where no search was made at
-    the shape. It takes milliseconds, and no GPU: a model of time counts waves of tiles, and what
-    memory, the launch and the slices of a reduction take. What it is made of was measured on an
-    H200; for another GPU it is a guess out of its properties. Of rows, long ones of one sum have
-    times, by rounds of reading; others have knobs by rules that were measured.
+    Recipes whose names end in "best" choose so at shapes for which no search was made. It takes
+    milliseconds and no GPU: a time model adds up waves of tiles, memory traffic, the launch and
+    split-K slices. Its constants were measured on an H200; for another GPU they are estimated from
+    its properties. For row kernels, long rows with one reduction get times, by rounds of reading;
+    the others get knobs by rules that were measured.
     """
     from tvm.s_tir import Schedule
 

@@ -43,7 +43,7 @@ def command(
         "FROM", "A step, by name or number.", default=None, show_default=False
     ),
     after: str | None = argument(
-        "TO", "Another. [default: the last]", default=None, show_default=False
+        "TO", "Another step. [default: the last]", default=None, show_default=False
     ),
     against: str | None = option(
         "--against",
@@ -68,12 +68,12 @@ def command(
 ) -> int:
     """Print the diff of each step, of any two, or of two programs.
 
-    Both steps may be of one recipe, or of two; of files with several programs, those of one name
-    are compared. What is printed in a pipe is what patch reads.
+    The two steps may come from one recipe or from two; with two files of several programs, those
+    of the same name are compared. In a pipe the output is a patch.
 
-    With --numbers both programs run: they are held against one reference, the meaning of the kernel
-    that they share, or else RECIPE's input, computed in float64. Exit code 1 where the numbers of
-    one of them are wrong, 2 where one has no counterpart, and 3 where one could not be judged.
+    With --numbers both programs run and are compared with one reference in float64: the NumPy
+    meaning of the kernel that they share, or else RECIPE's input. Exit code 1 if one of them is
+    wrong, 2 if one has no counterpart, 3 if one could not be judged.
     """
     if against is None and (step, against_step) != (None, None):
         raise UseError("--step and --against-step go with --against; without it, give FROM and TO")

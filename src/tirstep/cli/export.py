@@ -109,7 +109,7 @@ if not structural_equal(replay.replay().mod, expected):
 def command(
     *,
     recipe: str,
-    folder: Path = argument("DIR", "Where to; a new folder, or an empty one."),
+    folder: Path = argument("DIR", "A new or empty folder."),
     form: str = option("--as", "|".join(FILES), "What to write.", default=...),
     request: Request,
     force: bool = flag("--force", "Replace DIR, if an export made it."),
@@ -117,9 +117,8 @@ def command(
 ) -> int:
     """Write a recipe as a schedule for projects without tirstep.
 
-    Its trace as JSON, as Python, or as a record in a database of MetaSchedule. replay.py applies
-    it, and is run once before it is written. Or as one kernel of TIRx, kernel.py, whose numbers are
-    checked before.
+    Its trace as JSON, as Python, or as a record in a MetaSchedule database, with a replay.py that
+    applies it and was run once. Or one TIRx kernel, kernel.py, whose numbers were checked.
     """
     from .json_output import print_document, run_keys
     from .screen import Screen
@@ -130,10 +129,10 @@ def command(
     if not folder.absolute().parent.is_dir():
         raise UseError(f"there is no folder {folder.parent}; give DIR a folder in one that is")
     if folder.exists() and not folder.is_dir():
-        raise UseError(f"{folder} is no folder; give another DIR")
+        raise UseError(f"{folder} is not a folder; give another DIR")
     there = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if there - set(FILES[form]):
-        raise UseError(f"{folder} has files that no such export made; they stay: give another DIR")
+        raise UseError(f"{folder} has files that are not from such an export; give another DIR")
     if there and not force:
         raise UseError(f"{folder} is an export already; replace it with --force")
     run, screen = run_requested(picked, request), Screen(quiet=json)

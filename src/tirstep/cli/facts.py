@@ -32,16 +32,15 @@ def command(
     all_archs: bool = flag("--all-archs", "Compile for every architecture from sm_75 on."),
     counts: bool = flag(
         "--counts",
-        "Count what the first thread block does, on the simulator: seconds for each step.",
+        "Simulate the first thread block and count what it does; takes seconds per step.",
     ),
     json: bool,
 ) -> int:
-    """Say what the GPU gets of each step.
+    """Summarize what each step is on a GPU: launch, memory accesses, barriers.
 
-    The launch, memory accesses, barriers; with --arch or --all-archs also registers, spills,
-    occupancy and instructions, for which it needs a compiler for CUDA (pip install 'tirstep[cuda]',
-    or nvcc), but no GPU; with --counts traffic and bank conflicts. What stands in a loop, and a
-    call of a helper, counts once.
+    With --arch or --all-archs also registers, spills, occupancy and instructions, which needs a
+    CUDA compiler (pip install 'tirstep[cuda]', or nvcc) but no GPU; with --counts memory traffic
+    and bank conflicts. Without --counts a loop's body, and a call of a helper, counts once.
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")

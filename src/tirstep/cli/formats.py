@@ -75,11 +75,16 @@ def choose_format(name: str, *, is_json: bool) -> bool:
     return is_json or name != TEXT
 
 
-def asks_for_document(arguments: list[str]) -> bool:
-    """Whether a command line has its command print a document, and nothing else, to stdout."""
-    formats = [after for it, after in itertools.pairwise(arguments) if it == "--format"]
-    formats += [it.partition("=")[2] for it in arguments if it.startswith("--format=")]
-    return "--json" in arguments or any(it != TEXT for it in formats)
+def asks_for_document(arguments: list[str], defaults: Mapping[str, Any]) -> bool:
+    """Whether a command line, or the project's settings of its command, has it print a document,
+    and nothing else, to standard output.
+    """
+    own = [*itertools.takewhile("--".__ne__, arguments)]  # after it is another command
+    formats = [after for it, after in itertools.pairwise(own) if it == "--format"]
+    formats += [it.partition("=")[2] for it in own if it.startswith("--format=")]
+    is_json = "--json" in own or defaults.get("json", False)
+    is_other = any(it != TEXT for it in formats or [defaults.get("format", TEXT)])
+    return (is_json or is_other) and not {"--help", "-h"} & {*own}
 
 
 def render(text: str) -> str:

@@ -70,6 +70,8 @@ def run_guarded(argv: Sequence[str]) -> int:
                 code = process.wait()
     if code >= 0:
         return code
+    if code == -signal.SIGINT:  # it came while Python ended
+        raise KeyboardInterrupt
     print_error(explain_end(-code, tried, is_judge=argv[0] in JUDGES))
     return 1
 

@@ -31,14 +31,14 @@ def command(
         show_default=False,
         autocompletion=complete("ladder", "recipe"),
     ),
-    schema: bool = flag("--schema", "Print the JSON schema of what --json prints, alone."),
+    schema: bool = flag("--schema", "Print only the JSON schema of the documents of --json."),
     json: bool,
 ) -> int:
     """List kernels, ladders and recipes, with knobs and steps.
 
-    Of a file: the kernels, recipes, schedules, modules, functions and passes in it, and what each
-    can be given to. A file of Python is run for that, as an import runs it; TVMScript as .script()
-    prints it, JSON and databases are only read. Without a file nothing is run.
+    For a file: the kernels, recipes, schedules, modules, functions and passes in it, and the
+    commands that take each. A Python file is imported for that, and so runs; printed TVMScript,
+    JSON and databases are only read.
     """
     if schema:
         if name is not None or json:

@@ -14,16 +14,14 @@ from .wrong_use import UseError
 @with_options()
 def command(
     *,
-    files: list[Path] = argument(
-        "FILE...", "Files of Python, or scripts as .script() printed them."
-    ),
-    write: bool = flag("--write", "Rewrite the files; otherwise the diff is printed."),
+    files: list[Path] = argument("FILE...", "Python files, or scripts printed by .script()."),
+    write: bool = flag("--write", "Rewrite the files instead of printing the diff."),
     json: bool,
 ) -> int:
-    """Spell programs for TVM 0.8 and later as the installed TVM does.
+    """Rewrite programs for older TVM (0.8 or later) for the installed one.
 
-    What has no successor, or needs a decision, stays as it is and is listed with its line and what
-    to do; the exit code is 1 then.
+    What has no successor, or needs a decision, is left as it is and listed with its line and what
+    to do; the exit code is then 1.
     """
     from tirstep.files import write_file
     from tirstep.programs.modernizing import modernize_text
@@ -40,7 +38,7 @@ def command(
             results.append((file, encoding, old, modernize_text(old)))
         except (SyntaxError, UnicodeDecodeError) as error:
             raise UseError(
-                f"{file}: Python does not read it, and nothing is written: {error}"
+                f"{file}: it is not valid Python, so nothing is written: {error}"
             ) from None
     screen, documents = Screen(quiet=json), []
     for file, encoding, old, new in results:

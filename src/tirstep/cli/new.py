@@ -14,13 +14,13 @@ from .request import argument, with_options
 @with_options()
 def command(
     *,
-    folder: Path = argument("DIR", "Where to; a new folder, or an empty one."),
+    folder: Path = argument("DIR", "A new or empty folder."),
     json: bool,
 ) -> int:
-    """Write a small project of your own, to start from.
+    """Create a small project to start from.
 
-    Kernel, recipe, test, golden, Makefile and CI; its package has the name of DIR, and make test
-    there passes as it is.
+    It has a kernel, a recipe, a test, a golden, a Makefile and CI; its package is named after DIR,
+    and make test passes there from the start.
     """
     from tirstep.programs.project import make_project
 

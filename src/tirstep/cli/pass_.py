@@ -57,22 +57,22 @@ def command(
         default=None,
         show_default=False,
     ),
-    after: str | None = option("--after", "NAME", "Put it behind this pass: s_tir.ThreadSync."),
-    before: str | None = option("--before", "NAME", "Put it in front of this pass."),
+    after: str | None = option("--after", "NAME", "Insert it after this pass: s_tir.ThreadSync."),
+    before: str | None = option("--before", "NAME", "Insert it before this pass."),
     replace: str | None = option("--replace", "NAME", "Put it in this pass's place."),
-    drop: str | None = option("--drop", "NAME", "Leave this pass out; no pass is given."),
+    drop: str | None = option("--drop", "NAME", "Leave this pass out; name no pass of yours."),
     pipeline: str | None = option(
         "--pipeline", "FILE.py:NAME", "A function that returns all the passes."
     ),
     corpus: int | None = option(
         "--corpus",
         "N",
-        "Try it on N modules of the corpus: steps, drawn schedules and programs.",
+        "Try it on N modules: recipes' steps, random schedules and random programs.",
         least=1,
     ),
     first: int = option("--from", "TRIAL", "The first trial of the corpus.", default=0, least=0),
-    state: Path | None = option("--state", "FILE", "Keep the trials here, and go on from it."),
-    audit: bool = flag("--audit", "Hold each pass of TVM's against the interpreter instead."),
+    state: Path | None = option("--state", "FILE", "Save the trials here, and resume from it."),
+    audit: bool = flag("--audit", "Check each of TVM's own passes instead."),
     device: list[str] | None = option(
         "--device",
         "NAME",
@@ -80,7 +80,7 @@ def command(
         "and cuda if any]",
     ),
     arch: list[str] | None = option(
-        "--arch", "ARCH", "Compile for it, too: registers, spills, instructions."
+        "--arch", "ARCH", "Also compile for this architecture: registers, spills, instructions."
     ),
     ladder: bool = LADDER,
     diff: bool = flag("--diff", "Print what the pass changed."),
@@ -89,13 +89,13 @@ def command(
     ),
     json: bool,
 ) -> int:
-    """Try a TIR pass: is every answer the same with it?
+    """Test a TIR pass: does a program compute the same with it?
 
-    A module is run without the pass and with it, and its facts are compared: what the GPU gets. One
-    that is not right without the pass is left out. A wrong one is made small, and written as a
-    script that shows it. What the pass promises (pass_experiment) is checked, too. An error of the
-    pass's own ends the run. Exit code 1 if an answer changed, or a promise is broken, or the pass
-    raises; 3 if it changes no module.
+    Each module runs without the pass and with it, and the facts of both are compared: loads,
+    barriers, registers. One that is wrong even without the pass is left out. A counterexample is
+    reduced, and written as a script. What the pass promises (pass_experiment) is checked, too.
+    Exit code 1 if a result changes, a promise is broken, or the pass raises, which ends the run; 3
+    if it changes no module.
     """
     places = {
         "after": after,

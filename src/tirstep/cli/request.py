@@ -141,8 +141,8 @@ _SHARED: Mapping[str, Any] = {
     "shape": option(
         "--shape",
         "SIZES",
-        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small ones of the "
-        "recipe's goldens, or where a GPU times, those of its example]",
+        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small shape of the "
+        "recipe's goldens; where a GPU times, that of its example]",
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
@@ -156,17 +156,17 @@ _SHARED: Mapping[str, Any] = {
         "Where modules run: auto, cuda, simulator, cpu or rpc://HOST:PORT/KEY.",
         default="auto",
     ),
-    "seed": option("--seed", "N", "Of the random inputs.", default=0, least=0),
+    "seed": option("--seed", "N", "Seed of the random inputs.", default=0, least=0),
     "function": option(
-        "--function", "NAME", "Of a module of yours with several functions, only this one."
+        "--function", "NAME", "Only this function of a module of yours that has several."
     ),
     "reference": option(
         "--reference",
         "FILE:NAME",
-        "A function with the same arguments, as it was before it was scheduled, whose answers "
-        "a module of yours must have. [default: its own, in float64]",
+        "The function before it was scheduled, with the same arguments, with which a module of "
+        "yours must agree. [default: the module itself, run serially in float64]",
     ),
-    "strict": flag("--strict", "Exit with 3 if anything was not judged, and not only if all was."),
+    "strict": flag("--strict", "Exit with 3 if anything was not judged, not only if nothing was."),
     "step": option("--step", "STEP", "Only this step, by name or number."),
     "target": option(
         "--target",
@@ -284,7 +284,7 @@ def parse_shape(text: str, kernel: str, names: Sequence[str]) -> dict[str, int]:
             raise UseError(f"--shape {text} does not give each size once; {advice}")
     for name, size in given.items():
         if not re.fullmatch(r"-?\d+", size):
-            raise UseError(f"--shape {text}: {name} is {size!r}, which is no integer; {advice}")
+            raise UseError(f"--shape {text}: {name} must be an integer, and is {size!r}; {advice}")
     return {name: int(given[name]) for name in names}
 
 
@@ -299,7 +299,7 @@ def choose_config(
     for name in request.config:
         if name not in all_known:
             hint = suggest(name, all_known)
-            raise UseError(f"no recipe that is asked for has a knob '{name}'; {hint}")
+            raise UseError(f"none of these recipes has a knob '{name}'; {hint}")
     chosen = {name: value for name, value in request.config.items() if name in recipe.config}
     for name, value in chosen.items():
         wanted = "" if name in recipe.words else recipe.explain_wrong(name, value)
@@ -390,7 +390,7 @@ def try_one(do: Callable[[], int]) -> tuple[int, str | None]:
         return 2, sentence
 
 
-LADDER = flag("--ladder", "Take a name that a recipe and a ladder have for the ladder.")
+LADDER = flag("--ladder", "If a recipe and a ladder have the same name, take the ladder.")
 
 
 def pick_recipes(

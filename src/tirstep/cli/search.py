@@ -36,12 +36,12 @@ SHAPES = option(
 TIMEOUT = option(
     "--timeout",
     "SECONDS",
-    "What one candidate may take to compile.",
+    "Time limit for compiling one candidate.",
     default=60,
     least=1,
     kind=float,
 )
-INTO = option("--into", "FILE", "A table of the best knobs to put winners into.")
+INTO = option("--into", "FILE", "Add winners to this table of best knobs.")
 
 
 @with_options()
@@ -56,7 +56,7 @@ def command(
     limit: int | None = option(
         "--limit",
         "N",
-        "So many candidates: the most promising by a model of time, where there is one, "
+        "Try N candidates: the most promising by the time model, where there is one, "
         "and some at random. [default: all of them]",
         least=1,
     ),
@@ -66,24 +66,23 @@ def command(
     cluster: str | None = option(
         "--cluster",
         "ADDRESS",
-        "Over the GPUs of a cluster of Ray's: auto joins this machine's or starts one, "
-        "local starts one, HOST:PORT joins that one. Who joins a cluster can run code on it.",
+        "Search on the GPUs of a Ray cluster: auto joins this machine's or starts one, local "
+        "starts one, HOST:PORT joins that one. Whoever can join a cluster can run code on it.",
     ),
     trials: Path | None = option(
         "--trials",
         "DIR",
-        "Keep every candidate in a folder as it comes; the same command goes on from there.",
+        "Save every candidate in this folder; the same command resumes from it.",
     ),
     json: bool,
 ) -> int:
     """Find a recipe's fastest knobs on a GPU.
 
-    The candidates have the values that the recipe declares for its knobs; one given with --set is
-    the same in all of them, and --set tile_k=8,16 has these two in place of those. Every candidate
-    is checked exactly before it may win. Products of matrices have a model of time: the
-    candidates of which it expects most come first. The best of them take turns with PyTorch at the
-    end; those of a program of yours with the function in its file's TORCH, or with dlight. A table
-    keeps the faster one where it has an entry for the shape already.
+    Candidates combine the values that the recipe declares for its knobs; --set tile_k=8 fixes a
+    knob, --set tile_k=8,16 replaces its values. Every candidate is checked exactly before it may
+    win. For matmuls a time model puts the most promising ones first. At the end the best are timed
+    in turns with PyTorch; for a program of yours, with the function in its file's TORCH, or with
+    dlight. A table's entry is replaced only by a faster one.
     """
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)

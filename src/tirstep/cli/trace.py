@@ -42,19 +42,20 @@ whether that is python, pytest or a script, and its child processes are recorded
 @with_options()
 def command(
     *,
-    folder: Path = argument("FOLDER", "Where to; a new folder, or that of an earlier trace."),
+    folder: Path = argument("FOLDER", "A new folder, or that of an earlier trace."),
     app: list[str] = argument(
-        "COMMAND", "What is run: python app.py, pytest, a script; behind -- with its options."
+        "COMMAND",
+        "The command to run, after --, with its options: python app.py, pytest, a script.",
     ),
-    values: bool = flag("--values", "Keep the values of floats, too, not only their range."),
+    values: bool = flag("--values", "Keep the values of floats, not only their range."),
     json: bool,
 ) -> int:
     """Record what an app compiles with TVM, and calls.
 
-    As in tirstep trace FOLDER -- python app.py: each module that is compiled, what each pass
-    changed, and the arguments of each function's first call: integers whole, of floats shape, type
-    and range; 256 MB at most. Output and exit code are the app's. The folder goes to every command:
-    tirstep report FOLDER, tirstep check FOLDER/:NAME.
+    For example, tirstep trace FOLDER -- python app.py records each module that is compiled, what
+    each pass changed, and the arguments of each function's first call: integers in full, floats by
+    shape, type and range; 256 MB at most. Output and exit code are the app's. Every command takes
+    the folder: tirstep report FOLDER, tirstep check FOLDER/:NAME.
     """
     from tirstep.files import write_file
     from tirstep.tracing import VARIABLE, prepare_folder, read_rows

@@ -21,7 +21,7 @@ def command(
     *,
     recipe: str,
     output: Path = option(
-        "--output -o", "DIR", "The folder of the database; what is in it stays.", default=...
+        "--output -o", "DIR", "The folder of the database; its records are kept.", default=...
     ),
     shape: list[str] | None = SHAPES,
     dtype: str | None,
@@ -38,18 +38,18 @@ def command(
     target: str,
     seed: int,
     jobs: int | None = option(
-        "--jobs", "N", "Processes that compile. [default: one a core]", least=1
+        "--jobs", "N", "How many processes compile. [default: one per core]", least=1
     ),
     timeout: float = TIMEOUT,
     json: bool,
 ) -> int:
-    """Tune a recipe's knobs into a database of MetaSchedule's.
+    """Tune a recipe's knobs into a MetaSchedule database.
 
-    The design space is the recipe with its knobs as decisions; --set tile_k=8,16 has these two
-    values in place of its own. Each candidate is checked exactly before it is timed. The fastest
-    goes into a database that TVM applies without tirstep, which is tried first. Every trial is kept
-    in DIR: the same command after an interruption goes on where it was, and with more --trials it
-    goes on from the end. On a GPU of this machine tirstep search measures closer, against PyTorch.
+    The design space is the recipe with its knobs as decisions; --set tile_k=8,16 replaces a knob's
+    values. Each candidate is checked exactly before it is timed. The fastest goes into a database
+    that TVM applies without tirstep, after a test that it does. Every trial is kept in DIR: the
+    same command resumes an interrupted run, and with more --trials it continues one. For a GPU of
+    this machine, tirstep search measures more precisely, and beside PyTorch.
     """
     import tvm
     from tvm.support import cc

@@ -34,28 +34,28 @@ def command(
     recipe: str,
     request: Request,
     script: Path | None = option(
-        "--script -o", "FILE", "Where to write what reproduces it. [default: why_RECIPE.py]"
+        "--script -o", "FILE", "Where to write the reproducing script. [default: why_RECIPE.py]"
     ),
     left_open: str | None = option(
         "--open",
         "SIZES",
-        "Sizes that the module leaves open, m,n or all; it runs at --shape all the same.",
+        "Sizes to leave symbolic in the module, m,n or all; it still runs at --shape.",
     ),
     timeout: float = option(
         "--timeout",
         "SECONDS",
-        "For how long states are interpreted; what is left is said to be not run.",
+        "Time limit for interpreting states; what is left is reported as not run.",
         default=120,
         least=1,
         kind=float,
     ),
     json: bool,
 ) -> int:
-    """Name the step, or pass of TVM, that makes a recipe wrong.
+    """Find the step, or the TVM pass, that makes a recipe wrong.
 
-    Every step is run as it stands, and then as TVM lowers it. The first bad one is printed with its
-    diff, and written as a script that shows it: with TVM and NumPy alone, or with tirstep where
-    these do not show it here.
+    Every step is run as it is, and then as TVM lowers it. The first bad state is printed with its
+    diff, and a script that reproduces it is written, which needs only TVM and NumPy, or tirstep,
+    too, where those do not show the fault on this machine.
     """
     if left_open is not None:
         request = replace(request, symbolic=tuple(left_open.split(",")))

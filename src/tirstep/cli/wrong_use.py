@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tirstep.programs.naming import ProgramError, explain_error, show_path
+from tirstep.files import show_path
+from tirstep.programs.naming import ProgramError, explain_error
 
 from .formatting import join_alternatives
 

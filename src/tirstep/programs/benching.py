@@ -28,13 +28,12 @@ def plan_program(
     shapes: Sequence[tuple[int, ...]] = (),
     dtype: str | None = None,
     function: str | None = None,
-    left_out: list[str] | None = None,
-) -> list[PlannedCase]:
-    """A case for each kernel or module that a text names, at each of some shapes.
+) -> tuple[list[PlannedCase], list[str]]:
+    """A case for each kernel or module that a text names, at each of some shapes, and why others
+    of them cannot be timed.
 
     By default at that of its first recipe's example. The peers are the file's function of tensors
-    and dlight. Raises `ProgramError`, and `KernelError`
-    for one that cannot be timed; where others can be, why not goes into `left_out`.
+    and dlight. Raises `ProgramError`, and `KernelError` where none can be timed.
     """
     functions = _read_functions(text)
     by_kernel: dict[str, list[Recipe]] = {}
@@ -62,11 +61,9 @@ def plan_program(
             torch = _list_torch(functions, name, kernels().get(name) is kernel)
             peers = (*torch, PEERS["dlight"])
             cases.append(PlannedCase(text, problem, tuple(recipes), peers))
-    if refused and (left_out is None or not cases):
+    if refused and not cases:
         raise refused[0]
-    if left_out is not None:
-        left_out += map(str, refused)
-    return cases
+    return cases, [*map(str, refused)]
 
 
 def find_peer(recipe: Recipe) -> Peer:
@@ -87,7 +84,7 @@ def _read_functions(text: str) -> Mapping[str, Callable[..., Any]]:
     is_right = isinstance(functions, Mapping) and all(map(callable, functions.values()))
     if not is_right:
         raise ProgramError(
-            f"{loaded.locate(FUNCTIONS)}: {FUNCTIONS} is no dict of functions; give "
+            f"{loaded.locate(FUNCTIONS)}: {FUNCTIONS} is not a dict of functions; give "
             f"{FUNCTIONS} = {{'NAME': function of tensors}} with the name of a kernel or module"
         )
     return {str(name): function for name, function in functions.items()}

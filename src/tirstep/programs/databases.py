@@ -44,14 +44,14 @@ def load_database(path: Path) -> dict[str, Any]:
         files = sorted(path.glob(f"*{WORKLOADS}*.json"))
         if len(files) != 1:
             raise ProgramError(
-                f"{path} is no folder of MetaSchedule's: it has {len(files)} files "
+                f"{path} is not a MetaSchedule database: it has {len(files)} files "
                 f"*{WORKLOADS}*.json; give one that has database_workload.json, or a file"
             )
         (path,) = files
     workloads_file = path.with_name(path.name.replace(RECORDS, WORKLOADS))
     if WORKLOADS not in workloads_file.name or not workloads_file.is_file():
         raise ProgramError(
-            f"{path} has JSON lines, and beside it is no file of workloads; give MetaSchedule's "
+            f"{path} has JSON lines, and no file of workloads beside it; give MetaSchedule's "
             "database_workload.json with its database_tuning_record.json beside it"
         )
     records_file = path.with_name(workloads_file.name.replace(WORKLOADS, RECORDS))

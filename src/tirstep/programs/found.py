@@ -12,12 +12,12 @@ from tvm.ir.transform import Pass
 from tvm.s_tir import Schedule
 from tvm.tirx import PrimFunc
 
+from tirstep.files import show_path
 from tirstep.modules import Kernel
 from tirstep.transforms.recipes import Ladder, Recipe
 
 from .databases import Record
 from .loading import Loaded
-from .naming import show_path
 from .traces import Capture
 
 COMMANDS = "check, why, steps, diff, lower, facts, ladder, bench, report, export"

@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from tirstep.files import show_path
 from tirstep.printing import printing_beside
 from tirstep.tracing import is_trace
 
-from .naming import STDIN, ProgramError, Spelling, describe_error, show_path, watch_file
+from .naming import STDIN, ProgramError, Spelling, describe_error, watch_file
 from .refusals import explain_spelling, find_line, find_own_file
 
 KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's or of a trace"
@@ -48,8 +49,8 @@ class Loaded:
 
     def locate(self, name: str) -> str:
         """``FILE:LINE`` of a name."""
-        line = self.lines.get(name)
-        return self.place if line is None else f"{self.place}:{line}"
+        line, place = self.lines.get(name), show_path(self.place)
+        return place if line is None else f"{place}:{line}"
 
 
 def load_place(place: str) -> Loaded:
@@ -78,7 +79,7 @@ def _load_place(place: str, folder: str) -> Loaded:
     try:
         text = _read_text(path)
     except (UnicodeDecodeError, SyntaxError):
-        raise ProgramError(f"{place} is no text in UTF-8; give {KNOWN_FILES}") from None
+        raise ProgramError(f"{place} is not UTF-8 text; give {KNOWN_FILES}") from None
     if path.suffix != ".py":
         return load_text(text, place, path.stem)
     tree = _parse(text, place)
@@ -100,7 +101,9 @@ def load_text(text: str, place: str, name: str) -> Loaded:
             value = tvm.ir.load_json(text)
         except Exception as error:  # TVM's own, and Python's of values that it did not expect
             told = describe_error(error)
-            raise ProgramError(f"{place} is no JSON of tvm.ir.save_json: {told}") from None
+            raise ProgramError(
+                f"{place} is not JSON as tvm.ir.save_json writes it: {told}"
+            ) from None
         if not isinstance(value, tvm.IRModule | PrimFunc):
             kind = type(value).__name__
             raise ProgramError(
@@ -214,7 +217,7 @@ def _importing(place: str, path: Path) -> Iterator[None]:
         line = find_line(error) or next(reversed(lines), None)
         where = place if line is None else f"{place}:{line}"
         told = describe_error(error) + explain_spelling(find_own_file(error) or path)
-        raise ProgramError(f"{where}: it does not import: {told}") from error
+        raise ProgramError(f"{where}: it cannot be imported: {told}") from error
 
 
 def _run_file(path: Path, place: str) -> ModuleType:
@@ -282,7 +285,7 @@ def _import_module(name: str) -> Loaded:
             code = Path(frame.f_code.co_filename)
             if code.is_file() and code != Path(__file__) and "importlib" not in code.parts:
                 where = f"{show_path(code)}:{line}"
-        told = f"{where}: {name} does not import: {describe_error(error)}"
+        told = f"{where}: {name} cannot be imported: {describe_error(error)}"
         own = find_own_file(error)
         raise ProgramError(told + (explain_spelling(own) if own else "")) from error
     file = getattr(module, "__file__", None)

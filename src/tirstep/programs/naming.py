@@ -14,6 +14,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from tirstep.files import show_path
 from tirstep.tracing import is_trace
 
 from .refusals import explain_spelling, find_ill_formed, find_line
@@ -129,11 +130,3 @@ def describe_error(error: BaseException) -> str:
         text = describe_refusal(error)
     is_plain = kind in ("ScheduleError", "DiagnosticError", "TransformError", "KernelError")
     return text if is_plain else f"{kind}: {text}"
-
-
-def show_path(file: str | Path) -> str:
-    """A path as its user would write it: from the current folder, if it is below that."""
-    try:
-        return str(Path(os.path.abspath(file)).relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return str(file)

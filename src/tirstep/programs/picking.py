@@ -276,7 +276,7 @@ class Picker:
             hint = f"did you mean {' or '.join(within)}?"
         problem = f"{self.spelling.place} has no '{name}'"
         if name in self.loaded.values:
-            problem = f"'{name}' in {self.spelling.place} is no program"
+            problem = f"'{name}' in {self.spelling.place} is not a program"
         raise ProgramError(f"{problem}; {hint}")
 
     def _make(self, found: Found, function: str | None, *, is_named: bool = False) -> list[Recipe]:

@@ -35,9 +35,9 @@ def make_project(folder: Path) -> int:
     if not folder.absolute().parent.is_dir():
         raise ProgramError(f"there is no folder {folder.absolute().parent}; make it first")
     if folder.exists() and not folder.is_dir():
-        raise ProgramError(f"{folder} is no folder; give another DIR")
+        raise ProgramError(f"{folder} is not a folder; give another DIR")
     if folder.is_dir() and any(folder.iterdir()):
-        raise ProgramError(f"{folder} has files, and they stay; give a new DIR, or an empty one")
+        raise ProgramError(f"{folder} is not empty; give a new or an empty DIR")
     sources = [path for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     with made_aside(folder) as made:
         for source in sources:

@@ -1,5 +1,5 @@
 """What is told of a program that does not load: TVM's reason where it is not well-formed, and new
-names where it is spelt for an older TVM.
+names where it is written for an older TVM.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import tokenize
 import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tirstep.files import show_path
 
 MOST_NAMES = 8
 
@@ -70,11 +72,10 @@ def find_line(error: BaseException) -> int | None:
 
 
 def explain_spelling(file: str | Path, text: str | None = None) -> str:
-    """``; it is spelt for an older TVM (OLD -> NEW); run: tirstep modernize FILE --write``, or ""
+    """``; it is written for an older TVM (OLD -> NEW); run: tirstep modernize FILE --write``, or ""
     where nothing in a file has moved.
     """
     from .modernizing import modernize_text
-    from .naming import show_path
 
     try:
         if text is None:
@@ -94,7 +95,7 @@ def explain_spelling(file: str | Path, text: str | None = None) -> str:
     moved = [f"{old} -> {name}" for old, name in new.renames.items()]
     rest = len(moved) - MOST_NAMES
     told = ", ".join(moved[:MOST_NAMES] + ([f"{rest} more"] if rest > 0 else []))
-    return f"; it is spelt for an older TVM ({told}); {run}: tirstep modernize {shown} --write"
+    return f"; it is written for an older TVM ({told}); {run}: tirstep modernize {shown} --write"
 
 
 def find_own_file(error: BaseException) -> str | None:

@@ -13,11 +13,12 @@ import tvm
 from tvm.tirx import PrimFunc, Var
 from tvm_ffi import structural_equal
 
+from tirstep.files import show_path
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.inputs import Array
 from tirstep.tracing import ARGUMENTS, FUNCTIONS, read_rows
 
-from .naming import ProgramError, describe_error, show_path
+from .naming import ProgramError, describe_error
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def require_database(folder: Path, workload: tvm.IRModule, target: Any) -> None:
     records of the workload for another target: TVM takes the fastest, whatever it was for.
     """
     if folder.exists() and not folder.is_dir():
-        raise BenchError(f"{folder} is no folder; give a folder for the database")
+        raise BenchError(f"{folder} is not a folder; give a folder for the database")
     workloads, records = folder / WORKLOAD_FILE, folder / RECORD_FILE
     if _has_lines(records) and not _has_lines(workloads):
         raise BenchError(

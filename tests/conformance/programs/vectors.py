@@ -65,7 +65,7 @@ def VectorStoreToElement2(A: T.Buffer(80), B: T.Buffer(66)):
     B[T.Ramp(tx * 4 + 2, 1, 4)] = A[T.Ramp(tx * 4, 1, 4)]
 
 
-# wrong, misaligned access: row 1 begins at element 65, which is no multiple of 4
+# wrong, misaligned access: row 1 begins at element 65, which is not a multiple of 4
 # B == A[:64]
 @T.prim_func(s_tir=True)
 def VectorStoresToSharedRowsOf65(A: T.Buffer(80), B: T.Buffer(64)):

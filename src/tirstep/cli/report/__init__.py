@@ -31,8 +31,8 @@ HEAD = 2000  # bytes of a page that hold its marker
 OUTPUT = option("--output -o", "FILE", "The HTML file to write.", default=Path("report.html"))
 WATCH = flag(
     "--watch",
-    "Serve the page on this machine, make it again when a file of the recipes or one "
-    "that they import changes, and reload it; Ctrl-C ends.",
+    "Serve the page on this machine, and rebuild and reload it when a file of the recipes, "
+    "or one that they import, changes; Ctrl-C ends.",
 )
 
 
@@ -47,7 +47,7 @@ def command(
     request: Request,
     output: Path = OUTPUT,
     checks: bool = flag(
-        "--checks/--no-checks", "Check, count and time the steps, too.", default=True
+        "--checks/--no-checks", "Also check, count and time the steps.", default=True
     ),
     ladder: bool = LADDER,
     watch: bool = WATCH,
@@ -57,8 +57,8 @@ def command(
     """Write an HTML page of every step and every lowering pass.
 
     One HTML file, opened from disk: diffs of TIR and CUDA beside the recipe's Python, which line of
-    CUDA comes from which of TIR, facts, traces, verdicts, and times or the simulator's counts. A
-    report of ours is replaced, no other file.
+    CUDA comes from which of TIR, facts, traces, verdicts, and times or the simulator's counts. An
+    existing report is replaced, no other file.
     """
     from ..json_output import print_document, read_keys
     from ..screen import Screen
@@ -148,5 +148,5 @@ def require_replaceable(path: Path) -> None:
     if path.exists():
         text = path.read_bytes()[:HEAD] if path.is_file() else None
         if text is None or (text and MARKER.encode() not in text):  # an empty file is no loss
-            raise UseError(f"{path} is no report of tirstep's; it stays: give another name")
+            raise UseError(f"{path} is not a tirstep report, so it stays; give another name")
     require_writable(path)

@@ -18,7 +18,6 @@ import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import tvm
@@ -27,10 +26,10 @@ from tvm.ir import SourceName, Span
 from tvm.tirx import AllocBuffer, Bind, BufferStore, Evaluate, For, IfThenElse, SeqStmt
 from tvm_ffi import structural_map
 
+from tirstep.files import show_path
 from tirstep.lowering_checks import Run
 from tirstep.lowering_checks.compile.passes import Lowering
 from tirstep.modules import Kernel
-from tirstep.programs.naming import show_path
 from tirstep.transforms.recipes import Step
 from tirstep.transforms.tir import find_all, find_location
 
@@ -214,9 +213,7 @@ def find_python(run: Run) -> list[Keys | None]:
     def tell(path: str, name: str, first: int, rows: Sequence[str], *own: int) -> Keys:
         start, stop = own or (first, first + len(rows) - 1)
         text, about = Text(tuple(row.rstrip("\n") for row in rows)), {"start": start, "stop": stop}
-        shown = show_path(path)  # a page that is sent around has no path of the machine
-        shown = Path(path).name if Path(shown).is_absolute() else shown
-        return {"path": shown, "function": name, "first": first, **about, "text": text}
+        return {"path": show_path(path), "function": name, "first": first, **about, "text": text}
 
     parts: list[Keys | None] = []
     if not isinstance(run.problem.kernel, Kernel):  # the definition that its location names

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tirstep.files import write_file
-from tirstep.programs.naming import show_path
+from tirstep.files import show_path, write_file
 
 FILES_VARIABLE = "TIRSTEP_OWN_FILES"
 """The environment variable that names where a page's process leaves the files that it imported."""

@@ -1,0 +1,324 @@
+"""Windows of a convolution as the rows of a matrix, whose tiles are rectangles of pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import Analyzer
+from tvm.tirx import (
+    GE,
+    LT,
+    And,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Cast,
+    For,
+    ForKind,
+    IfThenElse,
+    IterVar,
+    Mul,
+    SeqStmt,
+    Var,
+    const,
+    decl_buffer,
+    if_then_else,
+)
+from tvm_ffi import structural_map
+
+from .fusion.blocks import is_reduced, read_reduction
+from .inlining import inline_producers
+from .queries import find_epilogue, get_sblock_name
+from .rewriting import edit_scope, get_scope, open_loops, replace_scope
+from .schedule import TransformError, transform
+from .tir import (
+    constant,
+    find_all,
+    get_operands,
+    is_among,
+    is_choice,
+    is_end,
+    is_used,
+    substitute,
+)
+
+
+class _Operand(NamedTuple):
+    """A factor of what a convolution sums up: a tensor's elements, with zeros outside of it.
+
+    Attributes
+    ----------
+    value : the element, as it is chosen, without conversions
+    load : of the tensor
+    """
+
+    value: Any
+    load: Any
+
+
+@transform
+def tile_windows(
+    sch: Schedule,
+    block: SBlockRV,
+    *,
+    tile: Sequence[int],
+    columns: int,
+    depth: int,
+    copies: bool = False,
+) -> SBlockRV:
+    """Make a convolution the product of two matrices, of whose rows each tile is a rectangle.
+
+    A row is the window of one pixel of the result, a column a channel of the result, and k goes
+    through the taps of a window and the channels of each. Pixels are numbered rectangle by
+    rectangle, so that the tile of prod(tile) rows and `depth` channels of one tap is a rectangle of
+    the image, which `prefetch_by_tma` has copied at once: with zeros for the rim, and for what lies
+    beyond the image where a rectangle does not divide the result. What is computed there is not
+    stored. Such tiles of several images are the tiled mode's way to what the TMA's im2col mode
+    does, for which TVM has no tensor maps.
+
+    With `copies` the operands are copied first, with channels of a multiple of `depth`: where these
+    are whole lines of the L2 cache and those of the operands are not, tiles arrive sooner.
+
+    The trace does not replay what this makes, and says so: no primitive of TVM does.
+
+    rewrite: ``for n, y, x, o, i, j, c: Y[n, y, x, o] += X[n, y + i, x + j, c] * F[o, i, j, c]`` ->
+        ``windows[p, k] = X[...] if inside else 0; filters[o, k] = F[...] if inside else 0; for p,
+        o, k: sums[p, o] += windows[p, k] * filters[o, k]; results = sums; for p, o: if inside:
+        Y[...] = results[p, o]``
+    consumes: the block's loops, what it reads of blocks that can be inlined, and its epilogue
+    returns: the block that stores the result
+    requires: a block that sums products of two tensors' elements, as it was written, and at most
+        one consumer, which converts or computes with each sum alone; spatial iterators that one
+        operand has alone, those of the first before the one of the second, in the order of the
+        result's dimensions; the last iterator that is reduced along the last dimension of both
+        operands; zeros nowhere but outside of a tensor; constant sizes; a size of at least 1 in
+        `tile` for each iterator of rows, and for columns and depth
+    """
+    name = get_sblock_name(sch, block)
+    epilogue = find_epilogue(sch, block)
+    if sch.get_producers(block):
+        inline_producers(sch, block)
+    node = sch.get(block)
+    reduction, spatial = read_reduction(node), [it for it in node.iter_vars if not is_reduced(it)]
+    steps = [it for it in node.iter_vars if is_reduced(it)]
+    if None in (extents := [constant(it.dom.extent) for it in node.iter_vars]):
+        raise TransformError(
+            f"the shape {extents} of block '{name}' is not constant", "use constant sizes"
+        )
+    if reduction.kind != "sum" or not isinstance(reduction.term, Mul):
+        raise TransformError(
+            f"block '{name}' does not sum products", "pass a block that multiplies two operands"
+        )
+    first, second = (
+        _read_operand(name, it, node.iter_vars) for it in (reduction.term.a, reduction.term.b)
+    )
+    *rows, column = spatial
+    along = steps[-1].var
+    of_rows, of_column = first.load.indices, second.load.indices
+    last = [it.load.indices[-1] for it in (first, second)]
+    is_product = (
+        rows
+        and all(any(is_used(it.var, at) for at in of_rows) for it in rows)
+        and not any(is_used(it.var, at) for it in rows for at in of_column)
+        and not any(is_used(column.var, at) for at in of_rows)
+        and all(at.same_as(along) for at in last)
+        and len(reduction.indices) == len(spatial)
+        and all(at.same_as(it.var) for at, it in zip(reduction.indices, spatial, strict=True))
+    )
+    if not is_product:
+        raise TransformError(
+            f"block '{name}' is no convolution with rows of windows, columns of filters and "
+            "channels last",
+            "pass a block as modules.convolution writes it",
+        )
+    if len(tile) != len(rows) or min(*tile, columns, depth) < 1:
+        raise TransformError(
+            f"tile={tuple(tile)}, columns={columns} and depth={depth} do not fit the {len(rows)} "
+            f"iterators of rows of block '{name}'",
+            "give a size of at least 1 for each",
+        )
+
+    # Where iterators are, in the row p, the column o and the step k of the product.
+    p, o, k = (Var(it, "int32") for it in "pok")
+    lengths = [constant(it.dom.extent) or 1 for it in rows]
+    counts = [-(-length // size) for length, size in zip(lengths, tile, strict=True)]
+    whole = math.prod(tile)
+    outer, inner = _take_apart(p // whole, counts), _take_apart(p % whole, tile)
+    width = constant(column.dom.extent) or 1
+    taps = [constant(it.dom.extent) or 1 for it in steps]
+    taps[-1] = -(-taps[-1] // depth) * depth
+    sizes = {p: math.prod(counts) * whole, o: -(-width // columns) * columns, k: math.prod(taps)}
+    analyzer = Analyzer()
+    for variable, size in sizes.items():
+        analyzer.bind(variable, Range(0, size))
+    pixels = [at * size + it for at, size, it in zip(outer, tile, inner, strict=True)]
+    places = {it.var: analyzer.simplify(at) for it, at in zip(rows, pixels, strict=True)}
+    places[column.var] = o
+    channels = _take_apart(k, taps)
+    places |= {it.var: analyzer.simplify(at) for it, at in zip(steps, channels, strict=True)}
+
+    def is_inside(indices: Any, shape: Any) -> list[Any]:
+        """The conditions of a place to lie in a tensor, without those that always hold."""
+        wanted = [
+            part
+            for index, size in zip(indices, shape, strict=True)
+            for part in (GE(index, const(0, "int32")), LT(index, size))
+        ]
+        return [part for part in wanted if not analyzer.can_prove(part)]
+
+    def make(stored: Any, iterators: dict[Any, int], body: Any, called: str, **more: Any) -> For:
+        """The nest of a block over variables with `sizes`; 1 for those that are reduced."""
+        fresh = {it: Var(f"v{it.name}", "int32") for it in iterators}
+        items = [
+            IterVar(Range(0, sizes[it]), fresh[it], IterVar.CommReduce if kind else IterVar.DataPar)
+            for it, kind in iterators.items()
+        ]
+        body, init = (substitute(it, fresh) if it else None for it in (body, more.pop("init", 0)))
+        reads = [
+            BufferRegion(it.source, [Range.from_min_extent(at, 1) for at in it.indices])
+            for it in find_all(body, TensorLoad)
+            if not it.source.same_as(stored.buffer)
+        ]
+        at = [Range.from_min_extent(substitute(it, fresh), 1) for it in stored.indices]
+        made = SBlock(
+            items, reads, [BufferRegion(stored.buffer, at)], called, body, init=init, **more
+        )
+        loops = {it: Var(it.name, "int32") for it in iterators}
+        nest: Any = SBlockRealize([*loops.values()], True, made)
+        for it, loop in reversed(loops.items()):
+            nest = For(loop, const(0, "int32"), const(sizes[it], "int32"), ForKind.SERIAL, nest)
+        return nest
+
+    def fill(called: str, shape: list[Any], at: list[Any], load: Any) -> Any:
+        """A buffer that holds a tensor's elements, and zeros where an index lies outside of it."""
+        conditions, value = is_inside(load.indices, load.source.shape), load
+        if conditions:
+            value = if_then_else(reduce(And, conditions), load, const(0, load.ty.dtype))
+        made = decl_buffer(shape, load.source.dtype, called, layout=None)
+        store = BufferStore(made, value, at)
+        nests.append(make(store, dict.fromkeys(at, 0), store, called))
+        buffers.append(made)
+        return made
+
+    nests, matrices, buffers = list[Any](), list[Any](), list[Any]()
+    for operand, at, called in ((first, p, "windows"), (second, o, "filters")):
+        load = substitute(operand.load, places)
+        if copies:
+            source = load.source
+            shape = [*map(int, source.shape[:-1]), taps[-1]]
+            whole_at = [Var(f"i{it}", "int32") for it in range(len(shape))]
+            for it, size in zip(whole_at, shape, strict=True):
+                sizes[it] = size
+                analyzer.bind(it, Range(0, size))
+            copy = fill(f"{source.name}_copy", shape, whole_at, BufferLoad(source, whole_at))
+            load = BufferLoad(copy, load.indices)
+        made = fill(called, [sizes[at], sizes[k]], [at, k], load)
+        matrices.append((operand.value, BufferLoad(made, [at, k])))
+    # The product, and what is computed with its sums.
+    sums = decl_buffer(
+        (sizes[p], sizes[o]), reduction.dtype, str(reduction.buffer.name) + "_sums", layout=None
+    )
+    before = BufferLoad(sums, [p, o])
+    factors = [
+        _exchange(factor, value, load)
+        for factor, (value, load) in zip(
+            (reduction.term.a, reduction.term.b), matrices, strict=True
+        )
+    ]
+    store = BufferStore(sums, reduction.combine(before, Mul(*factors)), [p, o])
+    begin, notes = BufferStore(sums, reduction.identity, [p, o]), dict(node.annotations)
+    product = make(store, {p: 0, o: 0, k: 1}, store, name, init=begin, annotations=notes)
+    value, target, called = before, reduction.buffer, f"{name}_result"
+    if epilogue is not None:
+        last_one = sch.get(epilogue)
+        called = str(last_one.name_hint)
+        value, target = _read_epilogue(last_one, reduction.buffer, before), last_one.body.buffer
+    results = decl_buffer(
+        (sizes[p], sizes[o]), target.dtype, str(target.name) + "_tiles", layout=None
+    )
+    store = BufferStore(results, value, [p, o])
+    nests += [product, make(store, {p: 0, o: 0}, store, called)]
+    indices = [places[it.var] for it in spatial]
+    store = BufferStore(target, BufferLoad(results, [p, o]), indices)
+    conditions = is_inside(indices, target.shape)
+    body = IfThenElse(reduce(And, conditions), store, None) if conditions else store
+    nests.append(make(store, {p: 0, o: 0}, body, f"{name}_crop"))
+    scope, gone = get_scope(sch, block).stmt, [node]
+    gone += [] if epilogue is None else [last_one]
+    parts = list[Any]()
+    for part in scope.body.seq if isinstance(scope.body, SeqStmt) else [scope.body]:
+        blocks = find_all(part, SBlock)
+        if is_among(node, blocks):
+            parts += nests
+        if not any(is_among(it, gone) for it in blocks):
+            parts.append(part)
+    new = edit_scope(scope, SeqStmt(parts), [*buffers, sums, results])
+    kept = {node: open_loops(product)[1].block}
+    if epilogue is not None:
+        kept[last_one] = open_loops(nests[-2])[1].block
+    replace_scope(sch, block, new, kept, who="tile_windows")
+    (cast,) = sch.get_consumers(block)
+    (crop,) = sch.get_consumers(cast)
+    return crop
+
+
+def _take_apart(number: Any, sizes: Sequence[int]) -> list[Any]:
+    """The digits of a number, of as many values as there are sizes; the last one varies most."""
+    digits: list[Any] = []
+    for size in reversed(sizes[1:]):
+        digits.insert(0, number % size)
+        number = number // size
+    return [number, *digits]
+
+
+def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Operand:
+    """A factor: a load, with zeros outside of its tensor, and converted."""
+    value = factor
+    while isinstance(value, Cast):
+        value = value.value
+    load, conditions = value, list[Any]()
+    if is_choice(value) and getattr(value.args[2], "value", None) == 0:
+        conditions, load = list(get_operands(value.args[0], And)), value.args[1]
+    if not isinstance(load, TensorLoad):
+        raise TransformError(
+            f"block '{name}' multiplies by {value}, which is no element of a tensor or zero",
+            "let a block of its own compute it",
+        )
+    for part in conditions:
+        if not is_end(part, load.indices, load.source.shape, iterators):
+            raise TransformError(
+                f"block '{name}' takes zeros where not '{part}', which does not say that "
+                f"'{load.source.name}' ends there",
+                "pad with zeros outside of a tensor alone",
+            )
+    return _Operand(value, load)
+
+
+def _read_epilogue(block: SBlock, sums: Any, value: Any) -> Any:
+    """What an epilogue computes of each sum, of `value` in its place."""
+    body, own = block.body, [it.var for it in block.iter_vars]
+    loads = find_all(body, TensorLoad)
+    stored = list(getattr(body, "indices", ()))
+    is_plain = isinstance(body, BufferStore) and all(
+        len(at) == len(own) and all(one.same_as(it) for one, it in zip(at, own, strict=True))
+        for at in (stored, *(load.indices for load in loads))
+    )
+    if not is_plain or not all(load.source.same_as(sums) for load in loads):
+        raise TransformError(
+            f"block '{block.name_hint}' computes with more than each sum at its own place",
+            "let what reads other tensors be a kernel of its own",
+        )
+    return structural_map(body.value, (TensorLoad, lambda load: value))
+
+
+def _exchange(expression: Any, old: Any, new: Any) -> Any:
+    """A factor with another element in the place of the one that it converts."""
+    if expression.same_as(old):
+        return new
+    return Cast(expression.ty.dtype, _exchange(expression.value, old, new))
