@@ -470,20 +470,47 @@ class Writer:
             return
         if self.is_so(3, "let"):
             dtype = self.dtype()
-            if dtype != "bfloat16":  # TVM refuses most lets of that type
-                value = self.expression(dtype, self.one((1, 2), "depth"))
+            value = self.expression(dtype, self.one((1, 2), "depth"))
+            # TVM refuses most lets of that type, and LLVM ends the process at a choice within one.
+            if dtype != "bfloat16" and "T.bfloat16(" not in value.text:
                 self.lets.append(replace(value, text=self.fresh("x")))
                 self.say(f"{self.lets[-1].text}: T.let[T.{dtype}] = {value.text}")
-        if self.is_so(4, "branch"):
+        kind = self.one(("store", "store", "branch", "sum", "sum"), "body")
+        if kind == "branch":
             for line in (f"if {self.condition()}:", "else:"):
                 with self.within(line):
                     self.store(own.at(), own)
+        elif kind == "sum":
+            self.sum_up(own)
         else:
             self.store(own.at(), own)
         self.count, self.total, self.is_ordered = "", None, False
         self.turns, self.arrays = 1, [own]
         for _ in range(self.one((0, 1, 1, 2), "statements")):
             self.statement(1)
+
+    def sum_up(self, output: Buffer) -> None:
+        """A sum in a register or in the output itself."""
+        dtype, target, own = output.dtype, output.at(), output.at()
+        if self.is_so(2, "register"):
+            dtype = "float32" if "float" in dtype else "int32"
+            target = self.allocate("R", dtype, (1,), "local").at("0")
+        start, terms = self.constant(dtype), self.one((2, 3, 4, 5, 8), "terms")
+        self.say(f"{target} = {start.text}")
+        bounds = self.bounds(terms) if self.is_so(3, "open") else ""
+        runs = RANGE if bounds else self.one((RANGE, RANGE, UNROLL), "runs")
+        with self.loop(terms, runs, bounds), ExitStack() as stack:
+            if self.is_so(4, "guarded term"):
+                stack.enter_context(self.within(f"if {self.condition(0)}:"))
+            most = max(1, (LIMITS[dtype] - start.bound) // terms)
+            value = self.capped(self.expression(dtype, 2), most)
+            forms = [f"{target} + {value.text}"] * 2 + [f"{target} - {value.text}"]
+            self.say(f"{target} = {self.one([*forms, f'{value.text} - {target}'], 'term')}")
+        total = Value(target, dtype, start.bound + terms * value.bound)
+        made = self.cast(self.capped(total, output.bound), output.dtype)
+        assert made is not None
+        if made.text != own:
+            self.say(f"{own} = {made.text}")
 
     def write_rows(self) -> None:
         """The rows of some outputs, each one loop's iteration, or one thread's."""
@@ -615,8 +642,8 @@ class Writer:
     def bounds(self, most: int) -> str:
         """Those of a loop with as many iterations at most, be it none; all are below `most`."""
         by = self.one((1, 2), "by")
-        forms = [f"{most}"] * 5 + [f"{most - 1}", f"{by}, {most}", f"{most // 2}", "0"]
-        forms.append(f"{by - 1}, {most}, 2")
+        forms = [f"{most}"] * 4 + [f"{most - 1}", f"{by}, {most}", f"{most // 2}", "0"]
+        forms += [f"{by - 1}, {most}, 2"] * 2
         numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
         if numbers:
             data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
