@@ -301,7 +301,7 @@ def _require_constant_beginning(block: SBlock, what: str) -> None:
 def bind_batch(
     sch: Schedule, block: SBlockRV, *, axis: str = "blockIdx.z", kept: int = 2
 ) -> LoopRV:
-    """Bind the spatial loops of a block that stand in front of its last ones to one block axis.
+    """Bind a block's spatial loops, all but its last ones, to one block axis.
 
     For products, convolutions and norms with a batch, heads or images in front: all but the last
     `kept` spatial loops become one loop, however many they are and whatever their extents.

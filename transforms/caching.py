@@ -256,7 +256,7 @@ def cache_write_at(
 
 @transform
 def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlockRV:
-    """Let each thread sum up in registers and write its results once, under a loop.
+    """Accumulate in each thread's registers, and write the results once, under a loop.
 
     Where the block's output is an intermediate buffer with one consumer (an epilogue: bias and
     relu, a cast, the cropping of a padded result), the consumer does the writing.
@@ -299,7 +299,7 @@ def fetch_cooperatively(
     vector: int = 1,
     tail: Tail = "refuse",
 ) -> None:
-    """Let all threads of a thread block fetch a tile together, each a share of it.
+    """Fetch a tile with all threads of a thread block, of which each loads a share.
 
     `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for
     threadIdx.x alone, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors

@@ -52,7 +52,7 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
 @transform
 @inlines
 def inline_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
-    """Make one block of all that follows a block's result: scale, bias, activation, cast.
+    """Inline all that follows a block's result into one block: scale, bias, activation, cast.
 
     What these blocks read beside is inlined into them, too, where that does not reduce and nothing
     else reads it. The block that is left is what `find_epilogue` finds, and what

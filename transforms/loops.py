@@ -91,7 +91,7 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
 
 @transform
 def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
-    """Make one loop of loops that stand one after the other, with the body of each in it.
+    """Merge loops that follow one another into one loop that has all their bodies.
 
     Two sums over one range, say, become sums under one loop, where what both read is fetched once.
 

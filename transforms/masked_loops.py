@@ -173,7 +173,7 @@ def is_known_before(bound: Any, loop: For, around: list[For]) -> bool:
 
 @transform
 def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
-    """End a loop behind the last iteration of which a mask lets something through.
+    """End a loop after the last iteration that a mask does not hide.
 
     Masks are conditions of ``if_then_else``. That an iteration with nothing but hidden elements
     changes nothing is tried on drawn numbers: the maximum and the sums of attention take up what
@@ -205,7 +205,7 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
 
 @transform
 def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
-    """Launch those thread blocks first in which a loop goes on longest before it ends at its mask.
+    """Launch the thread blocks first whose loop runs longest before it ends at its mask.
 
     A GPU takes up blocks in the order of their numbers, and the last ones leave multiprocessors
     idle: these are short then. Nothing is computed otherwise, or elsewhere.
@@ -235,7 +235,7 @@ def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
 
 @transform
 def split_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
-    """Let the first iterations of a loop, of which masks hide nothing, do without them.
+    """Drop the masks from the first iterations of a loop, where they hide nothing.
 
     Masks are conditions of ``if_then_else``. The loop is marked, and split once
     pipelines are lowered, so that the copies of a pipeline go on from one part to the other.

@@ -21,7 +21,7 @@ from .tir import find_all, find_choices, is_among, is_choice, is_used, substitut
 
 @transform
 def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
-    """Read an operand through a copy that is zero where a mask hides all that is made of it.
+    """Read an operand through a copy that is zero where a mask hides all that uses it.
 
     Inlined where tiles are fetched, the copy is a guard of its loads; `pad_axis`, called later,
     adds the end of an axis to it. Infinite elements are hidden with the rest, where a product with

@@ -39,7 +39,7 @@ _MARK = "__tvm_ffi_error__"
 
 @transform
 def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
-    """Note that the module is to be compiled with an option of TVM's pass context.
+    """Record that the module is to be compiled with an option of TVM's PassContext.
 
     ``tvm.transform.PassContext(config=get_pass_options(sch.mod))`` compiles it so; the devices of
     tirstep do it by themselves. Setting an option again replaces its value.
@@ -82,7 +82,7 @@ def require_root(sch: Schedule) -> SBlockRV:
 
 @transform
 def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
-    """Note that the module is to be lowered with a pipeline of tirstep, or with TVM's own again.
+    """Record that the module is to be lowered with tirstep's pipeline, or again with TVM's own.
 
     ``tvm.compile(sch.mod, target, tir_pipeline=get_pipeline(sch.mod))`` lowers it so; the devices
     of tirstep do it by themselves. Without it most modules are as right, and may be slower.

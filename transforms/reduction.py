@@ -63,7 +63,7 @@ def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = 
 
 @transform
 def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlockRV:
-    """Take the initialization of a reduction out of it, in front of a loop.
+    """Move the initialization of a reduction out of it, in front of a loop.
 
     The block's handle stays good; its name becomes ``<name>_update``.
 
@@ -142,7 +142,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
 
 @transform
 def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialSums:
-    """Cut a reduction into parts that are summed by themselves, and their sums added up after.
+    """Factor a reduction into partial sums, which are added up afterwards.
 
     The parts can run on different thread blocks (split-K) or threads.
 
@@ -245,7 +245,7 @@ HALVES = ("float16", "bfloat16")
 
 @transform
 def widen_sums(sch: Schedule, block: SBlockRV) -> SBlockRV:
-    """Keep sums of half precision in float32, and round each of them once.
+    """Accumulate half-precision sums in float32, and round each of them once.
 
     A sum of n terms in float16 is off by up to n * 2^-11 of the sum of their magnitudes, in float32
     by 2^-11 of itself and n * 2^-24 of that; in bfloat16 it is 2^-8 for 2^-11. Models declare

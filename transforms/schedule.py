@@ -198,11 +198,17 @@ def read_arguments(
 def _find_parameters(function: Callable[..., object]) -> tuple[inspect.Signature, dict[str, Any]]:
     """A function's signature, and the type of each parameter; `Any` where there is none to find."""
     signature = inspect.signature(function)
-    try:
-        hints = typing.get_type_hints(function, localns=_NAMES, include_extras=True)
-    except (NameError, TypeError, SyntaxError):  # of somebody else's transform
-        hints = {}
-    return signature, {name: hints.get(name, Any) for name in signature.parameters}
+    globals_ = getattr(inspect.unwrap(function), "__globals__", {})
+    kinds = {}
+    for name, parameter in signature.parameters.items():
+        holder = types.SimpleNamespace(__annotations__={name: parameter.annotation})
+        try:
+            hints = typing.get_type_hints(holder, globals_, _NAMES, include_extras=True)
+        except (NameError, TypeError, SyntaxError):  # of somebody else's transform
+            hints = {}
+        kind = hints.get(name, Any)
+        kinds[name] = Any if kind is inspect.Parameter.empty else kind
+    return signature, kinds
 
 
 def _fit(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any:

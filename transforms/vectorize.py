@@ -190,7 +190,7 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
 
 @transform
 def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -> None:
-    """Lay the rows that a block writes out in vectors, the first element `offset` places into one.
+    """Align the rows that a block writes to vectors, the first element `offset` places into one.
 
     A rim of three elements around rows of a tensor shifts them against the tensor's vectors; with
     an offset of one they meet again, and a vector is loaded as one or is zero as one. Places
@@ -207,7 +207,7 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
     """
     if vector not in LANES or offset not in range(vector):
         raise TransformError(
-            f"vector={vector} and offset={offset} are no vectors",
+            f"vector={vector} and offset={offset} are not vectors",
             f"give a vector of {', '.join(map(str, LANES))} elements and an offset within it",
         )
     name, region = get_sblock_name(sch, block), require_copy(sch, block)
@@ -378,7 +378,7 @@ def find_taken_apart(place: Place) -> Iterator[tuple[str, Any]]:
         is_guarded = any(is_used(loop.loop_var, condition) for condition in conditions)
         is_known = buffer.scope() == "global" and not is_guarded
         if not _are_neighbours(indices, loop, analyzer):
-            yield "are no neighbours", buffer
+            yield "are not neighbours", buffer
         elif is_known and not begin_aligned(buffer, indices, loop, analyzer):
             yield "do not begin at multiples of a vector", buffer
 

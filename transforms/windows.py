@@ -34,6 +34,7 @@ from tvm_ffi import structural_map
 
 from .fusion.blocks import is_reduced, read_reduction
 from .inlining import inline_producers
+from .layout import require_own_loops
 from .queries import find_epilogue, get_sblock_name
 from .rewriting import edit_scope, get_scope, open_loops, replace_scope
 from .schedule import TransformError, transform
@@ -93,12 +94,14 @@ def tile_windows(
         Y[...] = results[p, o]``
     consumes: the block's loops, what it reads of blocks that can be inlined, and its epilogue
     returns: the block that stores the result
-    requires: a block that sums products of two tensors' elements, as it was written, and at most
-        one consumer, which converts or computes with each sum alone; spatial iterators that one
-        operand has alone, those of the first before the one of the second, in the order of the
-        result's dimensions; the last iterator that is reduced along the last dimension of both
-        operands; zeros nowhere but outside of a tensor; constant sizes; a size of at least 1 in
-        `tile` for each iterator of rows, and for columns and depth
+    requires: a block that sums products of two tensors' elements, with loops of its own as they
+        were written, into all of a tensor, and at most one such consumer, which converts or
+        computes with each sum alone; spatial iterators that one operand has alone, those of the
+        first before the one of the second, in the order of the result's dimensions; the last
+        iterator that is reduced along the last dimension of both operands; zeros nowhere but
+        outside of a tensor; constant sizes; a size of at least 1 in `tile` for each iterator of
+        rows, and for columns and depth; a depth that divides what is summed of channels, unless
+        that is all of an operand's
     """
     name = get_sblock_name(sch, block)
     epilogue = find_epilogue(sch, block)
@@ -143,14 +146,36 @@ def tile_windows(
             f"iterators of rows of block '{name}'",
             "give a size of at least 1 for each",
         )
-
+    shapes = [it.load.source.shape for it in (first, second)]
+    target, written = reduction.buffer, [node]
+    if epilogue is not None:
+        written.append(sch.get(epilogue))
+        target = written[-1].writes[0].source
+    width, length = constant(column.dom.extent) or 1, constant(steps[-1].dom.extent) or 1
+    domains = [
+        [constant(it.dom.extent) for it in block.iter_vars if not is_reduced(it)]
+        for block in written
+    ]
+    if any(whole != [constant(size) for size in target.shape] for whole in domains):
+        raise TransformError(
+            f"'{target.name}' of shape {list(target.shape)} has elements that block '{name}' does "
+            "not compute",
+            "convolve into a tensor of the result alone",
+        )
+    if -(-length // depth) * depth > length and all(constant(it[-1]) != length for it in shapes):
+        raise TransformError(
+            f"block '{name}' sums {length} of the channels of both operands, and steps of "
+            f"depth={depth} would take more",
+            "use a depth that divides the channels",
+        )
+    for handle in [block] if epilogue is None else [block, epilogue]:
+        require_own_loops(sch, handle, "call this before loops are split, bound or shared")
     # Where iterators are, in the row p, the column o and the step k of the product.
     p, o, k = (Var(it, "int32") for it in "pok")
     lengths = [constant(it.dom.extent) or 1 for it in rows]
     counts = [-(-length // size) for length, size in zip(lengths, tile, strict=True)]
     whole = math.prod(tile)
     outer, inner = _take_apart(p // whole, counts), _take_apart(p % whole, tile)
-    width = constant(column.dom.extent) or 1
     taps = [constant(it.dom.extent) or 1 for it in steps]
     taps[-1] = -(-taps[-1] // depth) * depth
     sizes = {p: math.prod(counts) * whole, o: -(-width // columns) * columns, k: math.prod(taps)}
@@ -234,11 +259,10 @@ def tile_windows(
     store = BufferStore(sums, reduction.combine(before, Mul(*factors)), [p, o])
     begin, notes = BufferStore(sums, reduction.identity, [p, o]), dict(node.annotations)
     product = make(store, {p: 0, o: 0, k: 1}, store, name, init=begin, annotations=notes)
-    value, target, called = before, reduction.buffer, f"{name}_result"
+    value, called = before, f"{name}_result"
     if epilogue is not None:
-        last_one = sch.get(epilogue)
-        called = str(last_one.name_hint)
-        value, target = _read_epilogue(last_one, reduction.buffer, before), last_one.body.buffer
+        called = str(written[-1].name_hint)
+        value = _read_epilogue(written[-1], reduction.buffer, before)
     results = decl_buffer(
         (sizes[p], sizes[o]), target.dtype, str(target.name) + "_tiles", layout=None
     )
@@ -249,19 +273,17 @@ def tile_windows(
     conditions = is_inside(indices, target.shape)
     body = IfThenElse(reduce(And, conditions), store, None) if conditions else store
     nests.append(make(store, {p: 0, o: 0}, body, f"{name}_crop"))
-    scope, gone = get_scope(sch, block).stmt, [node]
-    gone += [] if epilogue is None else [last_one]
-    parts = list[Any]()
+    scope, parts = get_scope(sch, block).stmt, list[Any]()
     for part in scope.body.seq if isinstance(scope.body, SeqStmt) else [scope.body]:
         blocks = find_all(part, SBlock)
         if is_among(node, blocks):
             parts += nests
-        if not any(is_among(it, gone) for it in blocks):
+        if not any(is_among(it, written) for it in blocks):
             parts.append(part)
     new = edit_scope(scope, SeqStmt(parts), [*buffers, sums, results])
     kept = {node: open_loops(product)[1].block}
     if epilogue is not None:
-        kept[last_one] = open_loops(nests[-2])[1].block
+        kept[written[-1]] = open_loops(nests[-2])[1].block
     replace_scope(sch, block, new, kept, who="tile_windows")
     (cast,) = sch.get_consumers(block)
     (crop,) = sch.get_consumers(cast)

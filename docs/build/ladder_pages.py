@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from pages import spell_shape
 from plots import draw_bars, find_runs
 
+from tirstep.bench.cases import LONG_ROWS
 from tirstep.bench.metrics import (
     NOTHING,
     Table,
@@ -96,7 +97,9 @@ def find_ladders(folder: Path) -> list[MeasuredLadder]:
     for ladder in LADDERS.values():
         names, measured = {recipe.name for recipe in ladder}, []
         for run in sorted(runs, key=lambda run: run.date, reverse=True):
-            for case in [it for it in run.cases if it.kernel == ladder.kernel]:
+            of_kernel = [it for it in run.cases if it.kernel == ladder.kernel]
+            # Generated rows are no ladder's: docs/speed.md has them all.
+            for case in (it for it in of_kernel if it.suite != LONG_ROWS):
                 outcomes = [
                     outcome
                     for outcome in case.outcomes

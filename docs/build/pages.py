@@ -49,15 +49,15 @@ WIDTH = 96
 TRANSFORMS_INTRO = """\
 # Transforms
 
-A transform takes a schedule, handles, and sizes by keyword, and returns handles. What stands under
-*requires* is checked before the first primitive runs: a call that does not meet it raises a
-`TransformError`, one sentence with names, numbers and advice, and the schedule is as it was. What
-it made is shown to the *guard* (`tirstep.lowering_checks.legality`), which refuses in the same way
-what TVM would lower to another program: a lost block, a buffer that is read before it is written, a
-missing barrier, registers that another thread reads, a guard that a sum over threads loses.
+A transform takes a schedule, handles, and sizes by keyword, and returns handles. What is listed
+under *requires* is checked before the first primitive runs: a call that does not meet it raises a
+`TransformError`, one sentence with names, numbers and advice, and leaves the schedule unchanged.
+The result is then checked by the *guard* (`tirstep.lowering_checks.legality`), which likewise
+refuses what TVM would lower incorrectly: a lost block, a read before write, a missing barrier, a
+cross-thread read of registers, a predicate that a reduction over threads loses.
 
-Handles that are *consumed* are dead afterwards. With `tail="refuse"` sizes have to divide;
-`tail="guard"` puts predicates on the blocks inside instead.
+Handles that are *consumed* are dead afterwards. With `tail="refuse"` sizes must divide evenly;
+`tail="guard"` predicates the blocks inside instead.
 
 A matmul for a GPU begins with these five, in this order; the [tutorial](tutorial.md) shows four.
 """

@@ -124,7 +124,7 @@ class KernelFacts:
         yield Fact("launch", "", "grid", _spell(self.grid))
         yield Fact("launch", "", "block", _spell(self.block))
         yield Fact("launch", "blocks", "blocks", self.blocks)
-        yield Fact("launch", "threads", "threads of a block", self.threads)
+        yield Fact("launch", "threads", "threads per block", self.threads)
         sizes = {
             "shared_bytes": ("shared memory", self.shared_bytes),
             "static_shared_bytes": ("static shared memory", self.static_shared_bytes),

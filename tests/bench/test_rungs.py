@@ -11,9 +11,13 @@ from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 RUN = Path(__file__).parents[2] / "benchmarks/results/bench-nvidia-h100-80gb-hbm3-rungs.json"
 NOISE = 0.02
 EXCUSES = ("sets up ", "slower ")
-UNMEASURED: set[str] = set()
-"""Rungs that are newer than the stored run."""
-FAST = {name: ladder for name, ladder in LADDERS.items() if any(rung.base for rung in ladder)}
+UNMEASURED = {"conv2d_wgmma_tma"}
+"""Rungs that are newer than the stored run: docs/speed.md has the times of the suite conv2d."""
+FAST = {
+    name: ladder
+    for name, ladder in LADDERS.items()
+    if any(rung.base and rung.name not in UNMEASURED for rung in ladder)
+}
 CASES = read_run(RUN).cases
 
 

@@ -78,7 +78,7 @@ def test_changed_golden_shows_its_diff(command: Command, goldens: Path):
     result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
     assert result.code == 1
     assert "  01_bound   golden failed   numbers right on cpu 64x48x32\n" in result.out
-    place = r"matmul_naive 01_bound \[matmul_tutorials\.py:\d+\]"
+    place = r"matmul_naive 01_bound \[transforms/recipes/matmul_tutorials\.py:\d+\]"
     sentence = place + ": the program changed; if that is meant,"
     assert re.search(sentence, result.out)
     assert '\n-        for i in T.thread_binding(32, thread="blockIdx.y"):\n' in result.out
@@ -98,7 +98,7 @@ def test_wrong_kernel(command: Command, wrong_vector_add: None):
     assert result.code == 1
     assert "golden failed   numbers wrong on cpu 1024" in result.out
     assert "\n+                C[vi] = A[vi] - B[vi]\n" in result.out
-    assert re.search(r"vector_add_bound 01_split \[element_ladders\.py:\d+\]: C\[", result.out)
+    assert re.search(r" 01_split \[transforms/recipes/element_ladders\.py:\d+\]: C\[", result.out)
     assert "elements are wrong (integers, seed 0)" in result.out
 
 
@@ -243,7 +243,7 @@ def test_check_as_json(command: Command, goldens: Path):
     (finding,) = recipe["findings"]
     assert set(finding) == {"check", "where", "source", "message", "detail"}
     assert finding["where"] == "vector_add_bound 01_split"
-    assert re.fullmatch(r"element_ladders\.py:\d+", finding["source"])
+    assert re.fullmatch(r"transforms/recipes/element_ladders\.py:\d+", finding["source"])
 
 
 QUOTIENTS = """

@@ -59,7 +59,7 @@ def test_diffs_have_headings_and_the_source_line(command: Command):
     heading, before, after, *_ = command("diff", "vector_add_bound").out.splitlines()
     assert re.fullmatch(
         r"# vector_add_bound/00_input → vector_add_bound/01_split  \+2 −2  1024  "
-        r"element_ladders\.py:\d+",
+        r"transforms/recipes/element_ladders\.py:\d+",
         heading,
     )
     assert before == "--- vector_add_bound/00_input"

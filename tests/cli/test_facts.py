@@ -26,7 +26,7 @@ def test_a_column_for_each_step_that_is_bound(command: Command):
     bound = [step for step, fact in facts.items() if fact.refusal is None]
     assert lines[2].split() == [f"{step.index:02d}_{step.name}" for step in bound]
     threads = [str(facts[step].values()["threads"]) for step in bound]
-    assert cells(result.out, "threads of a block") == threads
+    assert cells(result.out, "threads per block") == threads
     assert cells(result.out, "shared memory, bytes")[-1] == "520"
     assert cells(result.out, "shared loads")[-1] == "3 × 4 B"
     for step in set(facts) - set(bound):

@@ -70,7 +70,7 @@ def test_a_failed_check_exits_with_1(command: Command, wrong_vector_add: None):
     result = command("ladder", "vector_add", *CPU)
     assert result.code == 1
     assert rows(result.out) == [["vector_add_bound", "2", "failed", "wrong on cpu", "+7 −6"]]
-    assert "\nvector_add_bound 00_input [element_ladders.py:" in result.out
+    assert "\nvector_add_bound 00_input [transforms/recipes/element_ladders.py:" in result.out
 
 
 def test_times(command: Command, clock_device: ClockDevice, short_ladder: None):

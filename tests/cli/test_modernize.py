@@ -112,8 +112,8 @@ TOLD = [
         "old.py --write\n",
     ),
     ("printed.py", "printed.py:14: TVM does not parse it: ", "printed.py --write\n"),
-    ("asks.py", "asks.py:1: it does not import", "; run: tirstep modernize old.py --write\n"),
-    ("uses:x", "helper.py:3: uses does not import", "run: tirstep modernize helper.py --write\n"),
+    ("asks.py", "asks.py:1: it cannot be imported", "; run: tirstep modernize old.py --write\n"),
+    ("uses:x", "helper.py:3: uses cannot be imp", "run: tirstep modernize helper.py --write\n"),
     (
         "runs.py",
         "runs.py:14: AttributeError: 'Schedule' object has no attribute 'get_block'",
@@ -225,7 +225,7 @@ def test_line_ends_and_encodings_stay(folder: Path, command: Command):
 def test_where_a_file_is_not_python_none_is_written(folder: Path, command: Command):
     done = command("modernize", "--write", "helper.py", "python2.py")
     assert (done.code, done.out) == (2, "")
-    assert "tirstep: python2.py: Python does not read it, and nothing is written: " in done.err
+    assert "tirstep: python2.py: it is not valid Python, so nothing is written: " in done.err
     assert (folder / "helper.py").read_text() == HELPER
     assert (
         command("modernize", "missing.py").err == "tirstep: missing.py: No such file or directory\n"

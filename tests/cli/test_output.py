@@ -208,8 +208,8 @@ def make_places(folder: Path) -> dict[str, Path]:
     os.mkfifo(folder / "pipe")
     return {
         "there is no folder": folder / "gone" / "file",
-        "so it stays; ": folder / "thesis",
-        "so it stays; give": folder / "pipe",
+        "it stays: ": folder / "thesis",
+        "it stays: give": folder / "pipe",
         "File name too long": folder / ("x" * 300),
     }
 

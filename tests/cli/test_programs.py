@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("diff mine.py:tiled --set threads=4", "T.thread_binding(4,"),
         ("lower mine.py:tiled", "s_tir.LowerOpaqueBlock"),
         ("lower mine.py:tiled --source", "__global__"),
-        ("facts mine.py:tiled", "threads of a block"),
+        ("facts mine.py:tiled", "threads per block"),
         ("check mine.py", "01_tiled   golden none     numbers right on simulator"),
         ("check mine.py:Mine", GLANCE),
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
@@ -415,8 +415,8 @@ def test_other_files_that_are_no_programs(command: Command, folder: Path):
     for text, told in {
         "other.json": "other.json is not JSON as tvm.ir.save_json writes it",
         "op.json": "give that of an IRModule or a PrimFunc",
-        "lines.json": "beside it is no file of workloads",
-        "binary.py": "is no text in UTF-8",
+        "lines.json": "no file of workloads beside it",
+        "binary.py": "is not UTF-8 text",
         "empty/": "is not a MetaSchedule database",
     }.items():
         result = command("check", text)

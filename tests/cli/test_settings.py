@@ -47,8 +47,7 @@ def test_a_folder_is_the_projects(command: Command, monkeypatch: pytest.MonkeyPa
 
 def test_a_format_may_be_the_projects(command: Command):
     configure('[tool.tirstep.check]\nformat = "github"\nruns = 0\n')
-    with Path("double.py").open("a") as file:
-        file.write("print('beside the document')\n")
+    Path("double.py").write_text("print('beside')\n" + Path("double.py").read_text())
     assert command("check", "double.py").out == "tirstep check: 1 right\n"
     assert "beside" not in command("check", "double.py", "--format", "json").out
     assert "all good" in command("check", "double.py", "--format=text").out

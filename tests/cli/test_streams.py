@@ -46,7 +46,7 @@ def run_in_terminal(
 
 
 def test_diff_is_coloured_and_long_lines_are_not_wrapped():
-    text = run_in_terminal("diff", "vector_add_bound", "0", "1", columns=100)
+    text = run_in_terminal("diff", "vector_add_bound", "0", "1", columns=120)
     assert "\x1b[31m-        for i in range(1024):\x1b[0m\n" in text
     assert "\x1b[32m+        for i_0, i_1 in T.grid(8, 128):\x1b[0m\n" in text
     assert "# vector_add_bound/00_input → vector_add_bound/01_split" in text

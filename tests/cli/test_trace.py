@@ -123,7 +123,7 @@ def test_a_gpu_s_function_is_wrong_with_the_integers_that_it_was_called_with(
     assert (explained.code, "the script shows it: tirstep finds: " in explained.out) == (1, True)
     assert "cache[slots[b], t]" in command("steps", "traced/:store").out
     assert "s_tir.ThreadSync" in command("lower", "traced/:store").out
-    assert "threads of a block" in command("facts", "traced/:store").out
+    assert "threads per block" in command("facts", "traced/:store").out
     compared = command("diff", "traced/:store", "--against", "app.py:store", "--numbers")
     assert "the same, whatever the names" in compared.out
     page = command("report", "traced", "--no-checks", "-o", "page.html")

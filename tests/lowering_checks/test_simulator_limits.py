@@ -41,7 +41,7 @@ CLUSTER = 'T.launch_thread("clusterCtaIdx.x", 2)'
     ("launch", "error", "message"),
     [
         (CLUSTER.replace(".x", ".y"), UnsupportedError, "but along 'clusterCtaIdx.x' alone"),
-        (CLUSTER.replace("2", "3"), DeviceError, "2 blocks along 'blockIdx.x' are no whole clus"),
+        (CLUSTER.replace("2", "3"), DeviceError, "2 blocks along 'blockIdx.x' are not whole clus"),
     ],
 )
 def test_clusters_that_do_not_divide_the_blocks_are_refused(

@@ -119,7 +119,7 @@ def test_a_program_that_is_not_well_formed(folder: Path, text: str, told: str, i
     (folder / name).write_text(text)
     with pytest.raises(ProgramError) as error:
         load_place(name)
-    verb = "it does not import" if is_run else "TVM does not parse it"
+    verb = "it cannot be imported" if is_run else "TVM does not parse it"
     assert str(error.value).startswith(f"{name}:{int(line) + is_run}: {verb}{told}")
 
 

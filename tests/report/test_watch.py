@@ -22,6 +22,7 @@ from tirstep.cli.report.watch import (
     watch_report,
 )
 from tirstep.cli.request import make_request, spell_request
+from tirstep.files import show_path
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_a_change_makes_the_page_again_and_control_c_ends(
 ):
     edits = {1: lambda: source.write_text("2"), 3: None}
     code, said = watch_while(monkeypatch, source, page, [(0, set()), (1, set())], edits)
-    assert (code, said) == (1, [f"{source} changed", ""])
+    assert (code, said) == (1, [f"{show_path(source)} changed", ""])
 
 
 def test_what_a_new_import_brings_is_watched_from_then_on(
@@ -126,7 +127,7 @@ def test_what_a_new_import_brings_is_watched_from_then_on(
     }
     made = [(0, set()), (2, set()), (0, {helper})]
     code, said = watch_while(monkeypatch, source, page, made, edits)
-    assert (code, said) == (0, [f"{source} changed", f"{helper} changed", ""])
+    assert (code, said) == (0, [f"{show_path(it)} changed" for it in (source, helper)] + [""])
 
 
 OWN = """

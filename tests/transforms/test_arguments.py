@@ -48,6 +48,7 @@ GOOD = {
     "warpgroup": (64, 16),
     "warpgroups": 1,
     "columns": 16,
+    "depth": 16,
     "rows": 0,
     "blocks": 2,
 }

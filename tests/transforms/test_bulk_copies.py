@@ -336,7 +336,7 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
 @pytest.mark.parametrize(
     ("prepare", "name", "message"),
     [
-        (lambda sch, loop, _: sch.unannotate(loop, TMA_ROLES), "Q", "no pipeline in which warps h"),
+        (lambda sch, loop, _: sch.unannotate(loop, TMA_ROLES), "Q", "not a pipeline in which"),
         (
             lambda sch, loop, _: tr.make_persistent(sch, loop, blocks=2),
             "Q",

@@ -111,7 +111,10 @@ def test_the_last_rows_are_those_of_the_first_block() -> None:
 def test_launch_longest_first_refuses_loops_that_do_not_grow() -> None:
     for module, sentence in (
         (Masked, "does not end at a mask, or its longest blocks come first already"),
-        (make_masked_sum(lambda i, k, value: T.if_then_else(k < 9, value, 0.0)), "one axis of GPU"),
+        (
+            make_masked_sum(lambda i, k, value: T.if_then_else(k < 9, value, 0.0)),
+            "one axis of thread blocks",
+        ),
         (make_masked_sum(lambda i, k, value: T.if_then_else(k < 16 - i, value, 0.0)), "one axis"),
     ):
         sch = Schedule(module)

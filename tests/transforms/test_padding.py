@@ -97,7 +97,7 @@ STORES = """for i, j in T.grid(3, 77):
         ),
         ("+= e[i, j]", "+= e[i, 76 - j]", 16, "block 's' uses 'e' at 76 - vj along the axis of lo"),
         (EXP, STORES, 16, "block 'e' is more than one store; write one block for each"),
-        ("s[i] +=", "s[i] = T.float32(0) -> s[i] -", 16, "block 's' reduces to 's' by .* no sum"),
+        ("s[i] +=", "s[i] = T.float32(0) -> s[i] -", 16, "block 's' reduces to 's' by .*not a sum"),
         (
             "m",
             [11, 7],

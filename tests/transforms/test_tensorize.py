@@ -276,7 +276,7 @@ def test_prefetch_asynchronously_refuses_first_fragments_without_their_pipeline(
     if ahead:
         tr.prefetch_fragments(sch, made.inner)
     stages = 2 if ahead else 3
-    message = "stages=2 of loop 'k_0' leave no tile in flight" if ahead else "is no pipeline of fra"
+    message = "stages=2 of loop 'k_0' leave no tile in flight" if ahead else "not a pipeline of fra"
     with refuses(sch, message):
         tr.prefetch_asynchronously(sch, made.outer, copies, stages=stages, fragments_first=True)
 

@@ -128,6 +128,8 @@ def test_three_dimensions() -> None:
             {},
             "takes zeros where not",
         ),
+        (BEFORE.replace("c:8", "c:6"), {}, "sums 6 of the channels of both operands"),
+        (BEFORE.replace("y (2, 7, 5)", "y (2, 8, 5)"), {}, "elements that block 'y' does not comp"),
         (
             BEFORE.replace("(2, 9, 8)", "(2, m, 8)").replace("t:7", "t:m"),
             {},
@@ -140,6 +142,15 @@ def test_tile_windows_refuses(before: str, sizes: dict, message: str) -> None:
     block = sch.get_sblock("y")
     with refuses(sch, f"tile_windows: .*{message}"):
         tr.tile_windows(sch, block, **{**SIZES, **sizes})
+
+
+def test_tile_windows_refuses_shared_loops() -> None:
+    text = BEFORE.replace(", y (2, 7, 5)\n", ", z (2, 7, 5)\ny (2, 7, 5)\n")
+    sch = Schedule(parse_kernel(f"{text}n:2 t:7 o:5  z[n, t, o] = y[n, t, o]\n"))
+    block = sch.get_sblock("y")
+    sch.reverse_compute_at(sch.get_sblock("z"), sch.get_loops(block)[0])
+    with refuses(sch, "tile_windows: .*(shares a loop|loops)"):
+        tr.tile_windows(sch, block, **SIZES)
 
 
 def test_tile_windows_refuses_an_epilogue_that_reads_more() -> None:

@@ -338,7 +338,7 @@ def _is_low(term: Any) -> bool:
 @transform
 @inlines
 def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
-    """Multiply a sum by what all its terms are multiplied by, in place of each term.
+    """Move a factor that all terms of a sum have out of the sum.
 
     A sum that waited for another reduction because of such a factor, as a product behind a
     normalization does, waits no longer: both may stand under one loop, and nothing is repaired.

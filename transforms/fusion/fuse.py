@@ -361,7 +361,7 @@ def split_reductions(
     parts: int,
     run: int | None = None,
 ) -> SplitReductions:
-    """Reduce ranges of the elements by themselves, and combine what they come to.
+    """Reduce ranges of the elements separately, and combine the partial results.
 
     Each range has a value of the producer of its own, and the consumers take up its elements with
     that. Where the ranges are combined, what the consumers took up is repaired from the range's
@@ -390,7 +390,8 @@ def split_reductions(
         and `consumers` that use its result, sum floats over the same elements and read nothing of
         each other's; all of them in loops as they were written, and not fused yet; at least 2
         `parts`, which divide the elements, as ``parts * run`` does; a factor for each consumer's
-        term; without `consumers` it is `rfactor_reduction`
+        term, or the square of an element less the mean of all that the producer sums, and no `run`;
+        without `consumers` it is `rfactor_reduction`
     """
     loops, name = get_reduction_loops(sch, producer), get_sblock_name(sch, producer)
     if len(loops) != 1:

@@ -97,7 +97,7 @@ def prefetch_by_tma(
     stages: int = 3,
     in_flight: int = 0,
 ) -> None:
-    """Let the TMA copy the next tiles, into stages that an mbarrier each guards.
+    """Prefetch the next tiles by TMA, into stages with an mbarrier each.
 
     One thread issues the copies of `stages - 1` tiles before the loop, and of one more in each
     iteration, as soon as all threads are done with the stage that it goes to. All threads wait for
@@ -163,7 +163,7 @@ def prefetch_by_tma(
 def specialize_warps(
     sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None
 ) -> None:
-    """Give warps roles in a pipeline of `prefetch_by_tma`: one issues copies, the others compute.
+    """Specialize warps in a pipeline of `prefetch_by_tma`: one issues copies, the others compute.
 
     The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It
     waits for a stage to be empty, which an mbarrier says that each computing warp arrives at, and
@@ -213,8 +213,8 @@ def specialize_warps(
         used = added * counts[0] + threads * counts[1]
         if threads % added or used > REGISTERS:
             raise TransformError(
-                f"{threads} threads with {counts[1]} registers and {added} with {counts[0]} are no "
-                f"whole warpgroups in the {REGISTERS} registers of a multiprocessor",
+                f"{threads} threads with {counts[1]} registers and {added} with {counts[0]} are "
+                f"not whole warpgroups in the {REGISTERS} registers of a multiprocessor",
                 "let a multiple of 128 threads compute, with fewer registers",
             )
         first = count_registers(total)
@@ -259,7 +259,7 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
 
 @transform
 def copy_once_by_tma(sch: Schedule, loop: LoopRV, copy: SBlockRV) -> None:
-    """Let the warps that copy a pipeline's tiles bring one, too, that all of its iterations read.
+    """Have a pipeline's producer warps copy, once, a tile that all of its iterations read.
 
     An mbarrier says when it has arrived. Where thread blocks stay, another one says that it has
     been read, and the next tile's is copied while this one is stored.

@@ -202,7 +202,7 @@ def store_through_tiles(
     vector: int,
     lanes: int = WARP,
 ) -> SharedStore:
-    """Let a result go through a tile of its own type in shared memory, converted in registers.
+    """Store a result through a tile of its own type in shared memory, converted in registers.
 
     A consumer of the sums, that converts them, adds a bias or crops a padded problem, computes in
     the registers that hold them, on whole tiles: zeros stand for what it reads outside of a tensor.
@@ -251,7 +251,7 @@ def store_through_tiles(
 
 @transform
 def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
-    """Let the TMA write a tile from shared memory to the tensor.
+    """Store a tile from shared memory to the tensor by TMA.
 
     All threads end their stores with a fence of the asynchronous proxy and a barrier; one of them
     issues the copies, commits them as one group, and waits for it: until shared memory has been

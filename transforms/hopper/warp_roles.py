@@ -91,7 +91,7 @@ BARRIER = 8
 def make_persistent(
     sch: Schedule, loop: LoopRV, *, blocks: Int64, stages: Int64 | None = None
 ) -> None:
-    """Let as many thread blocks stay as run at once, and go through the tiles of the grid.
+    """Launch as many persistent CTAs as run at once, which loop over the tiles of the grid.
 
     Block number b computes the tiles b, b + `blocks`, b + 2 * `blocks`, …: those that run at the
     same time are neighbours in the order of the grid, as they were. Where a mask ends loops, every

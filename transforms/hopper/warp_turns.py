@@ -56,7 +56,7 @@ from .tma_tiles import (
 
 @transform
 def overlap_products(sch: Schedule, loop: LoopRV) -> None:
-    """Let the last products of an iteration run while the next one computes.
+    """Let the last matmuls of an iteration run while the next iteration computes.
 
     The loop's first and last statements are products by wgmma. Behind the first of the next
     iteration the last of this one is issued; threads wait for the first alone, and compute on until
@@ -82,7 +82,7 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
 
 @transform
 def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
-    """Let warpgroups take turns at the tensor cores: one computes while another one multiplies.
+    """Ping-pong warpgroups: one computes while another one has the tensor cores.
 
     The ping-pong of FlashAttention-3 (J. Shah and others, 2024, section 3.1). A turn is the last
     products of an iteration and the first ones of the next. A warpgroup waits for its turn at a

@@ -224,7 +224,7 @@ def tile_in_warpgroups(
     tile_k: int,
     swizzle: int = 1,
 ) -> WarpgroupTile:
-    """Tile a matmul for blocks of threads and warpgroups, whose products wgmma computes.
+    """Tile a matmul for thread blocks and warpgroups, to be computed by wgmma.
 
     `tile` are the rows and columns that a block of threads computes, `warpgroup` those of each
     warpgroup; `tile_k` the steps of k of a tile in shared memory. `swizzle` rows of tiles run
@@ -353,7 +353,7 @@ def tensorize_warpgroups(
     tf32: bool = False,
     fp22: bool = False,
 ) -> WgmmaIntrinsics:
-    """Let the tensor cores of compute capability 9.0 multiply tiles in shared memory, by wgmma.
+    """Multiply tiles in shared memory on Hopper's tensor cores, by wgmma.
 
     Each step of k is one group of instructions. After it is issued, threads wait until no more
     than `in_flight` groups run; the store waits for all. Types, swizzles and the order of B's

@@ -241,7 +241,7 @@ class ProductLoops(NamedTuple):
 
 @transform
 def order_product(sch: Schedule, block: SBlockRV) -> ProductLoops:
-    """Put the loops of a product in the order of rows, columns and steps of k.
+    """Reorder the loops of a matmul to rows, columns and k.
 
     rewrite: ``for k, i, j: C[i, j] += A[i, k] * B[k, j]`` -> ``for i, j, k: C[i, j] += ...``
     consumes: nothing
@@ -258,7 +258,7 @@ def order_product(sch: Schedule, block: SBlockRV) -> ProductLoops:
 @transform
 @inlines
 def tensorize_warp_rows(sch: Schedule, block: SBlockRV) -> str:
-    """Let wgmma multiply the 16 rows of a warp, together with those of three others.
+    """Multiply a warp's 16 rows by wgmma, together with those of three other warps.
 
     All columns and all steps of k are one group of instructions, and threads wait for it.
 

@@ -82,7 +82,7 @@ def tile_in_fragments(
     depth: int = 16,
     swizzle: int = 1,
 ) -> FragmentTile:
-    """Tile a matmul for blocks of threads, warps and the fragments of tensor cores.
+    """Tile a matmul for thread blocks, warps and tensor-core fragments.
 
     `tile` are the rows and columns that a block of threads computes, `warp` those of each warp,
     in fragments of 16×16; `tile_k` the steps of k of a tile in shared memory, in fragments of
@@ -256,7 +256,7 @@ def tensorize_fragments(
     *,
     tf32: bool = False,
 ) -> MmaIntrinsics:
-    """Let tensor cores multiply fragments, by mma.sync, and ldmatrix load them.
+    """Multiply fragments on tensor cores by mma.sync, loaded by ldmatrix.
 
     The buffers in registers get the layout of fragments. Types and the order of B's dimensions are
     those of the blocks.
@@ -385,7 +385,7 @@ def store_through_shared(
     vector: int,
     lanes: int = WARP,
 ) -> SharedStore:
-    """Let a result go from registers through shared memory, and from there in whole rows.
+    """Store a result from registers through shared memory, and from there in whole rows.
 
     Lanes of a warp then write neighbours, whatever the fragments are, and a consumer of the result,
     that converts it, adds a bias or crops it, becomes what is written.

@@ -60,7 +60,7 @@ ROWS = WARP // QUAD
 @transform
 @inlines
 def round_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
-    """Round what a block reads of an operand in a block of its own, in front of it.
+    """Round an operand in a separate block, in front of the block that reads it.
 
     Tensor cores take operands that are rounded already.
 
@@ -133,7 +133,7 @@ class FragmentProduct(NamedTuple):
 
 @transform
 def tile_product(sch: Schedule, block: SBlockRV) -> FragmentProduct:
-    """Cut a product that a warp computes into fragments of 16×16×16.
+    """Tile a warp's matmul into fragments of 16×16×16.
 
     Its last two own spatial loops are rows and columns, and its own reduction loop the steps.
 
@@ -187,7 +187,7 @@ def _require_whole_fragments(sch: Schedule, loop: LoopRV) -> None:
 
 @transform
 def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | None = None) -> None:
-    """Keep what a block writes in registers, as fragments of sums are, or the rows of these.
+    """Keep what a block writes in registers, in mma's accumulator layout, or that of its rows.
 
     `rows` and `columns` are the dimensions that are those of fragments; what has no columns holds
     for a row, and is computed by each thread of a quad.
@@ -243,7 +243,7 @@ def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | No
 def spread_over_quads(
     sch: Schedule, block: SBlockRV, *, columns: bool = True, tail: Tail = "refuse"
 ) -> None:
-    """Spread a block's last two loops over the lanes of a warp as fragments of sums are.
+    """Spread a block's last two loops over the lanes of a warp in mma's accumulator layout.
 
     Without `columns` the last loop goes over rows alone, and all four threads of a quad do the
     same. A reduction over columns becomes one over the threads of a quad.
@@ -281,7 +281,7 @@ def tensorize_in_quads(
     loads: Sequence[SBlockRV],
     zeros: SBlockRV | None,
 ) -> MmaIntrinsics:
-    """Let tensor cores multiply fragments, of which some are in registers from the start.
+    """Multiply fragments on tensor cores, some of which are in registers from the start.
 
     rewrite: ``for i, j, k: C_local += A_local * B_local`` -> ``for row in threadIdx.y: for column
         in threadIdx.x: mma``, and so the loads and the zeros

@@ -205,13 +205,7 @@ LAYER_SHAPES, OTHER_PRODUCTS, LONG_ROWS = "layer-shapes", "more-products", "long
 """The suites of drawn shapes."""
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
-NOT_MEASURED: tuple[str, ...] = (
-    PRODUCT_SHAPES,
-    ROW_SHAPES,
-    LAYER_SHAPES,
-    OTHER_PRODUCTS,
-    LONG_ROWS,
-)
+NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 MEANINGS = ("causal",)
 """Options that say what is computed: those of the problem, whatever a recipe is shown at."""

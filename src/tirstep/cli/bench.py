@@ -94,10 +94,8 @@ def command(
         return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
     if save is not None:  # what of a choice goes into its name: nothing where it is all
-        words = [
-            str(machine.device["name"]),
-            *(it if it not in own else slug(it) for it in names or []),
-        ]
+        words = [str(machine.device["name"])]
+        words += [slug(it) if it in own else it for it in names or []]
         words += ["x".join(map(str, sizes)) for sizes in shapes]
         words += [*([dtype] if dtype else []), *(recipe or []), *(["quick"] if quick else [])]
         file = save / f"bench-{slug(words[0])}{''.join(f'-{word}' for word in words[1:])}.json"
@@ -155,14 +153,12 @@ def command(
 def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
     """The cases of names, and those of the user's programs."""
     from tirstep.bench.cases import plan_cases
+    from tirstep.programs.benching import plan_program
 
     own = [name for name in choice.names if is_program(name)]
     names = [name for name in choice.names if name not in own]
     plans = [plan_cases(replace(choice, names=names))] if names or not own else []
-    if own:
-        from tirstep.programs.benching import plan_program
-
-        plans += [plan_program(it, choice.shapes, choice.dtype, function) for it in own]
+    plans += [plan_program(it, choice.shapes, choice.dtype, function) for it in own]
     for sentence in (it for _, left_out in plans for it in left_out):
         print_error(f"left out: {sentence}")
     return [case for cases, _ in plans for case in cases]

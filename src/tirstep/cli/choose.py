@@ -37,8 +37,7 @@ def command(
     Recipes whose names end in "best" choose so at shapes for which no search was made. It takes
     milliseconds and no GPU: a time model adds up waves of tiles, memory traffic, the launch and
     split-K slices. Its constants were measured on an H200; for another GPU they are estimated from
-    its properties. For row kernels, long rows with one reduction get times, by rounds of reading;
-    the others get knobs by rules that were measured.
+    its properties. Of row kernels, long rows with one reduction have a model, others rules.
     """
     from tvm.s_tir import Schedule
 

@@ -36,11 +36,11 @@ def command(
     ),
     json: bool,
 ) -> int:
-    """Summarize what each step is on a GPU: launch, memory accesses, barriers.
+    """Summarize what each step is as a GPU kernel.
 
-    With --arch or --all-archs also registers, spills, occupancy and instructions, which needs a
-    CUDA compiler (pip install 'tirstep[cuda]', or nvcc) but no GPU; with --counts memory traffic
-    and bank conflicts. Without --counts a loop's body, and a call of a helper, counts once.
+    Launch, memory accesses, barriers; with --arch or --all-archs also registers, spills, occupancy
+    and instructions, which needs a CUDA compiler (pip install 'tirstep[cuda]', or nvcc) but no GPU;
+    with --counts memory traffic and bank conflicts. A loop's body, or a helper's, counts once.
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")

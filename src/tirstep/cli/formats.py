@@ -79,12 +79,12 @@ def asks_for_document(arguments: list[str], defaults: Mapping[str, Any]) -> bool
     """Whether a command line, or the project's settings of its command, has it print a document,
     and nothing else, to standard output.
     """
-    own = [*itertools.takewhile("--".__ne__, arguments)]  # after it is another command
+    before = itertools.takewhile("--".__ne__, arguments)  # after it is another command
+    own = [part for word in before for part in word.split("=", 1)]
     formats = [after for it, after in itertools.pairwise(own) if it == "--format"]
-    formats += [it.partition("=")[2] for it in own if it.startswith("--format=")]
-    is_json = "--json" in own or defaults.get("json", False)
-    is_other = any(it != TEXT for it in formats or [defaults.get("format", TEXT)])
-    return (is_json or is_other) and not {"--help", "-h"} & {*own}
+    is_json = "--json" in own or bool(defaults.get("json"))
+    is_one = is_json or {*(formats or [defaults.get("format", TEXT)])} != {TEXT}
+    return is_one and not {"--help", "-h"} & {*own}
 
 
 def render(text: str) -> str:
@@ -117,17 +117,18 @@ def list_cases(document: Mapping[str, Any]) -> Iterator[Case]:
     for program in document.get("programs", ()):
         about = program["numbers"], program["reason"], program["findings"]
         yield _read_case(program["name"], "", *about)
-    change = document.get("change", "audit")
+    change, source = document.get("change", "audit"), document.get("source")
     for module in (*document.get("modules", ()), *document.get("trials", ())):
         name = module.get("module") or f"trial {module['trial']}, {module['label']}"
         status, reason = module["status"], module["reason"]
         if status in ("wrong", "refused"):
-            yield _read_case(change, name, "wrong", "", [{"check": "pass", "message": reason}])
+            found = {"check": "pass", "message": reason, "source": source}
+            yield _read_case(change, name, "wrong", "", [found])
         else:
             yield _read_case(change, name, status, reason, ())
     for broken in document.get("promises", {}).get("broken", ()):
         sentence = f"{broken['module']}: {broken['promise']}: {broken['how']}"
-        findings = [{"check": "promise", "message": sentence}]
+        findings = [{"check": "promise", "message": sentence, "source": source}]
         yield _read_case(change, broken["module"], "wrong", "", findings)
 
 

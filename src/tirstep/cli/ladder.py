@@ -69,8 +69,7 @@ def command(
                 raise first
             if rungs[0].is_broken:
                 raise UseError("; ".join(f"{it.recipe.name}: {it.refusal}" for it in rungs))
-            told = f"no recipe of {name} takes this; {rungs[0].recipe.name} says: {first}"
-            raise UseError(told)
+            raise UseError(f"no recipe of {name} takes this; {rungs[0].recipe.name}: {first}")
         shape, where = get_common_shape(rungs), SHAPES[shape_from]
         title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
         dtypes = {get_dtype(rung.run.problem): None for rung in rungs if rung.run}
@@ -111,7 +110,6 @@ def command(
         screen.line()
     for rung in skipped:
         is_or_was = "cannot be run" if rung.is_broken else "skipped"
-        words = ((f"{rung.recipe.name} {is_or_was}: ", "yellow"), str(rung.refusal))
-        screen.line(*words)
+        screen.line((f"{rung.recipe.name} {is_or_was}: ", "yellow"), str(rung.refusal))
     show_findings(screen, [it for rung in rungs for it in rung.findings], apart=True)
     return code

@@ -38,10 +38,10 @@ def command(
     context: int,
     json: bool,
 ) -> int:
-    """Show what TVM's lowering passes do to a step, or the generated source.
+    """Show what TVM's lowering passes do to a step.
 
-    By default a table of the passes, which of them changed the module, and their times. Needs no
-    GPU.
+    By default a table of the passes, which of them changed the module, and their times; or the
+    diffs, or the generated source. Needs no GPU.
     """
     if source and (diff or pass_name is not None):
         raise UseError("--source is what comes of all passes; give it without --pass and --diff")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirstep.printing import print_error
+from tirstep.programs.loading import load_place
+from tirstep.programs.naming import read_spelling
 
 from .formatting import count
 from .guarding import note_tried
@@ -94,8 +96,7 @@ def command(
     Each module runs without the pass and with it, and the facts of both are compared: loads,
     barriers, registers. One that is wrong even without the pass is left out. A counterexample is
     reduced, and written as a script. What the pass promises (pass_experiment) is checked, too.
-    Exit code 1 if a result changes, a promise is broken, or the pass raises, which ends the run; 3
-    if it changes no module.
+    Exit code 1 if a result changes, a promise is broken or the pass raises; 3 if nothing changes.
     """
     places = {
         "after": after,
@@ -448,9 +449,11 @@ def print_json(
             **read_keys(found, "script=path shown=is_shown last_line"),
         }
     broken = [dict(zip(("module", "promise", "how"), it, strict=True)) for it in held.broken]
+    own = read_spelling(experiment.named[2] or experiment.named[1])
     print_document(
         "pass",
         change=experiment.title,
+        source=load_place(own.place).locate(own.names[0]) if own.names else None,
         ok=not held.broken and not any(each.is_bad for each in tried),
         counts=Counter(each.status for each in tried),
         **keys,

@@ -148,5 +148,5 @@ def require_replaceable(path: Path) -> None:
     if path.exists():
         text = path.read_bytes()[:HEAD] if path.is_file() else None
         if text is None or (text and MARKER.encode() not in text):  # an empty file is no loss
-            raise UseError(f"{path} is not a tirstep report, so it stays; give another name")
+            raise UseError(f"{path} is not a tirstep report; it stays: give another name")
     require_writable(path)
