@@ -143,9 +143,7 @@ T.shift_right(T.Cast("int64", $I) * T.Cast("int64", $J), T.int64($d))
 T.Cast("int64", $i) * T.int64(3000000000)
 T.Cast("int64", ($i * 30011) % $d)
 """,
-}
-"""What is stored to outputs of each type."""
-CONDITIONS = """
+    "bool": """
 $F $sign $G
 $F $sign T.float32($end)
 T.$both($F $sign $G, $F $sign T.float32($end))
@@ -159,8 +157,9 @@ T.$div($I, $d) $sign $end
 T.shift_right($I, $k) $same $end
 $M * $k $sign $end
 $M $op $M $sign $k
-"""
-"""What branches ask."""
+""",
+}
+"""What is stored to outputs of each type, and what branches ask."""
 STATEMENTS = {
     "store": "$place = $value",
     "swap": "$x1: T.let[T.$type] = $place1; $place1 = $place2; $place2 = $x1",
@@ -256,7 +255,7 @@ class Writer:
     """
 
     def __init__(self, choice: Choice, form: str) -> None:
-        self.choice, self.form = choice, form
+        self.one, self.form = choice.one, form
         self.lines: list[str] = []
         self.depth, self.fresh_count = 1, 0
         self.indices: list[Index] = []
@@ -315,10 +314,6 @@ class Writer:
         return "\n".join([*head, f"def main({', '.join(parameters)}):", *self.lines, ""])
 
     # What draws and writes.
-
-    def one(self, values: Sequence[Any], label: str) -> Any:
-        """One of the values."""
-        return self.choice.one(values, label)
 
     def is_so(self, among: int, label: str) -> bool:
         """True once in `among` times."""
@@ -475,12 +470,7 @@ class Writer:
             if dtype != "bfloat16" and "T.bfloat16(" not in value.text:
                 self.lets.append(replace(value, text=self.fresh("x")))
                 self.say(f"{self.lets[-1].text}: T.let[T.{dtype}] = {value.text}")
-        kind = self.one(("store", "store", "branch", "sum", "sum"), "body")
-        if kind == "branch":
-            for line in (f"if {self.condition()}:", "else:"):
-                with self.within(line):
-                    self.store(own.at(), own)
-        elif kind == "sum":
+        if self.one((False, False, False, True, True), "sum"):
             self.sum_up(own)
         else:
             self.store(own.at(), own)
@@ -509,8 +499,7 @@ class Writer:
         total = Value(target, dtype, start.bound + terms * value.bound)
         made = self.cast(self.capped(total, output.bound), output.dtype)
         assert made is not None
-        if made.text != own:
-            self.say(f"{own} = {made.text}")
+        self.say(f"{own} = {made.text}")
 
     def write_rows(self) -> None:
         """The rows of some outputs, each one loop's iteration, or one thread's."""
@@ -537,16 +526,20 @@ class Writer:
 
     def write_numbers(self) -> None:
         """Outputs of some expressions, and of branches."""
+        known = {
+            key: text.replace("\n  ", "").split("\n")[1:-1] for key, text in EXPRESSIONS.items()
+        }
+        types = ("float32", "int32", "int32", "int64")
+        drawn = [self.one(types, "type") for _ in range(self.one((3, 4, 5), "expressions"))]
         with self.loop(self.width):
-            for _ in range(self.one((3, 4, 5), "expressions")):
-                dtype = str(self.one(("float32", "int32", "int32", "int64"), "type"))
-                made = self.fill(self.one(_list_templates(EXPRESSIONS[dtype]), "template"))
-                output = self.parameter(self.fresh("O"), dtype)
-                self.say(f"{output.at(self.index(self.width))} = {made}")
-            for _ in range(self.one((1, 2, 3), "branches")):
-                asked = self.fill(self.one(_list_templates(CONDITIONS), "template"))
-                place = self.parameter(self.fresh("O"), "int32").at(self.index(self.width))
-                for line, number in ((f"if {asked}:", "$k"), ("else:", "$end")):
+            for dtype in [*drawn, *["bool"] * self.one((1, 2, 3), "branches")]:
+                made = self.fill(self.one(known[dtype], "template"))
+                output = self.parameter(self.fresh("O"), "int32" if dtype == "bool" else dtype)
+                place = output.at(self.index(self.width))
+                if dtype != "bool":
+                    self.say(f"{place} = {made}")
+                    continue
+                for line, number in ((f"if {made}:", "$k"), ("else:", "$end")):
                     with self.within(line):
                         self.say(f"{place} = {self.fill(number)}")
 
@@ -595,12 +588,10 @@ class Writer:
         squares = [it for it in self.arrays if len(it.shape) == 2]
         kinds = ["store"] * 4 + ["swap", "copy"]
         kinds += ["append"] * bool(self.count) + ["sum"] * 3 * (self.total is not None)
-        if depth:
-            kinds += ["branch"] * 6
+        kinds += ["branch"] * 6 * bool(depth)
         if depth and self.turns * max(self.width, 4) <= MOST_TURNS:
             kinds += ["loop"] * 4 + ["search"] * bool(self.count)
-        if squares and self.turns == 1 and depth:
-            kinds += ["square"] * 4
+        kinds += ["square"] * 4 * bool(squares and self.turns == 1 and depth)
         match kind or self.one(kinds, "statement"):
             case "loop":
                 extent = self.width if self.row else self.one((2, 3, 4), "extent")
@@ -858,11 +849,9 @@ class Writer:
             return Value(f"T.Cast('{dtype}', {at.text})", dtype, at.extent - 1)
         if kind == "cast" and self.buffers and dtype != "bool":
             made = self.cast(self.load(self.one(self.buffers, "buffer")), dtype)
-            if made is not None:
-                return made
-        if kind != "constant" and loads:
-            return self.load(self.one(loads, "buffer"))
-        return self.constant(dtype)
+        else:
+            made = self.load(self.one(loads, "buffer")) if kind != "constant" and loads else None
+        return made or self.constant(dtype)
 
     def varied(self, dtype: str) -> Value:
         """A load, in another type where it has to be: not the same for all elements."""
@@ -977,7 +966,3 @@ class Writer:
             return value
         low, high = f"T.{value.dtype}({-cap})", f"T.{value.dtype}({cap})"
         return replace(value, text=f"T.max(T.min({value.text}, {high}), {low})", bound=cap)
-
-
-def _list_templates(text: str) -> list[str]:
-    return text.replace("\n  ", "").strip().splitlines()
