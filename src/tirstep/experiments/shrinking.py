@@ -115,18 +115,13 @@ def _unwrap_all(tree: ast.Module) -> Iterator[Edit]:
             yield [(statement, "orelse", [])]
 
 
-class _Substitution(ast.NodeTransformer):
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-
-    def visit_Name(self, node: ast.Name) -> Any:
-        if isinstance(node.ctx, ast.Load) and node.id in self.values:
-            return copy.deepcopy(self.values[node.id])
-        return node
-
-
 def _substitute(node: Any, values: dict[str, Any]) -> Any:
-    return _Substitution(values).visit(node)
+    class Substitution(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> Any:
+            is_known = isinstance(name.ctx, ast.Load) and name.id in values
+            return copy.deepcopy(values[name.id]) if is_known else name
+
+    return Substitution().visit(node)
 
 
 def _change_numbers(tree: ast.Module, *, is_everywhere: bool) -> Iterator[Edit]:
