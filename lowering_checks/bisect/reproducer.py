@@ -124,9 +124,7 @@ def _make_script(bad: FirstBad) -> str:
             "the kernel is not known, so there is no right result; give find_bad_pass the kernel"
         )
     reason = ""  # why the script cannot run the pass
-    if bad.is_pass and bad.is_custom:
-        reason = f"{bad.name} ran in a pipeline that is not the module's own"
-    elif bad.is_pass and not bad.name.startswith((*PREFIXES, CODE_GENERATION, BEFORE_PASSES)):
+    if bad.is_pass and not bad.name.startswith((*PREFIXES, CODE_GENERATION, BEFORE_PASSES)):
         reason = f"{bad.name} is no pass of TVM's own"
     # TVM alone runs its own pipeline, whichever a module asks for.
     is_by_tvm = not bad.is_pass or get_pipeline(bad.module) == "default"

@@ -164,13 +164,12 @@ class PromiseReport:
 
     Attributes
     ----------
-    tried, changed, left_out : modules
+    tried, changed : modules
     broken : the module, the promise, and how it is broken
     """
 
     tried: int = 0
     changed: int = 0
-    left_out: int = 0
     broken: list[tuple[str, str, str]] = field(default_factory=list)
 
     def hold(self, trial: Trial, made: Pass, promises: Sequence[str]) -> None:
@@ -214,7 +213,6 @@ def assert_keeps_promises(
             trial = try_change(experiment, subject)
             report.tried += 1
             report.changed += trial.is_changed and trial.status != LEFT_OUT
-            report.left_out += trial.status == LEFT_OUT
             if not trial.is_changed or trial.status == LEFT_OUT:
                 continue
             report.hold(trial, run, [NUMBERS, *declared.promises])  # which is promised by all
