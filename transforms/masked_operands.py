@@ -41,7 +41,8 @@ def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     node, scope = sch.get(block), get_scope(sch, block).stmt
     blocks, buffer = find_all(scope.body, SBlock), node.reads[operand].source
     loads = loads_of(node.body, buffer)
-    mask = _find_mask(blocks, node, buffer) if len(loads) == 1 else None
+    is_store = isinstance(node.body, BufferStore)  # and no block around others
+    mask = _find_mask(blocks, node, buffer) if is_store and len(loads) == 1 else None
     indices = list(loads[0].indices) if loads else []
     hidden = [item.var for item in node.iter_vars if not is_among(item.var, indices)]
     if (
