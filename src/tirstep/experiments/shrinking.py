@@ -99,7 +99,9 @@ def _unwrap(tree: ast.Module) -> Iterator[Edit]:
             case ast.If(body=inside, orelse=other):
                 insides = [inside, other] if other else [inside]
             case ast.With(body=inside):
-                axes = [it for it in inside if ".axis." in ast.unparse(it).partition("(")[0]]
+                axes: list[Any] = [
+                    it for it in inside if ".axis." in ast.unparse(it).partition("(")[0]
+                ]
                 for axis in axes:
                     target, bound = axis.targets[0], axis.value.args[-1]
                     left, right = (getattr(it, "elts", [it]) for it in (target, bound))
