@@ -40,7 +40,7 @@ def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     require_operand(sch, block, operand)
     node, scope = sch.get(block), get_scope(sch, block).stmt
     blocks, buffer = find_all(scope.body, SBlock), node.reads[operand].source
-    loads = loads_of(node.body, buffer)
+    loads = loads_of(node.body, buffer) if isinstance(node.body, BufferStore) else []
     mask = _find_mask(blocks, node, buffer) if len(loads) == 1 else None
     indices = list(loads[0].indices) if loads else []
     hidden = [item.var for item in node.iter_vars if not is_among(item.var, indices)]

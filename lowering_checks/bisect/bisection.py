@@ -251,7 +251,7 @@ class ModuleBisection:
     _wrong_on_cpu: Finding | None = None
     _verdicts: dict[int, list[Finding] | str] = field(default_factory=dict)
 
-    def find_first_bad(self, target: str, pipeline: str | None) -> FirstBadState | None:
+    def find_first_bad(self, target: str) -> FirstBadState | None:
         """The first bad state, None where nothing is wrong; what is seen is in the attributes.
 
         A module that TVM refuses is not wrong in any state: it is `FirstBadState.failed`.
@@ -259,7 +259,7 @@ class ModuleBisection:
         found = self._judge_scheduled() or []
         if found:
             return _bad_schedule(found[0], Interpreter.name)
-        self.lowering = lowering = lower_through_passes(self.module, target, pipeline=pipeline)
+        self.lowering = lowering = lower_through_passes(self.module, target)
         stages, failed, is_cpu = find_stages(lowering), lowering.failed, target.startswith(HOST)
         if failed is not None and failed.is_limit:  # a limit of our own decides nothing
             self.not_run.append(f"{AS_LOWERED}: {failed.reason}")

@@ -22,6 +22,7 @@ from tvm.ir import Call, IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import (
     EQ,
+    Bind,
     BufferStore,
     Evaluate,
     For,
@@ -365,6 +366,8 @@ def _visit(statement: Any, conditions: tuple[Any, ...], is_data: bool) -> Iterat
         own, other = ((condition,), (Not(condition),)) if is_known else ((), ())
         yield from _visit(statement.then_case, (*conditions, *own), is_data or not is_known)
         yield from _visit(statement.else_case, (*conditions, *other), is_data or not is_known)
+    elif isinstance(statement, Bind):  # a T.let
+        yield from _list_loads(statement.value, conditions, is_data)
     elif isinstance(statement, BufferStore):
         yield from _list_loads((statement.value, statement.indices), conditions, is_data)
         ranges, is_told = _make_ranges(statement.buffer, statement.indices)

@@ -117,7 +117,7 @@ def list_cases(document: Mapping[str, Any]) -> Iterator[Case]:
     for program in document.get("programs", ()):
         about = program["numbers"], program["reason"], program["findings"]
         yield _read_case(program["name"], "", *about)
-    change, source = document.get("change", "audit"), document.get("source")
+    change, source = document.get("change", ""), document.get("source")
     for module in (*document.get("modules", ()), *document.get("trials", ())):
         name = module.get("module") or f"trial {module['trial']}, {module['label']}"
         status, reason = module["status"], module["reason"]

@@ -216,7 +216,6 @@ class Experiment:
         takes its place
     promises : what the pass declares besides right numbers
     named : place, anchor and spec, as it was named; see `load_experiment`
-    digest : a hash of its file
     """
 
     name: str
@@ -224,7 +223,6 @@ class Experiment:
     whole: Any = None
     promises: Sequence[str] = ()
     named: tuple[str, str, str] = ("", "", "")
-    digest: str = ""
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _known: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
 
