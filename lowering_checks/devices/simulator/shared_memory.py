@@ -119,6 +119,13 @@ class SharedMemory(Memory):
         buffer_id = buffer_id or self.buffer_id
         if (dtype, size, low, buffer_id) == (self.dtype, self.size, self.low, self.buffer_id):
             return self
+        shadow = self.shadow
+        if dtype.itemsize % shadow.unit and shadow.is_global and not shadow.is_tracked:
+            # Nobody stores here, so that nothing is to be remembered of it.
+            cells, size_of_cell = self.data.nbytes // dtype.itemsize, dtype.itemsize
+            rest: Any = {"is_written": False, "starts_written": True}
+            finer = Shadow(cells, size_of_cell, self.state, **rest)
+            return SharedMemory(name, self.data.view(dtype), finer, low=low, size=size)
         if dtype.itemsize % self.shadow.unit:
             raise UnsupportedError(
                 f"the simulator does not support {name}, a view of type {dtype} of {self.name}, "

@@ -459,10 +459,13 @@ class SimulatedGpu:
                 elif np.ndim(value) or np.ndim(other) or value != other:
                     values[key] = np.where(part, value, other)
 
-    def let_others_run(self) -> bool:
-        """Another part of the kernel goes on; False where none can, because all wait already."""
+    def let_others_run(self, *, waits: bool = True) -> bool:
+        """Another part of the kernel goes on; False where none can, because all wait already.
+
+        This one `waits` until something happens, or could go on itself.
+        """
         kept = self.values, self.memories, self.location, self.part
-        went_on = self.turns.give_up_turn(self.mbarriers.progress)
+        went_on = self.turns.give_up_turn(self.mbarriers.progress, waits=waits)
         self.values, self.memories, self.location, self.part = kept
         return went_on
 

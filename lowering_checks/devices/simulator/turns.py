@@ -66,12 +66,12 @@ class Turns:
             if part.error is not None:
                 raise part.error
 
-    def give_up_turn(self, progress: int) -> bool:
+    def give_up_turn(self, progress: int, *, waits: bool = True) -> bool:
         """Let another part run; False where none can go on, because all wait already."""
         part = self._current
         if part is None:
             return False
-        part.seen = progress
+        part.seen = progress if waits else -1
         for other in self._get_others(part):
             if not other.is_done and not other.is_split and other.seen != progress:
                 self._hand_to(other)

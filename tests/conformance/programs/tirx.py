@@ -601,7 +601,7 @@ def LoadsBeyondARowThatAreDropped(A: T.Buffer(48), B: T.Buffer(64)):
 # right: the block that stores a row releases it, and the other one acquires it before its loads
 # needs sm_70
 # F = np.zeros(1, "uint32")
-# C == A[::-1] * 2
+# C, B == A[::-1] * 2, A * 2
 @T.prim_func
 def RowHandedToAnotherBlock(
     A: T.Buffer(64), F: T.Buffer(1, "uint32"), C: T.Buffer(64), B: T.Buffer(64)
@@ -628,7 +628,7 @@ def RowHandedToAnotherBlock(
 # right: fences stand on both sides of a flag whose own accesses order nothing
 # needs sm_70
 # F = np.zeros(1, "uint32")
-# C == A[::-1] * 2
+# C, B == A[::-1] * 2, A * 2
 @T.prim_func
 def RowHandedOnByFences(
     A: T.Buffer(64), F: T.Buffer(1, "uint32"), C: T.Buffer(64), B: T.Buffer(64)
@@ -657,7 +657,7 @@ def RowHandedOnByFences(
 # right: the last of the blocks to count knows of all that counted before it
 # needs sm_70
 # F = np.zeros(1, "uint32")
-# C == A.reshape(4, 32).sum(0)
+# C, B == A.reshape(4, 32).sum(0), A
 @T.prim_func
 def SumByTheLastBlock(
     A: T.Buffer(128), F: T.Buffer(1, "uint32"), C: T.Buffer(32), B: T.Buffer(128)
@@ -680,7 +680,7 @@ def SumByTheLastBlock(
 # right: a wait that TVM knows as one acquires what it waited for
 # needs sm_70
 # F = np.zeros(1, "uint32")
-# C == A[::-1]
+# C, B == A[::-1], A
 @T.prim_func
 def RowAwaitedByADeclaredWait(
     A: T.Buffer(64), F: T.Buffer(1, "uint32"), C: T.Buffer(64), B: T.Buffer(64)
