@@ -124,6 +124,6 @@ def require_same_arguments(
         ours = ", ".join(f"{it.name} {it.dtype}{list(it.shape)}" for it in own)
         theirs = ", ".join(f"{it.name} {it.dtype}{list(it.shape)}" for it in problem.arguments)
         raise CheckError(
-            f"{name} takes {ours}, and {owner} {theirs}; compare programs of the same arguments, "
-            "in the same order"
+            f"{name} takes {ours}, and {owner} {theirs}; compare programs with the same "
+            "arguments, in the same order"
         )

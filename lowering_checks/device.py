@@ -35,8 +35,7 @@ CLUSTER_AXIS = "clusterCtaIdx.x"
 """Along which TVM counts the thread blocks of a cluster: neighbours on blockIdx.x."""
 THREAD_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("threadIdx"))
 MAX_LOCAL_BYTES = 512 << 10
-"""Of a thread, its registers and its local memory (CUDA C++ Programming Guide, "Compute
-Capabilities")."""
+"""Registers and local memory per thread (CUDA C++ Programming Guide, "Compute Capabilities")."""
 _HELD = (SBlock, BufferStore)
 """What threads hold of a kernel."""
 TVM_MARK = "__tvm_ffi_error__"
@@ -45,7 +44,7 @@ _CALLING = " when calling:"
 _REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:", "CUDALaunch Error:")
 """How the line begins at which TVM's reason begins, behind or before a program."""
 _COMPILER_ERROR = re.compile(r"\.cu\(\d+\): [a-z ]*error\b|^ptxas .*\b(error|fatal)\b")
-"""Of NVRTC and nvcc, which name what they compile, and of ptxas."""
+"""Errors of NVRTC and nvcc, which name the compiled file, and of ptxas."""
 _NO_PROSE = (
     *("#", "//", "@", "class Module", "def ", "with T.", "for ", "from tvm"),
     *("Error in pass:", "Location (TVMScript):", "Access path:", "Note: The underlined"),
@@ -281,9 +280,7 @@ def close_for(function: Any, arguments: Arrays) -> Any:
     try:
         return close_extents(function, values)
     except (ValueError, RuntimeError) as error:
-        raise DeviceError(
-            f"the sizes of the arguments fit no shape: {get_reason(error)}"
-        ) from error
+        raise DeviceError(f"the arguments do not fit the shapes: {get_reason(error)}") from error
 
 
 def is_scalar(parameter: Any) -> bool:
@@ -326,7 +323,7 @@ def find_excess_memory(used: Mapping[str, int]) -> Iterator[str]:
     """A sentence for each limit of a GPU's memory that a kernel exceeds.
 
     `used` are bytes by scope, "shared" and "shared.dyn" of a thread block, "local" of a thread.
-    Static and dynamic shared memory together are limited as dynamic memory alone is.
+    Static and dynamic shared memory together have the limit of dynamic memory.
     """
     owners = dict.fromkeys(MAX_SHARED_BYTES, "thread block") | {"local": "thread"}
     for scope, limit in {**MAX_SHARED_BYTES, "local": MAX_LOCAL_BYTES}.items():

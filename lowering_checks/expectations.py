@@ -64,7 +64,7 @@ def find_unmade_steps(run: Run) -> list[Finding]:
         Finding(
             CHECK,
             run.recipe.name,
-            f"something is expected of a step '{name}', which is not made; "
+            f"the recipe has an expectation for step '{name}', which it does not yield; "
             f"{suggest(name, made, listed)}",
         )
         for name in run.recipe.expects
@@ -97,7 +97,7 @@ def _judge(expectation: Expectation, facts: Facts, where: str) -> CheckedExpecta
         is_instruction = expectation.fact.partition(".")[0] in (*COUNTED, *BY_WIDTH)
         if expectation.fact not in COMPILED_FACTS and not is_instruction:
             hint = suggest(expectation.fact, [*values, *COMPILED_FACTS], "see tirstep facts")
-            raise CheckError(f"{expectation} is expected, and there is no such fact; {hint}")
+            raise CheckError(f"{expectation} is expected, but there is no such fact; {hint}")
         architecture = expectation.architecture or ARCHITECTURE
         try:
             compiled = compile_facts(facts.source, architecture, facts.kernels)

@@ -51,9 +51,7 @@ class GoldenStore:
         """Whether the TVM that is installed wrote the goldens; the first check to make."""
         file = self.root / VERSION_FILE
         if not file.is_file():
-            message = (
-                f"{VERSION_FILE} is missing, so that it is not known which TVM wrote the goldens"
-            )
+            message = f"{VERSION_FILE} is missing, so it is not known which TVM wrote the goldens"
             return [Finding("golden", str(self.root.name), f"{message}; {REWRITE}")]
         written = self._read_version()
         if written == tvm.__version__:
@@ -84,7 +82,7 @@ class GoldenStore:
             text = first.read_text("utf-8", "replace") if first.is_file() else ""
             if compute_digest(text) == digest:
                 diff = str(diff_texts(text, got, names=("golden", "got"), context=2))
-            message = f"the text changed, of which {STEPS_FILE} has a hash (see {place})"
+            message = f"the text changed, and {STEPS_FILE} has its hash (see {place})"
             found.append([Finding("golden", where, f"{message}; {advice}", diff)])
         return found
 
@@ -218,7 +216,7 @@ class GoldenStore:
 
 
 def compute_digest(text: str) -> str:
-    """Of a step's text, in 16 digits."""
+    """A hash of a step's text, in 16 digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -267,7 +265,7 @@ def check_golden_file(
         # Both are parsed, so that lossy printing cancels out.
         one, other = (from_source(text, check_well_formed=False) for text in (expected, got))
         is_same = bool(tvm_ffi.structural_equal(one, other, map_free_vars=True))
-    message = "same program, other names or printing" if is_same else "the program changed"
+    message = "the same program, named or printed differently" if is_same else "the program changed"
     return [Finding("golden", where, f"{message}; {advice}", diff)]
 
 

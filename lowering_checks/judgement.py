@@ -215,8 +215,8 @@ def _judge_part(
         while (problem := replace(whole, wanted=masks)).work > MOST_WORK:
             if sum(int(it.sum()) for it in masks.values()) <= FEWEST:
                 raise UnjudgedError(
-                    f"{whole}: what {FEWEST} elements must be takes {problem.work:,.0f} "
-                    f"operations, of which {MOST_WORK:,} are run; choose smaller sizes"
+                    f"{whole}: {FEWEST} expected elements take {problem.work:,.0f} operations, "
+                    f"more than {MOST_WORK:,}; choose smaller sizes"
                 )
             share = max(share / 4, 0.9 * share * MOST_WORK / problem.work)
             masks = {at: it & (rng.random(it.shape) < share) for at, it in all_masks.items()}
@@ -256,7 +256,7 @@ def _sanitize(
     by_data, found = problem.indexed_by_data, program.findings
     is_drawn = not problem.recorded_integers
     if found and is_drawn and all(it.kind == OUTSIDE and it.buffer in by_data for it in found):
-        drawn = f"with the data that was drawn, {found[0].message}"
+        drawn = f"with the random data, {found[0].message}"
         return Judgement(Status.NOT_JUDGED, device=simulator.name, reason=f"{reason}; {drawn}")
     findings = [Finding(simulator.name, where, str(each)) for each in found]
     part = program.part

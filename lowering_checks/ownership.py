@@ -106,9 +106,9 @@ def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
     if leak is not None:
         what = "thread writes registers" if leak.scope == "local" else "thread block writes memory"
         yield (
-            f"block '{leak.reader}' reads '{leak.buffer}' ({leak.scope} memory), which others "
-            f"along '{leak.axis}' write, if any, in block '{leak.writer}', and each {what} of its "
-            "own; let those that write it read it"
+            f"block '{leak.reader}' reads '{leak.buffer}' ({leak.scope} memory), which only "
+            f"others along '{leak.axis}' write, in block '{leak.writer}', and each {what} of "
+            "its own; let the same ones write and read it"
         )
     for lost in find_lost_reads(closed).values():
         if leak is None or lost.buffer != leak.buffer:
@@ -119,14 +119,14 @@ def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
             )
     for block, buffer, axis in find_lost_terms(module).values():
         yield (
-            f"block '{block}' adds each thread's terms on '{axis}' to a register '{buffer}' of its "
-            "own, and none has the sum; let it keep its initialization, or reduce in one thread"
+            f"block '{block}' adds each thread's terms on '{axis}' to its own register '{buffer}', "
+            "and none has the whole sum; let it keep its initialization, or reduce in one thread"
         )
     for buffer in find_missing_barriers(module, is_last=True):
         yield (
-            f"threads share elements of the shared buffer '{buffer}' with no barrier between: TVM "
-            "assumes that accesses at one index are one thread's; let the blocks that use it have "
-            "loops on all thread axes of the kernel, and each thread write a part of its own"
+            f"threads share elements of the shared buffer '{buffer}' without a barrier: TVM "
+            "assumes that equal indices mean the same thread; give the blocks that use it loops on "
+            "all thread axes of the kernel, and let each thread write a part of its own"
         )
     for taken in find_overwritten(module, is_last=True):
         yield (
@@ -146,8 +146,8 @@ def _judge(places: list[Place]) -> Iterator[str]:
         kernel = place.kernel
         if kernel is None:
             yield (
-                f"block '{place.name}' is in no kernel, and would run on the host on a GPU's "
-                "memory; bind its loops, or place it under a bound one"
+                f"block '{place.name}' is outside of any kernel, and would run on the host, "
+                "on a GPU's memory; bind its loops, or place it under a bound one"
             )
             continue
         bound = [*place.find_bound("blockIdx"), *place.find_bound("threadIdx")]
@@ -159,8 +159,7 @@ def _judge(places: list[Place]) -> Iterator[str]:
             if other != extent:
                 yield (
                     f"loop '{name}' on '{axis}' runs {extent} times and loop '{first}' of the same "
-                    f"kernel {other} times, and it is launched with one of them; split the longer "
-                    "one"
+                    f"kernel {other} times, and a launch has one extent; split the longer one"
                 )
         # Two loops of a block on one axis have the same value in each thread.
         guards, used = place.find_real_guards(), list[For]()
@@ -181,8 +180,8 @@ def _judge(places: list[Place]) -> Iterator[str]:
         if any(is_used(kernel.loop_var, place.values[it.var]) for it in reduced):
             yield (
                 f"block '{place.name}' reduces over the outermost bound loop of its kernel, "
-                f"'{kernel.loop_var.name}' on '{get_axis(kernel)}', whose threads would share one "
-                "cell for their sums; bind a spatial loop around it"
+                f"'{kernel.loop_var.name}' on '{get_axis(kernel)}', whose threads would add "
+                "to one shared element; bind a spatial loop around it"
             )
         for region in place.block.reads:
             # A buffer of a thread, or of a thread block, that only others write.

@@ -45,8 +45,8 @@ REFUSE, GUARD = "refuse", "guard"
 ATTEMPTS = 8
 """How often something else is drawn where a recipe refuses what was."""
 FIRST, NUMBERS = 2, 3
-"""Of anybody's program, how many runs at sizes of its numbers come first, and of how many numbers,
-the largest first, there are some."""
+"""First runs of any program at sizes near its own constants, and how many constants are used, the
+largest first."""
 LARGE = 2**20
 """Elements, or statements, of a run at sizes that were not asked for."""
 SLOW = 4.0

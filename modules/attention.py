@@ -23,7 +23,7 @@ from tirstep.modules.kernel import DTypes, cast_between, kernel
 from tirstep.precision_annotations import EXPONENTS
 
 Mask: TypeAlias = Callable[[Any, Any, Any], Any]
-"""Of (sequence, query, key), what the key counts for and what else: that where it is hidden."""
+"""At (sequence, query, key): the first value if the key counts, or else the second one."""
 
 
 def find_visible(queries: int, keys: int, *, causal: bool, window: int | None, xp: Any = np) -> Any:
@@ -77,7 +77,7 @@ BLOCK = 1 << 20
 def _by_rows(
     of: Callable[..., Any], tensors: tuple[Any, Any, Any], visible: Any, group: int, xp: Any
 ) -> Any:
-    """What a function of rows of queries, keys, values and what is visible says of all heads."""
+    """Apply a function of rows of queries, keys, values and visibility to all heads."""
     q, k, v = tensors
     result, size = xp.empty_like(q), max(1, BLOCK // max(1, k.shape[2]))
 
@@ -130,7 +130,7 @@ def _refuse_options(heads: int, group: Any, scale: Any, **_: Any) -> str | None:
     if scale is None:
         return None
     if type(scale) not in (int, float) or not 0 < scale < math.inf:
-        return f"scale={scale!r} is not a factor; give a number above 0, or None for 1/sqrt(dim)"
+        return f"scale={scale!r} must be above 0; give such a number, or None for 1/sqrt(dim)"
     return None
 
 
@@ -138,7 +138,7 @@ def _refuse_masks(queries: int, keys: int, causal: bool, window: Any, **given: A
     if causal and queries > keys:
         return (
             f"causal=True with {queries} queries and {keys} keys leaves the first "
-            f"{queries - keys} queries without a key; give as many keys as queries, or more"
+            f"{queries - keys} queries without a key; give at least as many keys as queries"
         )
     if window is not None and (type(window) is not int or window < 1):
         return f"window={window!r} is not a number of keys; give an int >= 1, or None for all"
@@ -218,7 +218,7 @@ def attention(
 Sizes: TypeAlias = tuple[int, int, int, int, int, int]
 """batch, heads, queries, keys, dim and group."""
 Blocks: TypeAlias = Callable[..., Any]
-"""What is written inline into a program."""
+"""Expressions that are written inline into a program."""
 
 
 def _attention(sizes: Sizes, dtype: str, out: str, add_blocks: Blocks) -> tvm.IRModule:
@@ -308,7 +308,7 @@ def _write_blocks(
 
 
 def _cut(of: Callable[..., Any]) -> Callable[..., Any]:
-    """What a function of attention says of each sequence, cut to its length."""
+    """Apply a function of attention to each sequence, cut to its length."""
 
     def by_batch(q: Any, k: Any, v: Any, lengths: Any, *, xp: Any = np, **options: Any) -> Any:
         rows = [

@@ -18,7 +18,7 @@ CONV1D_TILE = 1024
 
 
 def _round(m: int, n: int) -> tuple[int, int, int]:
-    """Of over="padded": the sums, the padded signal, and the zeros in front of it."""
+    """For over="padded": the number of sums, the padded length, and the zeros in front."""
     rim, rest = (n + 30) // 32 * 32, CONV1D_TILE - 1
     sums = (m + n - 1 + rest) // CONV1D_TILE * CONV1D_TILE
     return sums, (sums + rim + rest) // CONV1D_TILE * CONV1D_TILE, rim
@@ -154,7 +154,7 @@ def _depthwise(x: npt.NDArray[Any], f: npt.NDArray[Any], *, k: int, **_: Any) ->
 def _refuse_even(k: int, **_: Any) -> str | None:
     if k % 2:
         return None
-    return f"k={k} is even, and the padding is the same on both sides; choose an odd k"
+    return f"k={k} is even, and both sides have the same padding; choose an odd k"
 
 
 @kernel(

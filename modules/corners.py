@@ -28,7 +28,7 @@ FAR = 2.0**20
 
 @dataclass(frozen=True)
 class CornerSlot:
-    """What a corner case is drawn from.
+    """The source of a corner case.
 
     Attributes
     ----------
@@ -234,13 +234,13 @@ DRAWS: Mapping[str, Callable[[CornerSlot], Array]] = {
     # Scores of nothing but -inf: the result is NaN.
     "no key": lambda s: s.put(0, -np.inf, s.row),
 }
-"""What each makes of a row, by name; and above it, what it is there for."""
+"""Functions of a row, by the case's name; the comment above each says what it is for."""
 SUMMED = ("few terms", "infinite", "zeros", "of all magnitudes", "of small magnitudes")
 SUMMED_ALONG = (ONE_PIXEL, "thinning", "zeros")
-"""Of signals and images, where one row is much of the input."""
+"""Cases for signals and images, where one row is much of the input."""
 NORMALIZED = ("zeros", "small", "large", "sparse", "offset")
 OF_INTEGERS = ("large integers",)
-"""Of integers that are summed, in the place of those."""
+"""Cases for integers that are summed, instead of those for floats."""
 QUERIES = ("one key", "last key", "first key", "low scores", "no key")
 
 

@@ -1,4 +1,4 @@
-"""What the numeric checks need to know of a data type."""
+"""Facts of data types for the numeric checks."""
 
 import functools
 from collections.abc import Mapping

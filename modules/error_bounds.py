@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from tirstep.modules.kernel import Problem
 
 DIVISION = 4.0
-"""Of a quotient: 2 units in the last place."""
+"""Error of a quotient: 2 units in the last place."""
 LARGEST_DIVISOR = 2.0**126
 """Beyond it CUDA's fast quotient of float32 may be 0."""
 EXPONENTIAL = 2 * 1.173
-"""Of an exponential, for each unit of the argument."""
+"""Error of an exponential, per unit of the argument."""
 
 
 @dataclass(frozen=True)
@@ -385,7 +385,7 @@ class UnknownRoundingError(Exception):
 
 def _refuse(what: str) -> UnknownRoundingError:
     return UnknownRoundingError(
-        f"its reference uses {what}, and how far off that may be is not known; write it with sums, "
+        f"its reference uses {what}, whose rounding error is not known; write it with sums, "
         "products, quotients, maxima and exponentials, or give the kernel its error"
     )
 

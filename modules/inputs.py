@@ -20,7 +20,7 @@ TURNS = 64
 
 @dataclass(frozen=True)
 class Measured:
-    """What inputs come to."""
+    """The magnitudes of inputs."""
 
     is_exact: bool  # whether any legal order of the sums gives the same bits
     overflow: float  # the largest ratio of a magnitude to what its type holds

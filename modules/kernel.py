@@ -50,14 +50,14 @@ from tirstep.modules.inputs import Array, InputMaker, Measured, arrange
 from tirstep.modules.validation import KernelError, check_symbolic, list_names, nearest
 
 MOST_ELEMENTS = 2**31
-"""Of a tensor: TVM computes indices in int32."""
+"""Most elements of a tensor: TVM computes indices in int32."""
 _T = TypeVar("_T")
 """An array, or what stands for one on a device."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Meaning:
-    """What a kernel means and costs; its functions get sizes and options by name.
+    """A kernel's meaning and costs; its functions get sizes and options by name.
 
     Used as a decorator, under the name `kernel`: it makes a factory a `Kernel`.
     """
@@ -117,7 +117,7 @@ kernel = Meaning
 
 
 class Kernel:
-    """What is computed. Call it with sizes and options for the module."""
+    """A kernel; call it with sizes and options for the module."""
 
     def __init__(self, factory: Callable[..., tvm.IRModule], meaning: Meaning) -> None:
         parameters = inspect.signature(factory).parameters.values()
@@ -132,13 +132,12 @@ class Kernel:
         self.dtypes = tuple(meaning.accumulators)
         if "dtype" in self.size_names:
             raise KernelError(
-                f"{self.name}: dtype is not a size; write {self.name}(n, *, dtype), with a star "
-                "in front of what is an option"
+                f"{self.name}: dtype is not a size; write {self.name}(n, *, dtype), with a "
+                "star before the options"
             )
         if ("dtype" in self.options) != bool(meaning.accumulators):
             raise KernelError(
-                f"{self.name}: a kernel has an option dtype and accumulators for it, or neither; "
-                "give both or none"
+                f"{self.name}: give both an option dtype and accumulators, or neither"
             )
 
     def __call__(self, *sizes: int, **options: Any) -> tvm.IRModule:
@@ -220,8 +219,8 @@ class Kernel:
         return Problem(self, MappingProxyType(shape), MappingProxyType(chosen), tuple(symbolic))
 
     def ask(self, rule: str, *arrays: Array, **constants: Any) -> Any:
-        """What a function of the meaning says, by its name; raises `KernelError` for one that does
-        not take what it is given.
+        """The value of a function of the meaning, by its name; raises `KernelError` for one that
+        does not take what it is given.
         """
         function = getattr(self.meaning, rule)
         try:
@@ -238,7 +237,7 @@ class Kernel:
         return function(*arrays, **constants)
 
     def count(self, rule: str, **constants: Any) -> int:
-        """What a function of the meaning counts; raises `KernelError` for what is no count."""
+        """The count by a function of the meaning; raises `KernelError` if it is not a count."""
         number = self.ask(rule, **constants)
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
             raise KernelError(f"{self.name}: its {rule} are {number!r}; return an integer >= 0")
@@ -671,7 +670,7 @@ def _finds_floats(problem: Problem, *kinds: Any) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _make_module(problem: Problem, factory: Callable[..., tvm.IRModule]) -> tvm.IRModule:
-    """What a kernel's factory makes; parsing it again takes ten milliseconds and more."""
+    """The factory's module, kept, since parsing takes ten milliseconds and more."""
     sizes: list[Any] = list(problem.shape.values())
     if problem.symbolic or problem.is_large:
         # All int64: TVM 0.27 does not lower every module whose indices have both types.
@@ -710,12 +709,12 @@ def zero_of(dtype: str | None) -> Any:
 
 
 def cast_between(source: str | None, target: str | None) -> Callable[[Any], Any]:
-    """What turns an expression of one type into the other: nothing at all where they are equal."""
+    """A function that casts from one type to the other; the identity if they are equal."""
     if source == target:
         return lambda value: value
     return lambda value: T.Cast(target, value)
 
 
 def swapped_if(swap: bool) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """What orders the two indices, or extents, of a matrix that may be stored transposed."""
+    """A function that orders two indices, or extents, of a matrix that may be transposed."""
     return lambda row, column: (column, row) if swap else (row, column)

@@ -13,7 +13,7 @@ from tirstep.modules.error_bounds import rescaled
 from tirstep.modules.kernel import cast_between, kernel, zero_of
 
 EPSILON = 1e-5
-"""What normalizations add to a mean square, so that a row of zeros has no division by zero."""
+"""The epsilon that normalizations add to a mean square, against a division by zero."""
 
 
 @kernel(

@@ -1,4 +1,4 @@
-"""What refuses sizes and options that a kernel cannot have, before any module is made.
+"""Refusals of sizes and options that a kernel cannot have, before any module is made.
 
 Each refusal is one sentence: the kernel, what is wrong with names and numbers, what to do.
 """

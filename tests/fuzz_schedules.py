@@ -50,14 +50,12 @@ from tirstep.strategies.plays import (
 from tirstep.strategies.problems import (
     PARTS,
     PRIME,
-    RARE,
     SIZES,
     Dice,
     draw_huge,
     draw_part,
     draw_prime,
     draw_problem,
-    draw_rare,
 )
 
 PART_ONES, HUGE_ONES = 4, 20  # one trial of so many is of `PARTS`, or of a huge problem
@@ -115,12 +113,7 @@ class Session:
             return draw_huge(choice), True
         if only in PARTS or (not only and choice.one(range(PART_ONES), "parts") == 0):
             return draw_part(choice, only or choice.one(list(PARTS), "part")), False
-        kinds = [
-            (draw_problem, SIZES),
-            (draw_problem, SIZES),
-            (draw_rare, RARE),
-            (draw_prime, PRIME),
-        ]
+        kinds = [*[(draw_problem, SIZES)] * 3, (draw_prime, PRIME)]
         draw, known = choice.one([it for it in kinds if not only or only in it[1]], "kind")
         return draw(choice, only or choice.one(list(known), "kernel")), False
 
@@ -228,8 +221,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("seconds", type=float, help="after which no trial begins")
     parser.add_argument("--jobs", type=int, default=1, help="processes; 0 is one for each core")
     parser.add_argument("--device", dest="devices", action="append", help="besides cpu, simulator")
-    kernels = [*dict.fromkeys((*SIZES, *RARE)), *PARTS]
-    parser.add_argument("--only", choices=kernels, default="", help="draw these alone")
+    parser.add_argument("--only", choices=[*SIZES, *PARTS], default="", help="draw these alone")
     parser.add_argument("--trial", type=int, help="play this one alone")
     parser.add_argument("--trials", type=int, help="end after so many, before the time is over")
     wishes = parser.parse_args(arguments)

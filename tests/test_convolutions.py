@@ -194,9 +194,9 @@ OTHERS = [
     for name, reason in {
         "begin_at_one": "does not add up products of two operands, from zero on",
         "multiply_its_sums": "of two operands, from zero on",
-        "write_the_diagonal": "writes at other indices than its spatial iterators",
-        "need_much_room": "by 576, whose matrices 32 bits do not number",
-        "depthwise": "is in the indices of both operands, or of none",
+        "write_the_diagonal": "is not indexed by its spatial iterators where it writes",
+        "need_much_room": "by 576, whose matrices need 64-bit indices",
+        "depthwise": "is in the indices of both operands, or of neither",
         "add_three": "does not add up products of two operands, from zero",
         "square": "reads 1 tensors",
         "leave_open": "has open sizes",

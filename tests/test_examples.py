@@ -51,7 +51,7 @@ REMOTE = (
 TUNED = (
     "tuning",
     "tune for_cpu.py --shape 48x64x32 --target llvm --trials 3 --jobs 1 -o {out}/db",
-    "db  replayed with TVM alone",
+    "db  replayed with only TVM",
 )
 OLD = [
     # In this order, in a copy: the last words printed.

@@ -121,7 +121,9 @@ def test_twice(tir_golden):
     project.makepyfile(test_own=HEAD + tests)
     result = run(project, "--update-golden")
     result.assert_outcomes(passed=3, failed=2)
-    result.stdout.fnmatch_lines(["*is that of another program already; give this one a name*"])
+    result.stdout.fnmatch_lines(
+        ["*belongs to another program already; give this one its own name*"]
+    )
     names = sorted(path.name for path in (project.path / "golden" / "test_own").iterdir())
     assert names == [
         "TestOther-alike-a-b.tir.py",

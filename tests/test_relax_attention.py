@@ -154,22 +154,22 @@ LEFT: dict[str, tuple[Callable[[], tvm.IRModule], str]] = {
     ),
     "a mask that is data": (
         call(lambda emit, q, k, v, m: attend(emit, q, k, v, change=lambda s: op.add(s, m)), (6, 6)),
-        "2 operands that are no constants",
+        "2 operands that are not constants",
     ),
     "a scale for each head": (change(scale([[[0.5]], [[0.25]]])), "scale is not one number"),
     "a scale below 0": (change(scale(-0.5)), "scale is not one number"),
     "a mask of one head": (change(add(np.stack([mask(), mask(0)]))), "masks of their own"),
-    "a key too late": (change(add(mask(ahead=1))), "not that of causality"),
-    "a key too early": (change(add(mask(ahead=-1))), "not that of causality"),
-    "the other triangle": (change(add(mask().T)), "not that of causality"),
-    "the first keys alone": (change(add(mask(shape=(6, 9))), LONGER), "not that of causality"),
-    "a bias": (change(add(mask(-5))), "other values than those of a mask"),
+    "a key too late": (change(add(mask(ahead=1))), "not the causal one"),
+    "a key too early": (change(add(mask(ahead=-1))), "not the causal one"),
+    "the other triangle": (change(add(mask().T)), "not the causal one"),
+    "the first keys alone": (change(add(mask(shape=(6, 9))), LONGER), "not the causal one"),
+    "a bias": (change(add(mask(-5))), "changes scores by values that are not those of a mask"),
     "a mask scaled down": (
         change(lambda s: op.multiply(op.add(s, constant(mask(-1e5))), constant(1e-3))),
-        "other values than those of a mask",
+        "changes scores by values that are not those of a mask",
     ),
-    "a cap": (change(lambda s: op.minimum(s, constant(3))), "other values"),
-    "a floor": (change(lambda s: op.maximum(s, constant(-3))), "other values"),
+    "a cap": (change(lambda s: op.minimum(s, constant(3))), "changes scores by values"),
+    "a floor": (change(lambda s: op.maximum(s, constant(-3))), "changes scores by values"),
     "a soft cap": (change(op.tanh), "scores come from relax.tanh"),
     "a quotient": (change(lambda s: op.divide(constant(1), s)), "relax.divide takes"),
     "dropout": (
@@ -231,7 +231,7 @@ def test_models_of_the_examples_have_theirs_fused_or_left_with_a_reason() -> Non
     plain = make_decoder(example["SMALL"], 8, 8, is_packed=False)
     assert fuser(plain).same_as(plain)
     (reason,) = fuser.reasons.values()
-    assert reason == "relax.add takes 2 operands that are no constants"
+    assert reason == "relax.add takes 2 operands that are not constants"
 
 
 def test_a_function_that_is_meant_for_another_backend_stays_whole() -> None:

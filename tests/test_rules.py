@@ -279,7 +279,7 @@ def test_match_and_choose_of_a_rule() -> None:
     threads = [loop for loop in find_all(made.mod["main"].body, For) if get_axis(loop) is not None]
     assert {int(loop.extent) for loop in threads if get_axis(loop) == "threadIdx.x"} == {32}
     for rule, reason in (
-        (make_recipe_rule(recipe, match=lambda _: False), "its match does not take it"),
+        (make_recipe_rule(recipe, match=lambda _: False), "its match rejects it"),
         (make_recipe_rule(recipe, choose=lambda _: None), "no config is chosen"),
     ):
         assert rule.apply(function, GPU, False) is None

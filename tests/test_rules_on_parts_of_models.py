@@ -51,5 +51,5 @@ def test_a_block_that_says_nothing_of_its_writes_is_left_with_a_reason() -> None
     assert not block.writes
     ours = rules.cuda()
     assert all(rule.apply(function, GPU, False) is None for rule in ours)
-    sentence = "block 'scatter_nd_generic' does not say what it writes"
+    sentence = "block 'scatter_nd_generic' does not declare what it writes, like Relax's for"
     assert [sentence in str(rule.reasons) for rule in ours] == [False, False, False, True, True]

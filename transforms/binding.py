@@ -70,13 +70,13 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
         (it would be launched with one of them); at most `max_threads` threads in a block, and
         along each axis what a GPU takes there; for virtual threads no other loop around or inside
         on the same axis; for a reduction over threads an outermost loop around it that is bound
-        already (TVM leaves the threads' partial sums in one cell that all of them share), a loop
+        already (TVM would leave the threads' partial sums in one shared element), a loop
         that goes over nothing but the reduction, up to 32 threads or a multiple of 32, a block
-        without others in it that begins with its operation's identity, and for a running softmax a
+        without others in it that starts from its operation's identity, and for a running softmax a
         serial part in each thread
-    guarded: all rules of lowering_checks/legality/rules.py; those that binding breaks most: no
-        register ("local") buffer of which a thread would read what another one wrote, nor shared
-        memory of another thread block; for virtual threads all blocks of the kernel inside; sums
+    guarded: all rules of lowering_checks/legality/rules.py; the most frequent: no read of another
+        thread's registers ("local"), nor of another thread block's shared memory; for virtual
+        threads all blocks of the kernel inside; sums
         over threads along axes that follow each other, in 32 bits
     """
     name = get_loop_name(sch, loop)
@@ -158,9 +158,8 @@ def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str, rivals: list[For]
     name = f"loop '{node.loop_var.name}'"
     if axis.startswith("vthread"):
         raise TransformError(
-            f"{name}: '{axis}' already drives loop "
-            f"'{rivals[0].loop_var.name}' around or inside, and a virtual thread would do its own "
-            "share of both only",
+            f"{name}: '{axis}' already drives loop '{rivals[0].loop_var.name}' around or "
+            "inside, and each virtual thread would do only its own share of both",
             "bind it to another axis, or leave it serial",
         )
     for place in get_places(get_root(sch, loop)):
@@ -176,8 +175,8 @@ def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str, rivals: list[For]
         own = find_all(place.block.body, For)
         if place.is_innermost and any(is_among(rival, own) for rival in rivals):
             raise TransformError(
-                f"{name}: block '{place.name}' is an instruction of all threads "
-                f"on '{axis}', of which each would do its own share of the loop only",
+                f"{name}: block '{place.name}' is one instruction of all threads on '{axis}', "
+                "and each of them would do only its own share of the loop",
                 "bind it to another axis, or leave it serial",
             )
         for rival in rivals:
@@ -193,9 +192,8 @@ def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str, rivals: list[For]
                 )
             guard = next(guard for guard in guards if is_used(guarded[0], guard))
             raise TransformError(
-                f"{what}where '{guarded[0].name}' decides through the guard {guard} alone which "
-                "threads run: "
-                "each would do its own share, and those that the guard keeps out none",
+                f"{what}where '{guarded[0].name}' decides only through the guard {guard} which "
+                "threads run: each would do its own share, and those that the guard excludes none",
                 "bind it to another axis, or bind the outer loop first, and fetch or spread what "
                 "is inside of it afterwards",
             )
@@ -216,20 +214,20 @@ def _require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
             raise TransformError(
                 f"{what} and goes over its outputs as well: TVM would sum over all threads of the "
                 "loop, whichever output they work on",
-                "bind the spatial loops and the reduction apart, without fusing them",
+                "bind the spatial loops and the reduction separately, without fusing them",
             )
         _require_constant_beginning(block, what)
         if find_all(block.body, SBlock):
             raise TransformError(
-                f"{what}, which holds a block of its own, and TVM adds up over threads only what "
-                "one block computes",
+                f"{what}, which contains another block, and TVM reduces over threads only "
+                "within one block",
                 "bind the reduction of a block without others in it",
             )
         extent = constant(node.extent) or 1
         if extent > WARP and extent % WARP:
             raise TransformError(
-                f"{what} over {extent} threads: TVM's last steps would take for granted that the "
-                "threads of a warp wait for one another",
+                f"{what} over {extent} threads: in its last steps, TVM assumes that the "
+                "threads of a warp run in lockstep",
                 f"use up to {WARP} threads, or a multiple of {WARP}",
             )
         if on_host:
@@ -237,9 +235,7 @@ def _require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
             if outer:
                 where = f"inside of loop '{outer[0].loop_var.name}', which is not bound"
                 advice = "bind the outer loop first"
-            raise TransformError(
-                f"{what} {where}: its threads would share one cell for their sums", advice
-            )
+            raise TransformError(f"{what} {where}: its threads would add to one element", advice)
         # Where a thread has a serial loop, or a guard, TVM lets it begin with the maximum of
         # nothing, which is finite. Otherwise its part is the element itself, and of two parts of
         # -inf the scales of a sum of powers are exp(-inf - -inf).
@@ -255,8 +251,8 @@ def _require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
         has_powers = any(get_op_name(it).endswith(".exp") for it in find_all(block.body, Call))
         if not is_begun and len(block.writes) == 2 and has_powers:
             raise TransformError(
-                f"{what}, of which each thread would take one element and begin with it instead "
-                "of the maximum of nothing: elements of -inf, which are masked, would make a NaN",
+                f"{what}, and each thread would start from its one element, instead of -inf: "
+                "masked elements, which are -inf, would give NaN",
                 "split it and leave a part serial, with inner=1 at least",
             )
 
@@ -273,9 +269,9 @@ def _require_constant_beginning(block: SBlock, what: str) -> None:
     loads = find_all(begin, TensorLoad)
     if loads and not any(is_among(load.source, own) for load in loads):
         raise TransformError(
-            f"{what}, which begins with elements of '{loads[0].source.name}', and TVM adds up over "
-            "threads from a constant alone",
-            "let it begin with 0 and add them in a block of their own behind it",
+            f"{what}, which starts from elements of '{loads[0].source.name}', and TVM reduces "
+            "over threads only from a constant",
+            "let it start from 0, and add them in a block of their own after it",
         )
     store = block.body
     if not isinstance(store, BufferStore) or not isinstance(begin, BufferStore):
@@ -292,8 +288,8 @@ def _require_constant_beginning(block: SBlock, what: str) -> None:
         return
     if first != (identity := find_identity()):
         raise TransformError(
-            f"{what}, which begins with {first}, and TVM's threads begin with {identity} alone",
-            f"let it begin with {identity}, and bring {first} in with a block behind it",
+            f"{what}, which starts from {first}, and TVM reduces over threads only from {identity}",
+            f"let it start from {identity}, and combine it with {first} in a block after it",
         )
 
 
@@ -329,7 +325,7 @@ def bind_batch(
         if not sch.get(loop).same_as(node):
             raise TransformError(
                 f"loop '{get_loop_name(sch, loop)}' of the batch stands inside of loop "
-                f"'{node.loop_var.name}' of block '{name}', which is none of it",
+                f"'{node.loop_var.name}' of block '{name}', which is not in the batch",
                 "bring the loops of the batch to the front with reorder_loops first",
             )
     fused = batch[0] if len(batch) == 1 else fuse_loops(sch, batch)

@@ -65,11 +65,10 @@ def cache_read_at(
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
         ``shared.dyn`` or ``local``; a loop around the block, not vectorized; a block that no
         pipeline copies asynchronously; a copy inside of the operand: where the loops of the block
-        that writes it were fused and split with a guard, TVM may copy rows behind its end; an
-        operand whose place the block does not read from data behind a guard, and which it does not
-        write itself
-    guarded: an operand that is no register buffer of other threads, nor shared memory of another
-        thread block
+        that writes it were fused and split with a guard, TVM may copy rows beyond its end; an
+        operand that is not indexed by data under a guard, and that the block itself does not write
+    guarded: an operand that is neither in other threads' registers nor in another thread block's
+        shared memory
     """
     return place_copy_at(sch, block, loop, operand=operand, scope=scope)
 
@@ -115,9 +114,9 @@ def place_copy_at(
             if any(is_used(variable, guard) for variable in used):
                 name = load.source.name
                 raise TransformError(
-                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' which element of "
-                    f"'{sch.get(copy).reads[0].source.name}' it takes, and TVM would do so without "
-                    f"its guard, behind the end of '{name}'",
+                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' the index of "
+                    f"the element of '{sch.get(copy).reads[0].source.name}' it takes, and TVM "
+                    f"would read it without the guard, beyond the end of '{name}'",
                     "cache the operand before the loops are split with a guard, or leave it in "
                     "global memory",
                 )
@@ -136,8 +135,8 @@ def require_operand(sch: Schedule, block: SBlockRV, operand: int) -> None:
         raise TransformError(f"block '{name}' has no operand {operand}, it reads {listed}", advice)
     if any(it.source.same_as(node.reads[operand].source) for it in node.writes):
         raise TransformError(
-            f"operand {operand} of block '{name}', '{reads[operand]}', is what the block writes "
-            "itself, and TVM puts the copy behind it",
+            f"operand {operand} of block '{name}', '{reads[operand]}', is what the block "
+            "itself writes, and TVM would put the copy after it",
             "choose an operand that the block only reads",
         )
 
@@ -205,8 +204,8 @@ def cache_write_at(
     is_plain = len(stores) == 1 and not find_all(node.body, For) and not node.match_buffers
     if is_plain and any(constant(part.extent) != 1 for part in node.writes[0].region):
         raise TransformError(
-            f"block '{name}' writes one element at a time of a region of "
-            f"'{stores[0].buffer.name}' that its indices do not tell, and the copy would write all",
+            f"block '{name}' writes single elements, within a region of '{stores[0].buffer.name}' "
+            "that its indices do not determine, and the copy would write the whole region",
             "cache before its elements change places, by stage_swizzled_at or transform_layout",
         )
     copy = sch.cache_write(block, 0, scope)
@@ -216,8 +215,8 @@ def cache_write_at(
     if node.init is None and any(it.source.same_as(made) for it in find_all(node.body, TensorLoad)):
         changed = str(sch.get(sch.get_consumers(block)[0]).writes[0].source.name)
         raise TransformError(
-            f"block '{name}' changes '{changed}' in place, and what is there "
-            "before would not be in the faster memory",
+            f"block '{name}' changes '{changed}' in place, and its earlier contents would not "
+            "be in the faster memory",
             "leave the result where it is, or let the block write to another buffer",
         )
     written = sch.get(copy).writes[0].source
@@ -245,9 +244,8 @@ def cache_write_at(
     if runs > max(own, elements):
         raise TransformError(
             f"the copy of '{target.name}', which has {elements} elements, would run {runs} times "
-            f"in each iteration of loop '{get_loop_name(sch, loop)}', and block "
-            f"'{name}' {own} times: TVM estimates the tile of loops that "
-            "were split with guards and reordered",
+            f"in each iteration of loop '{get_loop_name(sch, loop)}', and block '{name}' {own} "
+            "times: TVM estimates the tile of loops that were split with guards and reordered",
             "cache the result before its loops are split, or at a loop further in",
         )
     require_computed(sch, block, copy)
@@ -271,7 +269,7 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     """
     if not is_reduction(sch, block):
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' reduces nothing",
+            f"block '{get_sblock_name(sch, block)}' is not a reduction",
             "use cache_write_at to keep a result in registers",
         )
     require_around(sch, loop, block)
@@ -299,13 +297,13 @@ def fetch_cooperatively(
     vector: int = 1,
     tail: Tail = "refuse",
 ) -> None:
-    """Fetch a tile with all threads of a thread block, of which each loads a share.
+    """Fetch a tile with all threads of a thread block, each loading a share.
 
-    `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for
-    threadIdx.x alone, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors
-    may also lie where TVM loads their elements one by one, such as over the end of a run; of float8
-    their loop stays serial, since CUDA does not compile such vectors. Vectors of 8 bits that may be
-    zeros of a padding are of four elements then, which is as many as TVM writes as CUDA's.
+    `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for only
+    threadIdx.x, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors
+    may also lie where TVM loads their elements one by one, such as over the end of a run; for
+    float8 their loop stays serial, since CUDA does not compile such vectors. Vectors of 8-bit types
+    that may be padding zeros have four elements then, the most that TVM can write in CUDA.
 
     rewrite: ``for ax0, ax1: A_shared[...] = A[...]`` -> ``for f_0: for f_1 in threadIdx.y:
         for f_2 in threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]``
@@ -313,8 +311,8 @@ def fetch_cooperatively(
     requires: a copy block that writes ``shared`` or ``shared.dyn`` memory, placed under a loop of
         its consumer; its own loops serial; thread axes and extents as the rest of the kernel has
         them; a tile that threads * vector divides, in runs of neighbouring elements that vector
-        divides, or ``tail="guard"``; where threads share what one of them writes or reads at its
-        own index, a barrier of TVM's between: it puts none there for a small tile alone
+        divides, or ``tail="guard"``; where threads share elements that each writes or reads at its
+        own index, a barrier of TVM's in between: it omits that for a tile as small as one thread's
     guarded: a reduction over threads keeps its guard, and threads that share elements have a
         barrier
     """

@@ -128,7 +128,7 @@ def _find_least(expression: Any) -> list[Any]:
 def _describe_region(
     sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]
 ) -> tuple[list[Range], dict[Any, Range], Any]:
-    """What a block uses of a buffer, in iterations of the loops that are fixed: a region in loop
+    """The region of a buffer that a block uses, with the given loops fixed, in loop
     variables, the domains of the loops that vary, and a predicate.
     """
     values = get_iterator_values(get_root(sch, block))

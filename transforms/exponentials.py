@@ -27,14 +27,14 @@ _EXPONENTIAL, _POWER = "tirx.exp", "tirx.exp2"
 def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
     """Compute exponentials of a block as powers of two, with one factor for both.
 
-    GPUs have an instruction for powers of two alone, in front of which each exponent is multiplied
-    by log2(e): that becomes one with a factor that the exponent has. The factor stays behind a
+    GPUs have an instruction only for powers of two, so each exponent is first multiplied by
+    log2(e), which is merged with a factor that it already has. The factor is applied to a
     difference, which is exact where both are equal (`fuse_exponents` gives that up).
 
     rewrite: ``exp((x - m) * c)`` -> ``exp2((x - m) * (c * log2(e)))``
     consumes: nothing
-    requires: a block whose exponentials, of which there is one at least, are of float32, with
-        factors that are so together with log2(e)
+    requires: a block with at least one exponential, all in float32, with factors whose products
+        with log2(e) are in the range of float32
     """
     node, name = sch.get(block), get_sblock_name(sch, block)
     calls = [it for it in find_all(node.body, Call) if get_op_name(it).endswith(_EXPONENTIAL)]
@@ -46,7 +46,7 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
         if str(call.ty.dtype) != "float32":
             raise TransformError(
                 f"block '{name}' computes an exponential in {call.ty.dtype}",
-                "leave it as it is: the instruction is one of float32",
+                "leave it as it is: the instruction takes float32",
             )
         _, scale = _split_factor(call.args[0])
         if not abs(scale) * math.log2(math.e) <= _LARGEST:
@@ -70,10 +70,10 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
 def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
     """Compute the exponents of a block by one fused multiply-add each.
 
-    ``m * c`` is of a row, and what is left of an element is ``x * c`` minus that, which CUDA's
-    compiler makes one instruction. It rounds the other product alone: where x and m are equal the
-    exponent is not 0, but up to 2^-24 of ``m * c``, and whole numbers are not exact any more. So a
-    kernel must allow it, as `attention` does with fused_exponents=True.
+    ``m * c`` is computed per row, and ``x * c`` minus that becomes one instruction per element.
+    That rounds only the other product: where x and m are equal the exponent is not 0, but up to
+    2^-24 of ``m * c``, and integers are no longer exact. So a kernel must allow it, as `attention`
+    does with fused_exponents=True.
 
     rewrite: ``exp2((x - m) * c)`` -> ``exp2(x * c - m * c)``
     consumes: nothing
@@ -93,7 +93,7 @@ def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
         for it in exponents
     ):
         raise TransformError(
-            f"block '{name}' has no powers of two, or one of something else than a difference "
+            f"block '{name}' must have powers of two, and each exponent must be a difference "
             "times a number",
             "call use_powers_of_two first",
         )

@@ -1,4 +1,4 @@
-"""What a GPU takes at most, as the CUDA C++ Programming Guide says ("Compute Capabilities").
+"""Limits of GPUs, from the CUDA C++ Programming Guide ("Compute Capabilities").
 
 The numbers of a launch hold for every compute capability since 3.0.
 """
@@ -19,13 +19,13 @@ MAX_CLUSTER = 8
 MAX_THREADS = 1024
 """Threads of a block."""
 MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}
-"""Of a block, static and dynamic, on compute capability 9.0."""
+"""Shared memory per thread block, static and dynamic, on compute capability 9.0."""
 WARP = 32
 """Threads of a warp."""
 THREADS = 2048
-"""Of a multiprocessor, on compute capability 9.0."""
+"""Threads per multiprocessor, on compute capability 9.0."""
 REGISTERS = 65536
-"""Of a multiprocessor, since compute capability 5.0."""
+"""Registers per multiprocessor, since compute capability 5.0."""
 
 
 def count_registers(threads: int) -> int:

@@ -23,7 +23,7 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
 
     rewrite: ``P[i] = f(A[i])`` and ``C[i] = g(P[i])`` -> ``C[i] = g(f(A[i]))``
     consumes: the producers that do not reduce
-    requires: producers of which one at least does not reduce; those are no copies of a pipeline,
+    requires: at least one producer that does not reduce; none that is a copy of a pipeline,
         and have no other consumer than `block`; a block that reads nothing but the kernel's
         arguments is left as it is
     guarded: what is read is written by then, and a reduction over threads keeps its guard

@@ -144,9 +144,9 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     consumes: nothing
     requires: a block that writes ``shared`` or ``shared.dyn`` memory, whose rows are not padded; a
         row of at least 1 element, and a padding shorter than a row; no vectors in the tile that the
-        padding would misalign; no tile that threads fill and read at x % length % row of their own
-        alone, which TVM would take for all of it; none that begins at any element of a row, where
-        TVM would take i % row and (i + 1) % row for the same
+        padding would misalign; no tile that each thread fills and reads only at its own x % length
+        % row, which TVM would take for the whole tile; none that begins at an arbitrary element of
+        a row, where TVM would take i % row and (i + 1) % row to be equal
     guarded: indices that TVM lowers as they stand
     """
     name = get_sblock_name(sch, block)
@@ -275,8 +275,8 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     if not all(added and is_zero(added[0], [item]) for item in reduced):
         names = ", ".join(f"'{var.name}'" for var in reduced)
         raise TransformError(
-            f"block '{name}' reduces over {names}, and the zeros that would "
-            "be padded there count: it is not a sum of products of the padded operands",
+            f"block '{name}' reduces over {names}, and padded zeros would change the result: "
+            "it is not a sum of products of the padded operands",
             'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
         )
     # An output would be the same along an iterator that goes over none of its dimensions.
@@ -287,7 +287,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
             more = -(constant(iterator.dom.extent) or 1) % multiple
             raise TransformError(
                 f"iterator '{iterator.var.name}' is not an index of what block "
-                f"'{name}' writes, and its {more} new iterations would store over the old ones",
+                f"'{name}' writes, and its {more} new iterations would overwrite the old ones",
                 "pad its other iterators only (a multiple of 1)",
             )
     # What lies behind a part of a tensor is there already, and no zero: TVM pads up to the tensor's
@@ -299,11 +299,11 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
             for part, length in zip(region.region, region.source.shape, strict=True):
                 if not part.min.same_as(iterator.var) or analyzer.can_prove_equal(length, extent):
                     continue
-                does = "read and summed" if reduces else "stored over"
+                does = "read and summed" if reduces else "overwritten"
                 raise TransformError(
-                    f"iterator '{iterator.var.name}' of block '{name}' goes "
-                    f"over {extent} of the {length} elements of '{region.source.name}', and those "
-                    f"behind would be {does} in place of padding",
+                    f"iterator '{iterator.var.name}' of block '{name}' goes over {extent} of "
+                    f"the {length} elements of '{region.source.name}', and those after them "
+                    f"would be {does} instead of padding",
                     "pad its other iterators only (a multiple of 1), and split the rest with "
                     'tail="guard"',
                 )

@@ -145,8 +145,8 @@ def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
                 if any(region.source.same_as(buffer) for region in get_regions(user)):
                     raise TransformError(
                         f"block '{user.name_hint}' uses '{buffer.name}', which block "
-                        f"'{writer.name_hint}' writes, and merged it would find what is there "
-                        "halfway",
+                        f"'{writer.name_hint}' writes, and after merging it would read "
+                        "incomplete values",
                         "place one under a loop of the other with compute_block_at, or fuse "
                         "dependent reductions with fuse_reductions",
                     )
@@ -235,7 +235,7 @@ def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None
     if limit < 1:
         raise TransformError(f"limit={limit} is not a size", "use 1 or more")
     if UNROLL in sch.get(loop).annotations:
-        raise TransformError(f"loop '{name}' has such a wish already", "call this once")
+        raise TransformError(f"loop '{name}' is marked so already", "call this once")
     for inner in find_all(sch.get(loop), For):
         if ASYNC in inner.annotations:
             raise TransformError(
@@ -297,8 +297,7 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
         if Analyzer().can_prove_equal(floormod(node.extent, product), 0):
             return  # padded by pad_block to a multiple, say
         raise TransformError(
-            f"loop '{name}' has the symbolic extent {node.extent}, of which {given} may be no "
-            "divisor",
+            f"loop '{name}' has the symbolic extent {node.extent}, which {given} may not divide",
             'pass tail="guard", or pad the block first with pad_block',
         )
     if extent is not None and extent % product == 0:

@@ -175,14 +175,14 @@ def is_known_before(bound: Any, loop: For, around: list[For]) -> bool:
 def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     """End a loop after the last iteration that a mask does not hide.
 
-    Masks are conditions of ``if_then_else``. That an iteration with nothing but hidden elements
-    changes nothing is tried on drawn numbers: the maximum and the sums of attention take up what
-    counts for nothing, and are repaired by 1. Values that are no numbers, or infinite, are hidden
-    with the rest, where a product with 0 would have kept them.
+    Masks are conditions of ``if_then_else``. That a fully masked iteration changes nothing is
+    tested on random numbers: the maximum and the sums of attention accumulate nothing, and are
+    rescaled by 1. NaN and infinite values are masked with the rest, where a product with 0 would
+    have kept them.
 
     The loop is marked, and ends early once the pipeline "tirstep" has lowered reductions over
-    threads, which TVM does in loops of constant extents alone. Whatever comes under the loop later
-    is tried as well.
+    threads, which TVM does only in loops of constant extents. What comes under the loop later is
+    tested as well.
 
     rewrite: ``for j_0 in n: (for j_1 in 4: m = max(m, x[j] if j_0 * 4 + j_1 <= i_0 * 8 + i_1 else
         least))`` -> the same with ``for j_0 in min(n, max(1, (i_0 * 8 + 7) // 4 + 1))``
@@ -227,7 +227,7 @@ def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
     count = read_masks(node, around).iterations
     if count is None or find_growing_axis(node, around, count) is None:
         raise TransformError(
-            f"loop '{name}' does not become longer along one axis of thread blocks alone",
+            f"loop '{name}' does not grow along one axis of thread blocks only",
             "bind the loop that its mask depends on to blockIdx",
         )
     sch.annotate(loop, LONGEST_FIRST, 1)

@@ -34,13 +34,13 @@ def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     consumes: nothing
     returns: the copy block
     requires: `operand` counts the buffers that the block reads, from 0; one load of it, multiplied
-        by what a mask chooses to be zero, or of which other blocks choose with one mask all that
-        they read; a mask that depends on indices of the load and on tensors of the function's alone
+        by a masked value, or in a block whose results are all masked with one mask where they are
+        read; a mask that depends only on indices of the load and on tensors of the function
     """
     require_operand(sch, block, operand)
     node, scope = sch.get(block), get_scope(sch, block).stmt
     blocks, buffer = find_all(scope.body, SBlock), node.reads[operand].source
-    loads = loads_of(node.body, buffer)
+    loads = loads_of(node.body, buffer) if isinstance(node.body, BufferStore) else []
     mask = _find_mask(blocks, node, buffer) if len(loads) == 1 else None
     indices = list(loads[0].indices) if loads else []
     hidden = [item.var for item in node.iter_vars if not is_among(item.var, indices)]
@@ -50,8 +50,8 @@ def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
         or any(is_among(it.source, scope.alloc_buffers) for it in find_all(mask, TensorLoad))
     ):
         raise TransformError(
-            f"no mask of the elements of '{buffer.name}' alone hides what block "
-            f"'{get_sblock_name(sch, block)}' makes of them",
+            f"no mask of the elements of '{buffer.name}' by themselves hides what block "
+            f"'{get_sblock_name(sch, block)}' computes from them",
             "leave the operand as it is",
         )
     copy = sch.cache_read(block, operand, "global")

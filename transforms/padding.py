@@ -39,7 +39,7 @@ from .tir import (
 
 
 class _Axis(NamedTuple):
-    """What goes along an axis: iterators of blocks in a scope, and dimensions of their buffers.
+    """An axis: iterators of blocks in a scope, and dimensions of their buffers.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ def _follow_axis(sch: Schedule, loop: LoopRV) -> _Axis:
         iterators += [item.var for item, value in pairs if value.same_as(variable)]
     if len(iterators) != 1:
         raise TransformError(
-            f"loop '{variable.name}' is not that of one block's iterator",
+            f"loop '{variable.name}' is not the loop of one block's iterator",
             "pass a loop of a block as it was written",
         )
     before = 0
@@ -261,6 +261,6 @@ def _follow_axis(sch: Schedule, loop: LoopRV) -> _Axis:
             raise TransformError(
                 f"{what} has {length} elements along the axis of loop '{variable.name}', which has "
                 f"{sch.get(loop).extent}",
-                "pad an axis over all of which each block goes",
+                "pad an axis that each block covers completely",
             )
     return _Axis(scope, iterators, buffers)

@@ -34,7 +34,7 @@ _NEEDS_TARGET = "tirx.VerifyMemory"
 _UNROLLING = "tirx.UnrollLoop"
 """May take minutes, and is left out unless asked for: copies of a body seldom say anything new."""
 _MARK = "__tvm_ffi_error__"
-"""What errors bear that came out of TVM, of whatever type."""
+"""The attribute of errors that came out of TVM, of any type."""
 
 
 @transform
@@ -89,9 +89,9 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
 
     rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``
     consumes: nothing
-    requires: "tirstep" or "default"; a schedule that works on one function; "tirstep" where
-        `lay_in_quads` laid out fragments, whose lanes find their own rows in no other pipeline,
-        behind `prefetch_by_tma` with groups in flight, and behind `prefetch_asynchronously` with
+    requires: "tirstep" or "default"; a schedule that works on one function; "tirstep" if
+        `lay_in_quads` laid out fragments (no other pipeline gives lanes their own rows), after
+        `prefetch_by_tma` with groups in flight, and after `prefetch_asynchronously` with
         `products_first`
     """
     if name not in PIPELINES:
@@ -103,13 +103,11 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     for loop in find_all(sch.get(root), For) if name != PIPELINE else ():
         what = f"loop '{loop.loop_var.name}'"
         if not need and TMA_IN_FLIGHT in loop.annotations:
-            need = (
-                f"the copies of {what} would be plain ones, over tiles that wgmma still reads, in"
-            )
+            need = f"the copies of {what} would be synchronous, over tiles that wgmma reads, in"
         elif not need and computes_first(loop):
-            need = f"{what}, of asynchronous copies behind products, waits for too few of them in"
+            need = f"{what}, of asynchronous copies after products, waits for too few of them in"
     if OWN_LANES in sch.get(root).annotations:
-        need = "fragments that lay_in_quads has laid out are other ones in"
+        need = "fragments that lay_in_quads has laid out would change in"
     if name != PIPELINE and need:
         raise TransformError(f"{need} the pipeline {name!r}", f"keep the pipeline {PIPELINE!r}")
     if KEY in sch.get(root).annotations:

@@ -172,8 +172,8 @@ def prefetch_asynchronously(
     if fragments_first:
         if rest != 3:
             raise TransformError(
-                f"what loop '{name}' computes is not a pipeline of fragments, whose first ones "
-                "could come earlier",
+                f"what loop '{name}' computes is not a pipeline of fragments, so there are no "
+                "first ones to load earlier",
                 "call prefetch_fragments on the loop inside of it, or leave fragments_first out",
             )
         if stages < 3:
@@ -186,7 +186,7 @@ def prefetch_asynchronously(
     elif products_first:
         if rest != 1:
             raise TransformError(
-                f"what loop '{name}' computes is a pipeline itself, parts of which come later",
+                f"what loop '{name}' computes is itself a pipeline, whose parts run later",
                 "leave products_first out, or do not pipeline the loop inside of it",
             )
         if stages < 3:

@@ -66,13 +66,13 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
     consumes: the loops of `block`
     requires: a loop that is not vectorized nor inside of a vectorized one; all producers under
         it, and it outside of their reductions (TVM accepts that, and the block would use sums
-        that are not complete); the block's own consumers after the new place (TVM looks at its
-        producers alone); a block whose elements all read its producers; a place outside of the
+        that are not complete); the block's own consumers after the new place (TVM checks only its
+        producers); a block whose elements all read its producers; a place outside of the
         block's own loops, or one where these still decide what it computes (in a loop of its own
         fetch, all iterations would compute the same); registers ("local"), and elements of global
         memory that the kernel writes, read by the thread that wrote them; producers that compute
-        there all that the block would use (behind `align_vectors` with an offset TVM takes
-        elements of the next vectors, too); a place inside of all loops in which another block
+        there all that the block would use (after `align_vectors` with an offset, TVM takes elements
+        of the next vectors, too); a place inside of all loops in which another block
         overwrites what it reads
     guarded: what it reads is written in the same iteration, by the same thread or thread block
         where memory is theirs; threads store one element of global memory only with one value
@@ -173,8 +173,8 @@ def _require_whole(sch: Schedule, block: SBlockRV) -> None:
         runs = runs if counted is None else counted
     if runs < needed:
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' would compute {runs} of its {needed} elements: "
-            "those that read what its producers make there",
+            f"block '{get_sblock_name(sch, block)}' would compute {runs} of its {needed} "
+            "elements, only those that read what its producers compute there",
             "leave it where it is, or inline it into its consumers",
         )
 

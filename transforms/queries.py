@@ -49,7 +49,7 @@ def get_enclosing_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
 
 
 def get_enclosing_kernel(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
-    """What becomes one GPU kernel: the outermost bound loop around a handle, or else itself.
+    """The root of a GPU kernel: the outermost bound loop around a handle, or else itself.
 
     Serial loops further out run on the host, and may launch several kernels.
     """
@@ -121,7 +121,7 @@ def get_own_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
 def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     """The one consumer of a block whose output is an intermediate buffer; None without one.
 
-    A consumer that reduces is none: it needs results of other threads.
+    A consumer that reduces does not count: it needs results of other threads.
     """
     consumers = [
         consumer for consumer in sch.get_consumers(block) if not is_reduction(sch, consumer)

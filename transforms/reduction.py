@@ -71,12 +71,11 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
     consumes: nothing
     returns: the new block that initializes
     requires: a block that reduces and is not decomposed yet; a loop around it, with no reduction
-        loop further out; no loop from there on that repeats the sum, as its consumer's may (it
-        would be initialized once and added up in each iteration), nor one on threads that only a
-        guard knows, unless the sum is in registers, nor one further out of which a guard lets some
-        iterations sum; reduction loops that are not
-        bound (TVM reduces over threads only where block and initialization are one, and makes a
-        race of the rest without an error)
+        loop further out; from there on no loop that repeats the sum, as its consumer's may (it
+        would be initialized once and added to in each iteration), none on threads that only a guard
+        restricts, unless the sum is in registers, and further out none with a guard that lets only
+        some iterations sum; reduction loops that are not bound (TVM reduces over threads only if
+        the block has its initialization, and silently makes a race otherwise)
     guarded: each thread initializes the sums that it adds to
     """
     name = get_sblock_name(sch, block)
@@ -91,7 +90,8 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         if any(node.same_as(sch.get(reduction)) for node in outer):
             raise TransformError(
                 f"loop '{get_loop_name(sch, loop)}' is inside of the reduction loop "
-                f"'{get_loop_name(sch, reduction)}', so that the sum would start again",
+                f"'{get_loop_name(sch, reduction)}', so the sum would be reset in each of its "
+                "iterations",
                 "choose the reduction loop, or one outside of it",
             )
         axis = get_axis(sch.get(reduction))
@@ -152,7 +152,7 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
     returns: the block of the parts and the loop that goes over them, outermost; `block` adds up
     requires: a block with serial loops, one of them a reduction, an initialization and no
         predicate (TVM leaves it out where the parts are added up, and writes out of bounds);
-        results that are no booleans (TVM looks for their neutral element, and does not know it);
+        results that are not booleans (whose identity TVM does not know);
         `parts` of at least 2 that divide the extent of the reduction
     """
     loops = get_reduction_loops(sch, block)

@@ -36,7 +36,7 @@ from .schedule import TransformError
 from .tir import find_all, get_regions, is_among, replace_fields
 
 NO_REPLAY = "which no trace can replay"
-"""What a trace says of itself where blocks were replaced by others."""
+"""The note in a trace where blocks were replaced by others."""
 _PROBE = "tirstep_probe"
 _LOOP_FIELDS = (
     "loop_var",
@@ -48,7 +48,7 @@ _LOOP_FIELDS = (
     "annotations",
     "step",
 )
-"""Of a loop, in the order in which TVM takes them."""
+"""The fields of a loop, in TVM's order."""
 
 
 def get_scope(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:

@@ -1,4 +1,4 @@
-"""What every transform is wrapped in: arguments, refusals, what is undone, and the guard.
+"""The decorator of all transforms: arguments, refusals, undoing, and the guard.
 
 A call is held against its annotations, and what we or TVM refuse becomes a `TransformError`, after
 which nothing has changed. A transform checks what is local to it itself. Whether the module that it
@@ -53,7 +53,7 @@ partial affine binding
     its loops were fused or split so that TVM cannot tell the iterators apart: do this before that,
     or choose sizes that divide
 affine binding
-    its iterators are no sums of loops that TVM can take apart: do this before the loops are fused
+    TVM cannot express its iterators as sums of loops: do this before the loops are fused
     with others or split with a guard
 contains more than one type of original iter vars
     its loops over results and over the reduction were fused: fuse loops of one kind only
@@ -125,7 +125,7 @@ previous index for the same buffer access used index type
 must match its associated Var's dtype
     give all loops and sizes of the function one integer type
 pattern match failed
-    the indices are no single iterators: give the block iterators for what it indexes by, or tile
+    the indices are not single iterators: give the block iterators for what it indexes by, or tile
     without moving this block
 Transformation would introduce padding
     choose a layout whose sizes divide the tensor's, or pad the block first with pad_block
@@ -139,14 +139,14 @@ _ADVICE = {
     for several, advice in re.findall(r"^((?:\S.*\n)+)((?:    .*\n)+)", _TEXT, re.MULTILINE)
     for words in several.splitlines()
 }
-"""What to do about words in a reason of TVM's; they stand by what was asked for."""
+"""Advice by words in TVM's reason, grouped by what was asked for."""
 
 
 Int64 = Annotated[int, 64]
 """An integer of 64 bits, and not of the 32 of a loop's size: a limit, or the value of an option."""
 
 _NAMES = {"LoopRV": LoopRV, "SBlockRV": SBlockRV, "Schedule": Schedule, "Sequence": Sequence}
-"""What annotations may name that their own file imports for type checkers only."""
+"""Names in annotations that their own file imports only for type checkers."""
 _HANDLES: dict[Any, tuple[str, str]] = {
     LoopRV: ("loop", "get it with sch.get_loops(block)"),
     SBlockRV: ("block", "get it with sch.get_sblock(name)"),
@@ -366,7 +366,7 @@ def _explain_call(
 
 
 def advise(reason: str) -> str:
-    """What to do about a reason of TVM's; to look at the schedule where that is not known."""
+    """Advice about TVM's reason; to look at the schedule if there is none."""
     return next((advice for words, advice in _ADVICE.items() if words in reason), LOOK)
 
 
@@ -498,7 +498,7 @@ def describe_error(error: BaseException) -> str:
 
 
 class Fault(NamedTuple):
-    """What a transform did to a function: the problem and the advice of a refusal."""
+    """A finding about a transform's result: the problem and the advice of a refusal."""
 
     problem: str
     advice: str
@@ -506,7 +506,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """What a transform, or several of them, made of a module: what the guard is asked about.
+    """A change of a module by one or several transforms, which the guard judges.
 
     Attributes
     ----------
@@ -543,7 +543,7 @@ class _Work:
     finished: tuple[list[Change], Change] | None = None
 
     def end(self, name: str) -> Change:
-        """What has been made since it began."""
+        """The changes since it began."""
         primitives = (str(step.kind.name) for step in list(self.sch.trace.insts)[self.steps :])
         return Change(name, self.module, self.sch.mod, tuple(primitives), self.inlines)
 
@@ -619,15 +619,15 @@ def inlines(function: _Function) -> _Function:
 
 @contextlib.contextmanager
 def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[Change]]:
-    """Ask the guard once, at the end, of what several transforms make of a schedule.
+    """Ask the guard once, at the end of several transforms.
 
-    For a step of a recipe, say: asking costs more than most transforms do, and what stands between
-    two of them may be no whole program. The refusal is raised at the end of the ``with``, and names
+    For a step of a recipe, say: the guard costs more than most transforms, and the state between
+    two of them may be incomplete. The refusal is raised at the end of the ``with``, and names
     the first transform whose work shows it, or `name`, for what was done between transforms;
     `TransformError.place` is the number of changes before that. The schedule is then as it was at
-    the beginning, where TVM can copy it. Within another one this is a part that is whole: an error
-    behind it may come of what is wrong with that, and then that is the refusal. Yields what has
-    been made so far.
+    the beginning, if TVM can copy it. Nested in another one, this part must be complete by itself:
+    if a later error may come from a fault in it, that fault is the refusal. Yields the changes so
+    far.
     """
     around = _find_work(sch)
     if around is not None:
@@ -648,9 +648,9 @@ def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[
 
 @contextlib.contextmanager
 def unguarded() -> Iterator[None]:
-    """Switch the guard off: transforms check what is local to them, and nothing else is refused.
+    """Switch the guard off: transforms check only their local conditions.
 
-    For who judges the last module alone, or wants to see what TVM makes of a wrong one.
+    For callers that judge only the last module, or want to see what TVM makes of a wrong one.
     """
     token = _is_guarded.set(False)
     try:
@@ -721,5 +721,5 @@ def _find_guard() -> Any:
 
 
 def _find_work(sch: Schedule) -> _Work | None:
-    """What is under way on a schedule; None where that is a copy of it, on which it is tried."""
+    """The change in progress on a schedule; None for a copy of it, on which one is tried."""
     return next((work for work in _under_way.get() if work.sch is sch), None)

@@ -229,7 +229,7 @@ def _lay_out(sch: Schedule, block: SBlockRV, share: tuple[int, int], written: in
 
 
 COMMUTATIVE = (Add, Mul, Max, Min)
-"""What gives the same bits whichever operand comes first."""
+"""Operations that are bitwise commutative."""
 MOST = 4
 """Lanes of a group. Of 16, exchanges by pairs made the decode form 4 % slower on an H100."""
 SHUFFLE = "tirx.tvm_warp_shuffle"

@@ -59,7 +59,7 @@ _FIELDS = (
     "annotations",
     "span",
 )
-"""Of a block, in the order in which TVM takes them."""
+"""The fields of a block, in TVM's order."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -134,7 +134,7 @@ def find_axes(statement: Any) -> list[AttrStmt]:
 
 
 def find_entries(statement: Any) -> list[AttrStmt]:
-    """What the threads of a TIRx kernel run, around which TVM has no thread axes yet."""
+    """The body of a TIRx kernel, before TVM has put thread axes around it."""
     return [node for node in find_all(statement, AttrStmt) if node.attr_key == DEVICE_ENTRY]
 
 
@@ -222,7 +222,7 @@ def is_choice(node: Any) -> bool:
 
 
 def get_operands(condition: Any, kind: Any) -> Iterator[Any]:
-    """What a chain of one connective, ``And`` or ``Or``, connects; or the condition itself."""
+    """The operands of a chain of ``And`` or ``Or``; or the condition itself."""
     if isinstance(condition, kind):
         yield from get_operands(condition.a, kind)
         yield from get_operands(condition.b, kind)
@@ -253,7 +253,7 @@ def is_end(condition: Any, indices: Any, shape: Any, iterators: Iterable[IterVar
 
 
 def get_loops_around(loop: For, loops: Iterable[For]) -> list[For]:
-    """Those of some loops that stand around one, which may have another body by now."""
+    """The loops among some that are around one, which may have another body by now."""
     return [
         each
         for each in loops
@@ -279,7 +279,7 @@ def list_allocated(statement: Any) -> list[Any]:
 
 
 def get_regions(block: SBlock) -> list[Any]:
-    """What a block reads, then what it writes."""
+    """The regions that a block reads, then those that it writes."""
     return [*block.reads, *block.writes]
 
 
@@ -372,7 +372,7 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What it shares with the place of the same block in another module, if that is alike."""
+        """A key that equal places of the same block in two modules share."""
         return self.block, tuple(self.values.items()), self.guards
 
     def find_real_guards(self) -> list[Any]:

@@ -201,13 +201,14 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
         ``for v in 3: for l in 4: P[v, l] = if_then_else(3 <= 4 * v + l - 1 < 7,
         A[4 * v + l - 4], 0)``, and zeros where x = 4 * v + l - 1 is not in 10
     consumes: the block's loops
-    requires: an untouched block, one serial loop of its own for each iterator, that alone writes
-        its iterators' elements of one intermediate buffer of constant row length; a vector of 2,
+    requires: an untouched block, with one serial loop of its own for each iterator, that is the
+        only writer of an intermediate buffer of constant row length, element by element; a vector
+        of 2,
         4, 8 or 16 elements, and an offset from 0 to less than a vector
     """
     if vector not in LANES or offset not in range(vector):
         raise TransformError(
-            f"vector={vector} and offset={offset} are not vectors",
+            f"vector={vector} and offset={offset} are not a vector and an offset",
             f"give a vector of {', '.join(map(str, LANES))} elements and an offset within it",
         )
     name, region = get_sblock_name(sch, block), require_copy(sch, block)
@@ -380,7 +381,7 @@ def find_taken_apart(place: Place) -> Iterator[tuple[str, Any]]:
         if not _are_neighbours(indices, loop, analyzer):
             yield "are not neighbours", buffer
         elif is_known and not begin_aligned(buffer, indices, loop, analyzer):
-            yield "do not begin at multiples of a vector", buffer
+            yield "do not begin at multiples of the vector", buffer
 
 
 def _find_vectors(place: Place) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:

@@ -96,11 +96,11 @@ def tile_windows(
     consumes: the block's loops, what it reads of blocks that can be inlined, and its epilogue
     returns: the block that stores the result
     requires: a block that sums products of two tensors' elements, with loops of its own as they
-        were written, into all of a tensor, and at most one such consumer, which converts or
-        computes with each sum alone; spatial iterators that one operand has alone, those of the
+        were written, into all of a tensor, and at most one such consumer, which converts each sum,
+        or computes from only that; spatial iterators that each belong to one operand, those of the
         first before the one of the second, in the order of the result's dimensions; the last
-        iterator that is reduced along the last dimension of both operands; zeros nowhere but
-        outside of a tensor; constant sizes; a size of at least 1 in `tile` for each iterator of
+        iterator that is reduced along the last dimension of both operands; zeros only outside of a
+        tensor; constant sizes; a size of at least 1 in `tile` for each iterator of
         rows, and for columns and depth; a depth that divides what is summed of channels, unless
         that is all of an operand's
     """
@@ -137,8 +137,8 @@ def tile_windows(
     )
     if not is_product:
         raise TransformError(
-            f"block '{name}' is no convolution with rows of windows, columns of filters and "
-            "channels last",
+            f"block '{name}' is not a convolution with rows of windows, columns of filters "
+            "and channels last",
             "pass a block as modules.convolution writes it",
         )
     if len(tile) != len(rows) or min(*tile, columns, depth) < 1:
@@ -161,7 +161,7 @@ def tile_windows(
         raise TransformError(
             f"'{target.name}' of shape {list(target.shape)} has elements that block '{name}' does "
             "not compute",
-            "convolve into a tensor of the result alone",
+            "convolve into a tensor that holds only the result",
         )
     if -(-length // depth) * depth > length and all(constant(it[-1]) != length for it in shapes):
         raise TransformError(
@@ -306,7 +306,8 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
         conditions, load = list(get_operands(value.args[0], And)), value.args[1]
     if not isinstance(load, TensorLoad):
         raise TransformError(
-            f"block '{name}' multiplies by {value}, which is no element of a tensor or zero",
+            f"block '{name}' multiplies by {value}, which is neither an element of a tensor "
+            "nor zero",
             "let a block of its own compute it",
         )
     for part in conditions:
@@ -314,13 +315,13 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
             raise TransformError(
                 f"block '{name}' takes zeros where not '{part}', which does not say that "
                 f"'{load.source.name}' ends there",
-                "pad with zeros outside of a tensor alone",
+                "pad with zeros only outside of a tensor",
             )
     return _Operand(value, load)
 
 
 def _read_epilogue(block: SBlock, sums: Any, value: Any) -> Any:
-    """What an epilogue computes of each sum, of `value` in its place."""
+    """The epilogue's expression of each sum, with `value` in its place."""
     body, own = block.body, [it.var for it in block.iter_vars]
     loads = find_all(body, TensorLoad)
     stored = list(getattr(body, "indices", ()))
@@ -330,7 +331,7 @@ def _read_epilogue(block: SBlock, sums: Any, value: Any) -> Any:
     )
     if not is_plain or not all(load.source.same_as(sums) for load in loads):
         raise TransformError(
-            f"block '{block.name_hint}' computes with more than each sum at its own place",
+            f"block '{block.name_hint}' uses more than each sum at its own indices",
             "let what reads other tensors be a kernel of its own",
         )
     return structural_map(body.value, (TensorLoad, lambda load: value))

@@ -24,14 +24,14 @@ description: Check, diff, lower and explain TensorIR programs of Apache TVM (sch
 
 After each change of a TVMScript file run `tirstep check FILE.py --json` and read `status`, `reason`
 and `findings` of each of `recipes`; `tirstep list --schema` prints the JSON schema. No GPU is
-needed. A `TransformError` changes nothing: its advice stands behind the semicolon.
+needed. A `TransformError` changes nothing: its advice is after the semicolon.
 
 """
 _NEXT = """\
 
 ## What to do on each verdict
 
-- right: go on; `tirstep diff OLD.py --against NEW.py --numbers --json` holds it against the version
+- right: go on; `tirstep diff OLD.py --against NEW.py --numbers --json` compares it with the version
   before.
 - clean: nothing is wrong, and nothing was compared: give `--reference FILE:NAME`, a program of the
   same meaning.
@@ -43,7 +43,7 @@ _NEXT = """\
 
 
 def read_table(page: str, head: str) -> str:
-    """The table of a page of docs whose first row begins so; links keep their texts alone."""
+    """The table of a page of docs whose first row begins so; links keep only their texts."""
     text = (DOCS / page).read_text(encoding="utf-8")
     table = re.search(rf"^\| {head} \|.*\n(\|.*\n)+", text, re.M)
     assert table is not None, f"{page} has no table of '{head}'"

@@ -54,13 +54,24 @@ PACKAGES = (
     "tirstep.lowering_checks.facts",
     "tirstep.lowering_checks.bisect",
 )
+# Wide tables are set smaller, and a shadow says that they scroll.
+STYLE = """<style>table.docutils{font-size:.8rem}
+.table-wrapper{background:linear-gradient(90deg,var(--color-background-primary) 2rem,#0000) local,
+linear-gradient(270deg,var(--color-background-primary) 2rem,#0000) right local,
+linear-gradient(270deg,#0003,#0000 .8rem) right;background-repeat:no-repeat}
+table.docutils th{background:none}</style>"""
 SECTION = re.compile(r"^(rewrite|consumes|returns|requires|guarded): ")
 
 
 def setup(app: Any) -> None:
     """Have the two pages completed, and the sections of transforms' docstrings set apart."""
     app.connect("source-read", complete_page)
+    app.connect("html-page-context", add_style)
     app.connect("autodoc-process-docstring", mark_sections)
+
+
+def add_style(app: Any, name: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    context["metatags"] = context.get("metatags", "") + STYLE
 
 
 def complete_page(app: Any, name: str, source: list[str]) -> None:

@@ -85,7 +85,7 @@ def find_ladders(folder: Path) -> list[MeasuredLadder]:
     several such cases the one counts that has the most of them; then the one at the ladder's own
     shape; then the one that was profiled; then the newest run's first. Of a case's profiles, which
     are of its run's device, it is the one of most recipes, then the newest. Raises `BenchError` for
-    a file that is no run.
+    a file that is not a run.
     """
     runs = [read_run(file) for file in find_runs(folder)]
     profiles: dict[object, Document] = {}

@@ -1,4 +1,4 @@
-"""Plots of runs as SVG, of which README shows one.
+"""Plots of runs as SVG; README shows one.
 
 Bars say how much of the machine's ceiling each candidate reaches.
 """
@@ -114,7 +114,7 @@ def spell(value: float) -> str:
 
 def find_runs(folder: Path) -> list[Path]:
     """The files of runs in a folder, without those of ``--quick``, whose times are rough, and
-    without those of drawn products and rows, which docs/shapes.md sums up.
+    without those of random products and rows, which docs/shapes.md sums up.
     """
     files = sorted(folder.glob("bench-*.json"))
     left = ("-quick", f"-{PRODUCT_SHAPES}", f"-{ROW_SHAPES}")

@@ -53,7 +53,7 @@ Writer = Callable[[], str]
 
 _MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
 SPEED, SHAPES = Path("docs", "speed.md"), Path("docs", "shapes.md")
-"""Beside the README: the tables of suites, and those of what is chosen at drawn shapes."""
+"""Beside the README: the tables of suites, and those of what is chosen at random shapes."""
 TUTORIALS = Path("docs", "tutorials.md")
 """The steps of texts, with our times."""
 FOLDERS = {

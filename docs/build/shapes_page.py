@@ -1,4 +1,5 @@
-"""The tables of docs/shapes.md: how fast what is chosen at drawn shapes is, and the slowest of it.
+"""The tables of docs/shapes.md: how fast the chosen configs are at random shapes, and the slowest
+of them.
 
 Products come out of sets of times, rows and elements out of a run of the suite row-shapes.
 """

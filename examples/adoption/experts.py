@@ -1,7 +1,7 @@
 """MLC-LLM, op/moe_matmul.py: `_schedule` of `group_gemm`, which stands there twice.
 
 Each tile of rows belongs to an expert, whose weights it is multiplied with. There, tiles come
-from a loop of which each GPU block takes some; here each has a GPU block of its own. `by_hand`
+from a loop, several per thread block; here each has a thread block of its own. `by_hand`
 does with a tile what is done there, `with_tirstep` the same.
 """
 

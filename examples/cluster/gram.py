@@ -1,4 +1,4 @@
-"""G = Aᵀ A, what PyTorch does for it, and a recipe of which some configs are far faster."""
+"""G = Aᵀ A, PyTorch's function for it, and a recipe with some configs that are far faster."""
 
 from collections.abc import Iterator
 

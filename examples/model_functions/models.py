@@ -246,7 +246,7 @@ def make_diffusion(
 def fuse(module: tvm.IRModule, first: Sequence[tvm.transform.Pass] = ()) -> tvm.IRModule:
     """The module with its operators as functions of TIR, fused as TVM's projects do.
 
-    A product takes the unpacking of its weights along, which TVM's own passes leave alone.
+    A product takes the unpacking of its weights along, which TVM's own passes do not change.
     """
     return tvm.transform.Sequential(
         [

@@ -1,7 +1,7 @@
 """Two passes with one idea: a short loop over elements side by side becomes vectors.
 
 The first asks whether iterations depend on one another, and proves where a vector begins: it wins.
-The second looks at what is loaded alone, and is wrong:
+The second checks only what is loaded, and is wrong:
 
     tirstep pass examples/passes/vectorize_maps.py:vectorize_maps examples/passes/kernels.py:axpy
     tirstep pass examples/passes/vectorize_maps.py:vectorize_any_map --corpus 400
@@ -26,7 +26,7 @@ def make_vector(loop):
 def read_map(loop):
     """Where the elements of a loop begin that lie side by side, in each buffer that it accesses.
 
-    None for a loop that is no map: of several statements, with calls, or of other elements.
+    None for a loop that is not a map: with several statements, with calls, or over other elements.
     """
     store = loop.body
     is_short = isinstance(loop.extent, IntImm) and int(loop.extent) in LENGTHS

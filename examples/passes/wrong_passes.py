@@ -25,7 +25,7 @@ def change_nodes(module, kind, change):
 
 @pass_experiment(after="s_tir.ThreadSync", promises=["drops barriers only"])
 def drop_last_barrier(module):
-    """Leave out the last barrier of each module: what is behind it looks like the end."""
+    """Leave out the last barrier of each module: what comes after it looks like the end."""
     barriers = []
 
     def find(node):
@@ -51,7 +51,7 @@ def sort_operands(module):
 
 @pass_experiment(before="tirx.VectorizeLoop")
 def hoist_store(module):
-    """Take a store out of the branch that it is alone in: most branches are taken."""
+    """Hoist a store out of a branch that has nothing else: most branches are taken."""
 
     def hoist(node):
         is_alone = node.else_case is None and isinstance(node.then_case, BufferStore)

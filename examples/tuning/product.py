@@ -1,4 +1,4 @@
-"""A project without tirstep: its function, and the database that it applies with TVM alone."""
+"""A project without tirstep: its function, and the database that it applies with only TVM."""
 
 import sys
 

@@ -29,7 +29,7 @@ class MyModule:
 
 
 def for_cpu(sch: Schedule, *, columns: int = 4) -> Iterator[str]:
-    """The tutorial's own, with TVM's primitives alone. Knobs: columns of a tile."""
+    """The tutorial's own, with only TVM's primitives. Knobs: columns of a tile."""
     product, relu = sch.get_sblock("Y"), sch.get_sblock("C")
     i, j, k = sch.get_loops(product)
     outer, inner = sch.split(j, [None, columns])

@@ -5,7 +5,7 @@ what: a race
 advice: give such buffers the scope "shared", or write a barrier of your own.
 
 It is barrier_in_shared_place of another pass, which stays where tirx.disable_storage_rewrite is
-set: this one runs behind ThreadSync, and finds a place by lifetimes alone.
+set: this one runs after ThreadSync, and considers only lifetimes.
 """
 
 import sys

@@ -1,11 +1,12 @@
-"""Dynamic shared memory that is accessed at constant indices alone is refused beside other.
+"""Dynamic shared memory with only constant indices is refused beside other buffers.
 
 pass: s_tir.MergeSharedMemoryAllocations
 what: refuses a right program
 advice: give such a buffer the scope "shared".
 
 Thread 0 stores one number for all. The pass says nothing but "Check failed". Where one index of R
-has a variable in it, or where R is alone in dynamic shared memory, the program is compiled.
+has a variable in it, or where R is the only buffer in dynamic shared memory, the program is
+compiled.
 """
 
 import sys

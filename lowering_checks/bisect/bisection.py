@@ -42,7 +42,7 @@ Check = Callable[[tvm.IRModule, Device], list[Finding]]
 TIMEOUT = 120.0
 """Seconds that a search may take, by default, before it interprets no further state."""
 SHARE = 0.5
-"""Of the time that is left: how much of it one state may take."""
+"""Share of the remaining time that one state may take."""
 CODE_GENERATION = "code generation"
 HOST = "llvm"
 AS_SCHEDULED = "as scheduled"
@@ -251,7 +251,7 @@ class ModuleBisection:
     _wrong_on_cpu: Finding | None = None
     _verdicts: dict[int, list[Finding] | str] = field(default_factory=dict)
 
-    def find_first_bad(self, target: str, pipeline: str | None) -> FirstBadState | None:
+    def find_first_bad(self, target: str) -> FirstBadState | None:
         """The first bad state, None where nothing is wrong; what is seen is in the attributes.
 
         A module that TVM refuses is not wrong in any state: it is `FirstBadState.failed`.
@@ -259,7 +259,7 @@ class ModuleBisection:
         found = self._judge_scheduled() or []
         if found:
             return _bad_schedule(found[0], Interpreter.name)
-        self.lowering = lowering = lower_through_passes(self.module, target, pipeline=pipeline)
+        self.lowering = lowering = lower_through_passes(self.module, target)
         stages, failed, is_cpu = find_stages(lowering), lowering.failed, target.startswith(HOST)
         if failed is not None and failed.is_limit:  # a limit of our own decides nothing
             self.not_run.append(f"{AS_LOWERED}: {failed.reason}")
@@ -438,9 +438,7 @@ class ModuleBisection:
                 )
             if not is_given_right:
                 wrong = JudgedState(f"before {stage.label}", Interpreter.name)
-                between.append(
-                    f"{wrong.state}: it is given another module than the pass before it made"
-                )
+                between.append(f"{wrong.state}: its input differs from the previous pass's output")
         right, before = self.scheduled, self.module
         if low >= 0:
             right = JudgedState(f"after {stages[low].label}", Interpreter.name)

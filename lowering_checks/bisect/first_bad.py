@@ -15,7 +15,6 @@ import tvm_ffi
 
 from tirstep.modules.inputs import Array
 from tirstep.modules.validation import UnjudgedError
-from tirstep.transforms import get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import Step
 
@@ -37,7 +36,7 @@ from .bisection import (
     ModuleBisection,
 )
 
-UNKNOWN_START = "the start, of which nothing could be run,"
+UNKNOWN_START = "the start, where nothing could be run,"
 StepCheck: TypeAlias = Callable[[Step, tvm.IRModule, Device], list[Finding]]
 
 
@@ -65,7 +64,6 @@ class FirstBad:
     run, step : None where a module was given and no recipe
     seed : of the inputs
     not_run : what could not be judged between the two states, each with the reason
-    is_custom : another pipeline took the place of the one that the module asks for
     source : the CUDA source, where that is wrong and no pass before it
     is_pass : `number` and `name` are of a pass, and not of a step
     arguments, outputs : where a module was given: its arguments, and the places of the outputs
@@ -85,7 +83,6 @@ class FirstBad:
     step: Step | None
     seed: int
     not_run: tuple[str, ...]
-    is_custom: bool
     source: str
     is_pass: bool
     arguments: tuple[Array, ...] = field(default=(), repr=False, compare=False)
@@ -130,15 +127,12 @@ def bisect_run(
     *,
     seed: int = 0,
     target: str = TARGET,
-    pipeline: str | None = None,
     timeout: float = TIMEOUT,
 ) -> RunBisection:
     """Find the first step of a run that is wrong, or the first pass that makes a right one wrong.
 
     Every step is first run as it stands, then as TVM lowers it for the target; a step with blocks
-    that no loop binds to a GPU is lowered for the CPU. `pipeline` is the name of one that is
-    registered with TVM (`tvm.tirx.compilation_pipeline.PIPELINE_MAP`), in place of the one that
-    the module asks for, which is mostly TVM's own.
+    that no loop binds to a GPU is lowered for the CPU.
 
     A step that TVM refuses may be a state on the way: the search goes on, and only where nothing is
     wrong the first such step is returned.
@@ -165,7 +159,7 @@ def bisect_run(
         return [*judged.findings]
 
     kernel, deadline = run.steps[0].module, time.monotonic() + timeout
-    found = _search(run.steps, check, kernel, target, pipeline, deadline, run, seed)
+    found = _search(run.steps, check, kernel, target, deadline, run, seed)
     return replace(found, not_run=(*found.not_run, *parts))
 
 
@@ -175,7 +169,6 @@ def find_bad_pass(
     expected: Sequence[Array],
     target: str,
     *,
-    pipeline: str | None = None,
     kernel: tvm.IRModule | None = None,
     bounds: Sequence[Bound] | None = None,
     outputs: Sequence[int] | None = None,
@@ -209,7 +202,7 @@ def find_bad_pass(
         return [*faults, *compare([after[place] for place in places])]
 
     step, deadline = Step(0, MAIN, module, None, ""), time.monotonic() + timeout
-    found = _search([step], check, kernel, target, pipeline, deadline).first_bad
+    found = _search([step], check, kernel, target, deadline).first_bad
     if found is None:
         return None
     return replace(found, arguments=tuple(arguments), outputs=tuple(places))
@@ -226,7 +219,7 @@ def _take_function(
         raise CheckError(f"find_bad_pass: {error}") from error
     functions, wrong = len(module.functions), ""
     if len(expected) > len(arguments):
-        wrong = "more outputs are expected than there are arguments"
+        wrong = "there are more expected outputs than arguments"
     elif functions != 1:
         wrong = f"the module has {functions} functions; give one of one function"
     if wrong:
@@ -239,7 +232,6 @@ def _search(
     check: StepCheck,
     kernel: tvm.IRModule | None,
     target: str,
-    pipeline: str | None,
     deadline: float,
     run: Run | None = None,
     seed: int = 0,
@@ -271,7 +263,7 @@ def _search(
         found = ModuleBisection(
             functools.partial(check, step), module, threaded, first_deadline, deadline
         )
-        state = found.find_first_bad(used, pipeline)
+        state = found.find_first_bad(used)
         judged += found.judged
         told = [f"{step_label(step)}, {text}" for text in found.not_run]
         if state is not None and (state.failed is None or refused is None):
@@ -325,7 +317,6 @@ def _search(
                 step=None if run is None else step,
                 seed=seed,
                 not_run=tuple(dict.fromkeys(gaps)),
-                is_custom=pipeline not in (None, get_pipeline(module)),
                 source=state.source,
                 is_pass=stage is not None or failed is not None,
             )

@@ -41,7 +41,7 @@ from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
 
 PREFIXES = ("tirx.", "s_tir.", "tirstep.")
-"""Of the names of passes that a script runs."""
+"""Prefixes of the names of passes that a script runs."""
 Drawn = tuple[tuple[int, int] | None, ...]
 SECONDS = 300.0
 """How long a reproducer may run."""
@@ -76,7 +76,7 @@ def require_ours(path: Path, command: str = "why", advice: str = "give another n
     Raises `OSError` where it could not be written. A script that was cut short is ours.
     """
     if not may_replace(path, FIRST_LINE.format(command)):
-        raise CheckError(f"{path} is no script of tirstep {command}'s; it stays: {advice}")
+        raise CheckError(f"{path} is not a script of tirstep {command}, and is kept; {advice}")
     require_writable(path)
 
 
@@ -120,14 +120,10 @@ def run_reproducer(path: Path, *, seconds: float = SECONDS) -> Reproduction:
 def _make_script(bad: FirstBad) -> str:
     kernel, problem = bad.kernel, None if bad.run is None else bad.run.problem
     if kernel is None:
-        raise CheckError(
-            "the kernel is not known, so there is no right result; give find_bad_pass the kernel"
-        )
+        raise CheckError("without the kernel there is no expected result; give it to find_bad_pass")
     reason = ""  # why the script cannot run the pass
-    if bad.is_pass and bad.is_custom:
-        reason = f"{bad.name} ran in a pipeline that is not the module's own"
-    elif bad.is_pass and not bad.name.startswith((*PREFIXES, CODE_GENERATION, BEFORE_PASSES)):
-        reason = f"{bad.name} is no pass of TVM's own"
+    if bad.is_pass and not bad.name.startswith((*PREFIXES, CODE_GENERATION, BEFORE_PASSES)):
+        reason = f"{bad.name} is not one of TVM's passes"
     # TVM alone runs its own pipeline, whichever a module asks for.
     is_by_tvm = not bad.is_pass or get_pipeline(bad.module) == "default"
     is_tried = bad.kind != "refused" and not reason and is_by_tvm
@@ -255,7 +251,7 @@ def _make_script(bad: FirstBad) -> str:
     names = [str(parameters[place].name) for place in outputs]
     parts += [
         f"\nSEED = {seed}\n",
-        "# Of each argument: from which to which whole number it is; None for a mere output.\n",
+        "# The least and the largest integer of each argument; None for an output.\n",
         f"DRAWN = {list(drawn)}\n",
         f"SHAPES = {[list(shape) for shape in shapes]}\n",
         f"OUTPUTS, NAMES = {outputs}, {names}\n",
@@ -332,8 +328,8 @@ FIRST_LINE = "# Written by `tirstep {}`: it may be overwritten."
 HEAD = '''{first_line}
 """{about}
 
-Run it with Python, NumPy and apache-tvm {series}. It ends with 1 where the result is wrong, and
-with 2 where this machine cannot show it.
+Run it with Python, NumPy and apache-tvm {series}. It exits with 1 if the result is wrong, and
+with 2 if this machine cannot show that.
 """
 
 import sys
@@ -347,7 +343,7 @@ from tvm.script import from_source
 ARGUMENTS = '''
 
 def make_arguments(module):
-    """Whole numbers; what is only written begins with zeros."""
+    """Integers; outputs start as zeros."""
     random = np.random.default_rng(SEED)
     arrays = []
     for parameter, shape, drawn in zip(module["main"].params, SHAPES, DRAWN):
@@ -389,7 +385,7 @@ print("The result is right here.")
 TIRSTEP = """try:
     from tirstep.lowering_checks import bisect, get_device, judgement, reference
 except ImportError:
-    print("A CPU does not show it with TVM alone; with tirstep, this script searches for it.")
+    print("A CPU with only TVM does not show it; with tirstep installed, this script does.")
     sys.exit(2)
 """
 

@@ -15,39 +15,40 @@ from tirstep.transforms.tir import find_all, get_axis
 _GLOBAL_IN_KERNEL = "Cannot allocate global memory"
 _ADVICE = {
     "Cannot insert syncs inside condition": (
-        "a barrier would stand behind a guard that keeps some threads out: choose sizes that "
+        "a barrier would be under a guard that excludes some threads: choose sizes that "
         "divide, pad the block (pad_block) before it is tiled, or fetch shared memory at a loop "
         "outside of the guard"
     ),
     "buffer_byte_offsets": (
-        "a buffer in dynamic shared memory gets no place in the kernel: keep it in scope "
+        "a buffer in dynamic shared memory is not allocated in the kernel: keep it in scope "
         '"shared", or let one kernel hold all blocks that use it'
     ),
     "has been used before definition": (
-        "memory of a block would be placed outside of a loop that it needs: bind or split the loop "
-        "before the block is cached, or leave a loop of one iteration as it is"
+        "a block's buffer would be allocated outside of a loop that it needs: bind or split "
+        "the loop before the block is cached, or leave a loop of one iteration as it is"
     ),
     "all the reduction-related loops to be the deepest": (
-        "a sum over threads needs its reduction loops innermost, around its block alone, and none "
-        "of them unrolled or on another axis: reorder_loops, or leave a loop of one iteration alone"
+        "a sum over threads needs its reduction loops innermost, around only its block, and "
+        "none of them unrolled or on another axis: reorder_loops, or leave a loop of one "
+        "iteration as it is"
     ),
     "Expect the ancestor loops to be serial": (
         "a tile that comes through registers needs serial loops around it: prefetch_through_"
         "registers before the loop is unrolled, or not at all"
     ),
     "load_remap_": (
-        "two sums over threads would be stored in one buffer: give each a buffer of its own "
+        "two sums over threads would be stored to one buffer: give each a buffer of its own "
         "(cache_write_at), or split one of them"
     ),
     "with a different const bound": (
-        "one loop variable would have two extents: let all loops of a thread axis run equally often"
+        "one loop variable would have two extents: give all loops of a thread axis one extent"
     ),
 }
 _BARE = re.compile(r"Check failed: .*(is false|\(\S+ vs\. \S+\)) ?:?")
 """A check of TVM's that says nothing but its own condition."""
 _UNKNOWN = (
-    "TVM gives no other reason: undo the last steps one by one, and order them otherwise, or "
-    "choose sizes that divide"
+    "TVM gives no other reason: undo the last steps one by one, try another order, or choose "
+    "sizes that divide"
 )
 
 

@@ -249,8 +249,8 @@ def get_target(name: str) -> Any:
         raise CheckError(f"there is no target '{name}'; {hint}") from None
     if target.kind.name not in KINDS:
         raise CheckError(
-            f"the target '{name}' is of the kind {target.kind.name}, whose source tirstep does not "
-            f"read; choose one of {', '.join(KINDS)}"
+            f"the target '{name}' has the kind {target.kind.name}, whose source tirstep does "
+            f"not read; choose one of {', '.join(KINDS)}"
         )
     return target
 
@@ -291,11 +291,11 @@ def name_main(module: tvm.IRModule) -> tvm.IRModule:
 
 
 MAX_STATEMENTS = 2048
-"""Of a function, once TVM has copied those in unrolled loops and virtual threads."""
+"""Most statements of a function, after TVM has copied unrolled loops and virtual threads."""
 STATEMENTS_VARIABLE = "TIRSTEP_COMPILE_STATEMENTS"
 """The environment variable that sets another limit than `MAX_STATEMENTS`."""
 MAX_LANES = 256
-"""Of a vector. No machine has one that long."""
+"""Most lanes of a vector; no machine has one that long."""
 
 _MAX_AUTO_DEPTH = 8  # of TVM's own configuration of tirx.UnrollLoop
 _LARGEST_COPIED_VTHREAD = 15  # of longer ones InjectVirtualThread makes loops
@@ -324,7 +324,7 @@ def require_compilable(module: tvm.IRModule) -> None:
 
 
 MASKED = 1 / 64
-"""Of a statement, what it costs to see that a mask does not ask for it."""
+"""Cost of testing the mask of a statement that it skips, relative to the statement."""
 
 
 def count_iterations(

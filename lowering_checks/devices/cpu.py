@@ -33,8 +33,8 @@ from ..reference.index_ranges import find_exchange
 from .guard_zones import run_in_guard_zones
 
 SECONDS_EACH, SECONDS_EACH_CONVERTED = 1e-9, 2e-8
-"""Of an innermost statement, from 3e-10 in the cache to 3e-9 where each loads another line; and of
-one that loads types of which LLVM computes by calls of a function for each number."""
+"""Seconds per innermost statement, from 3e-10 in cache to 3e-9 with a cache line per load; and for
+types whose arithmetic LLVM does by a function call per number."""
 CONVERTED = ("float16", "bfloat16")
 LONG = 2**20
 """Iterations from which LLVM's optimizer is worth its time. Of a golden example it takes 20 to 70

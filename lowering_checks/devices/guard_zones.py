@@ -44,11 +44,11 @@ class GuardedTensor:
         count, size = array.size, self._dtype.itemsize
         before = np.flatnonzero(content[: self.zone_bytes] != self._filler) - self.zone_bytes
         behind = np.flatnonzero(content[self._inside.stop :] != self._filler)
-        strays = np.unique([*(before // size), *(behind // size + count)])
-        if not strays.size:
+        strays = sorted({*(before // size).tolist(), *(behind // size + count).tolist()})
+        if not strays:
             return array, []
-        message = f"store to {self.name}[{int(strays[0])}] ({self.name} has {count} elements)"
-        return array, [DeviceFinding("out of bounds", self.name, message, "", int(strays.size))]
+        message = f"store to {self.name}[{strays[0]}] ({self.name} has {count} elements)"
+        return array, [DeviceFinding("out of bounds", self.name, message, "", len(strays))]
 
 
 def run_in_guard_zones(

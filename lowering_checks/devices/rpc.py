@@ -122,7 +122,7 @@ class RpcDevice(Device):
         except ConnectionResetError:
             is_tracker = False
         except OSError as error:
-            sentence = f"nothing listens at {where} ({error.strerror}); start a server there"
+            sentence = f"nothing is listening at {where} ({error.strerror}); start a server there"
             if isinstance(error, TimeoutError):
                 sentence = f"{self.name} does not answer within {ANSWER_SECONDS:g} s: unreachable, "
                 sentence += "another session has it, or a kernel ended it; wait, or start another"

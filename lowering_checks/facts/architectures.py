@@ -21,11 +21,11 @@ from .model import KernelFacts
 KIB = 1024
 MAX_STATIC_SHARED = MAX_SHARED_BYTES["shared"]
 REGISTERS = 64 * KIB
-"""Of an SM, and at most of a thread block: the same on all of these architectures."""
+"""Registers per SM, and at most per thread block: the same on all of these architectures."""
 REGISTER_UNIT = 256
 """A warp gets its registers in such pieces."""
 PARTITIONS = 4
-"""Of an SM; a warp stays on one."""
+"""Partitions of an SM; a warp stays in one."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def find_refusal(limits: Architecture, kernels: Sequence[KernelFacts]) -> str | 
                 shared > limits.shared_per_block
             ),
             "cp.async needs sm_80 or later": bool(kernel.copies) and limits.capability < 80,
-            "wgmma runs on sm_90a alone": bool(kernel.wgmma) and limits.name != "sm_90a",
+            "wgmma runs only on sm_90a": bool(kernel.wgmma) and limits.name != "sm_90a",
         }
         for reason, holds in reasons.items():
             if holds:

@@ -84,8 +84,8 @@ def facts_of_lowering(lowering: Lowering, *, problem: AnyProblem | None = None) 
         unrolled = sum(count_unrolled_loops(each.before, each.module) for each in unrolls)
         if absent:
             refusal = (
-                f"it launches {', '.join(absent)}, which the module does not have: it is the host's"
-                " part of a module that was split already; give the module before that"
+                f"it launches {', '.join(absent)}, which the module does not have: it is the "
+                "host part of a module that has been split; give the module before that"
             )
         elif not kernels:
             refusal = "the module launches no kernel: no loop is bound to a GPU"
@@ -290,7 +290,7 @@ def count_accesses(problem: AnyProblem, module: tvm.IRModule) -> Counts:
     try:
         return simulate_lowered(lowered, arguments, first_only=True).counts
     except UnsupportedError as error:
-        raise DeviceError(f"{error}; there are no counts of it") from error
+        raise DeviceError(f"{error}; it cannot be counted") from error
 
 
 def counted_rows(counts: Counts, least: int | None) -> Iterator[Fact]:
@@ -315,7 +315,7 @@ def counted_rows(counts: Counts, least: int | None) -> Iterator[Fact]:
         if scope == "global":
             yield Fact(COUNTED, "sectors", "32-byte sectors", access.sectors)
             times = round(counts.traffic / least, 2) if least else None
-            name = "traffic of all thread blocks, as a multiple of the least"
+            name = "traffic of all thread blocks, as a multiple of the minimum"
             yield Fact(COUNTED, "traffic_over_least", name, times)
         else:
             per_request = round(access.wavefronts_per_request, 2)

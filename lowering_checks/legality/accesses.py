@@ -149,7 +149,7 @@ class Access:
             return "data decide whether it is accessed"
         spans = _measure(self.deciding)
         if spans is None:
-            return "a loop begins at no constant"
+            return "a loop does not begin at a constant"
         if math.prod(span.extent for span in spans) <= ROWS:
             return ""
         is_known = all(constant(loop.extent) is not None for loop in self.deciding)

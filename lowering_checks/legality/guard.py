@@ -74,8 +74,8 @@ def find_fault(change: Change) -> Fault | None:
         if _find_guarded_allocation(before) is not None:
             return None
         return Fault(
-            f"'{guarded[0]}' would be shared memory of block '{guarded[1]}', which stands behind a "
-            "guard, and TVM ends the process where it lowers that",
+            f"'{guarded[0]}' would be shared memory of block '{guarded[1]}', which is under a "
+            "guard, and TVM crashes when it lowers that",
             "choose sizes that divide for the loops around that block, or scope='local'",
         )
     moves_blocks = primitives is None or not _LOOPS_ALONE.issuperset(primitives)

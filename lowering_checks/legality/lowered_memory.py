@@ -175,7 +175,7 @@ def is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
 
 
 def find_quotients(indices: Iterable[Any]) -> list[Any]:
-    """Of each index the remainders, then the quotients."""
+    """The remainders of each index, then its quotients."""
     return [
         node for index in indices for kind in (FloorMod, FloorDiv) for node in find_all(index, kind)
     ]

@@ -28,7 +28,7 @@ def find_end_fault(body: Any, loop: For, around: list[For]) -> Fault | None:
     masks = read_masks(loop, around)
     if loop.kind != ForKind.SERIAL or masks.iterations is None:
         return Fault(
-            f"no condition under loop '{name}' hides all that comes behind some iteration",
+            f"no condition under loop '{name}' hides everything after some iteration",
             "leave the loop as it is, or choose the serial loop over what a mask hides",
         )
     # The blocks but those within an instruction, which stand for nothing alone.
@@ -44,23 +44,24 @@ def find_end_fault(body: Any, loop: For, around: list[For]) -> Fault | None:
     for block in (it.block for it in blocks if it.block.init is not None):
         if not isinstance(block.init, BufferStore):
             return Fault(
-                f"block '{block.name_hint}' under loop '{name}' initializes its result in a block "
-                "of its own, of which is not known whether it changes anything where all is hidden",
-                "do this before that block is made of others, or leave the loop as it is",
+                f"block '{block.name_hint}' under loop '{name}' initializes its result in a "
+                "separate block, and it is not known whether that changes anything where all "
+                "is hidden",
+                "do this before the reduction is decomposed, or leave the loop as it is",
             )
     for seed in range(DRAWS):
         try:
             changed = _try_iteration(blocks, masks, loop.loop_var, random.Random(seed), private)
         except UnknownOperationError as error:
             return Fault(
-                f"loop '{name}' computes {error}, of which is not known whether it changes "
+                f"loop '{name}' computes {error}, and it is not known whether that changes "
                 "anything where all is hidden",
                 "leave the loop as it is",
             )
         if changed:
             return Fault(
                 f"an iteration of loop '{name}' in which all is hidden changes '{changed}'",
-                "hide what counts for something as well, or leave the loop as it is",
+                "mask that as well, or leave the loop as it is",
             )
     return None
 

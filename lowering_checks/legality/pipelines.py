@@ -84,8 +84,8 @@ def find_broken_pipelines(module: IRModule) -> Iterable[Fault]:
             # TVM makes one asynchronous copy of a vector from the place of its first element.
             for vector, buffer in find_scattered(copy):
                 yield Fault(
-                    f"block '{copy.name}' takes vectors of {vector.extent} elements that are no "
-                    f"neighbours in '{buffer.name}', and TVM would copy others",
+                    f"block '{copy.name}' takes vectors of {vector.extent} elements that are "
+                    f"not adjacent in '{buffer.name}', and TVM would copy others",
                     "fetch this tile with vector=1, or keep its layout",
                 )
         for copy in pipeline.copies:
@@ -97,8 +97,8 @@ def find_broken_pipelines(module: IRModule) -> Iterable[Fault]:
             serial = (it for it in own if constant(it.extent) != 1 and get_axis(it) is None)
             if one := next((it for it in serial if takes_neighbours(copy, it)), None):
                 yield Fault(
-                    f"block '{copy.name}' copies neighbours one by one in loop "
-                    f"'{one.loop_var.name}', of which TVM makes one call that CUDA does not have",
+                    f"block '{copy.name}' copies adjacent elements one by one in loop "
+                    f"'{one.loop_var.name}', which TVM merges into a call that CUDA does not have",
                     "let the threads fetch it together (fetch_cooperatively), or vectorize it "
                     "(vectorize_copy) before the loop becomes a pipeline",
                 )
@@ -108,8 +108,8 @@ def find_broken_pipelines(module: IRModule) -> Iterable[Fault]:
             continue
         if (written := pipeline.count_written_out()) > _MOST:
             yield Fault(
-                f"loop '{name}' is a pipeline with guards of which TVM would write out {written} "
-                f"iterations, more than {_MOST}",
+                f"loop '{name}' is a pipeline with guards, and TVM would write out {written} "
+                f"of its iterations, more than {_MOST}",
                 "prefetch fewer stages ahead, or unroll fewer iterations",
             )
             continue
@@ -161,8 +161,8 @@ def _find_lost_waits(pipeline: _Pipeline) -> Iterator[Fault]:
             if is_copied and pipeline.is_used_again(at, values):
                 yield Fault(
                     f"block '{pipeline.copies[0].name}' would copy "
-                    f"{pipeline.say_where(at, values)} what nothing uses; TVM leaves out the wait "
-                    "for it, and the next copy to the same place could arrive before it",
+                    f"{pipeline.say_where(at, values)} what nothing uses; TVM leaves out the "
+                    "wait for that, and the next copy to the same place could arrive before it",
                     "split the loop so that each iteration computes something, or prefetch at "
                     "another loop",
                 )

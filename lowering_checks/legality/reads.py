@@ -374,7 +374,7 @@ def blame_leak(leak: RegisterLeak) -> Fault:
     what = "register" if leak.scope == "local" else "shared"
     if leak.guard:
         return Fault(
-            f"the guard {leak.guard} lets a part of '{leak.axis}' alone write the {what} buffer "
+            f"the guard {leak.guard} lets only a part of '{leak.axis}' write the {what} buffer "
             f"'{leak.buffer}' in block '{leak.writer}', and block '{leak.reader}' would read it in "
             "all of them",
             f"place '{leak.reader}' outside of that loop, or let all of it write and read",
@@ -442,10 +442,10 @@ def find_settled_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
 
 def _blame(block: str, name: str, axis: str) -> Fault:
     return Fault(
-        f"block '{block}' would read elements of '{name}' that others on '{axis}' write in the "
-        "same kernel, and nothing orders what these do to global memory",
-        "place it inside of the loops whose threads write them, let them go through shared memory "
-        '(cache_write_at with scope="shared"), or leave it a kernel of its own',
+        f"block '{block}' would read elements of '{name}' that others on '{axis}' write in "
+        "the same kernel, and nothing orders these accesses to global memory",
+        "place it inside of the loops whose threads write them, pass them through shared "
+        'memory (cache_write_at with scope="shared"), or leave it a kernel of its own',
     )
 
 

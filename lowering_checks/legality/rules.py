@@ -124,7 +124,7 @@ def _describe_lost_read(lost: LostRead) -> Fault:
     what = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
     why = f"TVM makes a new '{lost.buffer}' in each"
     if lost.axis:
-        why = f"nothing orders what the others on '{lost.axis}' do"
+        why = f"nothing orders the accesses of the others on '{lost.axis}'"
     if not lost.loop:
         return Fault(
             f"{what}has not written by then",
@@ -177,22 +177,22 @@ OF_PLACES = (
     Rule(
         "misaligned rows",
         _of_blocks("skewed"),
-        "the rows of '{0}' would begin at multiples of {1} bytes, and {2} that begin at multiples "
-        "of {3}",
+        "the rows of '{0}' would begin at multiples of {1} bytes, and {2} that begin at "
+        "multiples of {3}",
         "pad by a multiple of {3} bytes",
     ),
     Rule(
-        "swizzled by one block alone",
+        "swizzled by one block only",
         _of_blocks("swizzled"),
-        "TVM swizzles the rows of what block '{1}' uses in shared memory, '{0}' among it, and "
-        "block '{2}' would not",
+        "TVM swizzles the rows of what block '{1}' uses in shared memory, '{0}' among them, "
+        "and block '{2}' would not",
         "cache it in registers, or before tensorize_fragments",
     ),
     Rule(
         "kernel in an unrolled loop",
         _of_blocks("unrolled"),
-        "loop '{0}' would be unrolled around the kernel of loop '{1}', and TVM makes no copies of "
-        "a kernel",
+        "loop '{0}' would be unrolled around the kernel of loop '{1}', and TVM does not copy "
+        "kernels",
         "bind a loop further out first, or leave this one serial",
     ),
 )
@@ -202,29 +202,29 @@ OF_LOWERING = (
     Rule(
         "vectors that CUDA does not have",
         _find_vectors,
-        "loop '{0}' would make vectors of {1}, and TVM does not write them as CUDA's",
+        "loop '{0}' would make vectors of {1}, which TVM cannot write in CUDA",
         "use a shorter vector, or leave the loop serial",
     ),
     Rule(
         "descending quotients",
         find_negative_divisors,
-        "'{0}' is used at an index that goes down as a loop goes up, as n - i does, and TVM takes "
-        "quotients and remainders of that for others",
+        "'{0}' is used at an index that goes down as a loop goes up, as n - i does, and TVM "
+        "simplifies quotients and remainders of that wrongly",
         "let the block that uses it count upwards, or leave the buffer as it is",
     ),
     Rule(
         "lost guard",
         find_lost_guards,
-        "block '{block}' reduces over threads, and {guard} is its only guard: TVM would store the "
-        "sums of outputs that do not exist into '{buffer}'",
-        "keep the sums in registers (cache_write_at), which all blocks read at the place where "
-        "they are written, or use sizes that divide",
+        "block '{block}' reduces over threads, and {guard} is its only guard: TVM would "
+        "store sums of outputs that do not exist to '{buffer}'",
+        "keep the sums in registers (cache_write_at), with all their readers at the same "
+        "place, or use sizes that divide",
     ),
     Rule(
         "terms of other threads lost",
         find_lost_terms,
-        "block '{0}' would add each thread's terms on '{2}' to a register '{1}' of its "
-        "own, and none would have the sum",
+        "block '{0}' would add each thread's terms on '{2}' to its own register '{1}', and "
+        "none would have the whole sum",
         "let the block keep its initialization, so that TVM adds up over threads, or bind a loop "
         "that feeds no reduction",
     ),
@@ -238,8 +238,8 @@ OF_LOWERING = (
     Rule(
         "out of bounds",
         _at_some_sizes(find_outside),
-        "block '{block}' would {verb} elements of '{buffer}' outside of the {length} that there "
-        "are along dimension {dimension}",
+        "block '{block}' would {verb} elements of '{buffer}' outside of its {length} along "
+        "dimension {dimension}",
         "do this before the loops of the block that writes it are split with a guard, or choose "
         "sizes that divide",
         needs_motion=True,
@@ -248,22 +248,22 @@ OF_LOWERING = (
     Rule(
         "merged buffers that overlap",
         find_overlaps,
-        "TVM would let another buffer reach into '{0}' while that is in use: without its storage "
-        "rewrite it merges dynamic shared memory wrongly",
+        "TVM would let another buffer overlap '{0}' while that is in use: without its "
+        "storage rewrite it merges dynamic shared memory wrongly",
         'leave "tirx.disable_storage_rewrite" off, or stage buffers in scope "shared"',
     ),
     Rule(
         "merged buffers in use at once",
         lambda module: {it: (*it, "another " * (it[0] == it[1])) for it in find_merged(module)},
-        "TVM would put '{1}' in the place of {2}'{0}' with no barrier between, or while that is in "
-        "use, and threads would write what others have yet to read",
+        "TVM would put '{1}' in the place of {2}'{0}' without a barrier, or while that is in "
+        "use, and threads would overwrite what others have yet to read",
         'keep one of them in scope "shared", or leave this as it is',
     ),
     Rule(
         "misplaced swizzle",
         find_misplaced_tiles,
-        "TVM would put '{buffer}', whose rows are swizzled in {width} bytes, behind other buffers "
-        "at no multiple of {repeat} bytes of shared memory",
+        "TVM would put '{buffer}', whose rows are swizzled in {width} bytes, after other "
+        "buffers, not at a multiple of {repeat} bytes of shared memory",
         "keep those in registers, or give each a multiple of {repeat} bytes",
     ),
     Rule(
@@ -276,24 +276,24 @@ OF_LOWERING = (
     Rule(
         "changed indices",
         find_changed_indices,
-        "TVM would use other elements of '{0}' than the schedule does: it takes remainders of one "
-        "index at two places, i % 2 and (i + 1) % 2, say, for the same, and those of n - i for "
-        "others",
+        "TVM would use other elements of '{0}' than the schedule does: it takes remainders "
+        "of one index at two places, i % 2 and (i + 1) % 2, say, to be equal, and simplifies "
+        "those of n - i wrongly",
         "do this to a tile that begins at a multiple of its rows, at a loop further out, say, or "
         "leave it as it is",
     ),
     Rule(
-        "allocation of an open size",
+        "allocation of a symbolic size",
         find_open_allocations,
         "TVM would keep '{buffer}' of {extent} elements along one dimension in {memory}, and "
-        "allocates constant sizes alone",
-        "do this at a loop of whose iterations each uses a part of constant size, or give the "
+        "it allocates only constant sizes",
+        "do this at a loop whose iterations each use a part of constant size, or give the "
         "kernel its sizes",
     ),
     Rule(
         "shared memory compacted by thread",
         find_split_allocations,
-        "TVM would make '{0}' smaller, as if each thread had one of its own that begins elsewhere",
+        "TVM would make '{0}' smaller, as if each thread had a buffer of its own",
         "fold it into rows that divide its length, let all threads fetch it, or leave it as it is",
     ),
     Rule(
@@ -305,19 +305,19 @@ OF_LOWERING = (
         "or leave it as it is",
     ),
     Rule(
-        "loop variable used behind its loop",
+        "loop variable used after its loop",
         find_leaked_variables,
-        "TVM would use loop '{0}' behind its end: of the one iteration that its guard lets in it "
-        "takes the index for where a buffer begins",
-        "split by a factor that is no longer than the loop, or leave it as it is",
+        "TVM would use loop '{0}' after its end: its guard leaves one iteration, whose index "
+        "TVM takes for where a buffer begins",
+        "split by a factor that is at most the loop's extent, or leave it as it is",
     ),
     Rule(
         "missing barrier",
         find_missing_barriers,
-        "threads would share elements of the shared buffer '{0}' with no barrier between: TVM "
-        "assumes that accesses at one index are one thread's",
-        "let each thread of a thread block write elements of its own (of a larger tile, at an "
-        "outer loop, for example), or leave the data in global memory",
+        "threads would share elements of the shared buffer '{0}' without a barrier: TVM "
+        "assumes that equal indices mean the same thread",
+        "let each thread write elements of its own (of a larger tile, at an outer loop, for "
+        "example), or leave the data in global memory",
     ),
     Rule("cross-thread read of global memory by a bound reader", find_settled_foreign_reads),
 )

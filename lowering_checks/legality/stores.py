@@ -138,9 +138,7 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
             if axis := find_shared_axis(axes, rows, rows):
                 block = writer.place.name
                 who = "threads" if axis.startswith("thread") else "thread blocks"
-                what = (
-                    "initial values and incomplete sums among them, while others read the complete"
-                )
+                what = "initial values and incomplete sums among them, while others read final ones"
                 what = f"{what} ones" if writer.changes() else "each a value of its own"
                 found[block, name, axis] = Fault(
                     f"{who} on '{axis}' would store the same elements of '{name}' in block "
@@ -165,9 +163,9 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
                 names = one.place.name, other.place.name
                 found[" and ".join(names), name, axis] = Fault(
                     f"blocks '{names[0]}' and '{names[1]}' would store the same elements of "
-                    f"'{name}' in one kernel by other threads or thread blocks on '{axis}', and "
-                    "nothing orders these",
-                    "bind the loops of both alike, or leave them kernels of their own",
+                    f"'{name}' in one kernel by different threads or thread blocks on "
+                    f"'{axis}', in no order",
+                    "bind the loops of both in the same way, or leave them kernels of their own",
                 )
     return found
 
@@ -198,8 +196,7 @@ def find_partial_virtual_threads(module: IRModule) -> Iterable[Fault]:
                         yield Fault(
                             f"loop '{other.loop_var.name}' is a reduction of block "
                             f"'{realize.block.name_hint}' over threads, in a kernel with loop "
-                            f"'{name}' on '{axis}': TVM would add up for one virtual thread and "
-                            "not for the others",
+                            f"'{name}' on '{axis}': TVM would sum for one virtual thread only",
                             "bind the reduction, or the virtual threads, but not both",
                         )
             inside = find_all(loop, SBlock)

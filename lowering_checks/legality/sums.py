@@ -91,7 +91,7 @@ def find_broken_repairs(module: IRModule) -> Iterable[Fault]:
                     if item.iter_type == IterVar.CommReduce:
                         if axis.startswith("threadIdx"):
                             yield Fault(
-                                f"block '{place.name}' repairs '{buffer.name}' before it adds up, "
+                                f"block '{place.name}' rescales '{buffer.name}' before it adds, "
                                 f"and its terms would come from the threads of loop '{name}'",
                                 'fuse with accumulate="apart", whose tiles are sums over threads',
                             )
@@ -101,8 +101,8 @@ def find_broken_repairs(module: IRModule) -> Iterable[Fault]:
                         for region in get_regions(other.block)
                     ):
                         yield Fault(
-                            f"block '{place.name}' repairs what '{buffer.name}' held an iteration "
-                            f"of loop '{name}' before, and TVM makes a new one in each",
+                            f"block '{place.name}' rescales what '{buffer.name}' held in the "
+                            f"previous iteration of loop '{name}', and TVM makes a new one in each",
                             "place what reads it outside of that loop",
                         )
 
@@ -147,16 +147,16 @@ def _judge_sum(place: Place) -> Iterator[Fault]:
     is_symmetric = isinstance(store, BufferStore) and isinstance(store.value, _SYMMETRIC)
     if is_symmetric and is_result(store.value.b) and not is_result(store.value.a):
         yield Fault(
-            f"block '{place.name}' reduces over threads of {axes} with its result as the second "
-            "operand, which TVM does not lower",
+            f"block '{place.name}' reduces over threads of {axes} with its accumulator as the "
+            "second operand, which TVM does not lower",
             f"write the element of '{store.buffer.name}' as the first one",
         )
     if (mixing := _find_mixing_loop(place, serial=True)) is not None:
         yield Fault(
-            f"block '{place.name}' reduces over threads, and loop '{mixing.loop_var.name}' goes "
-            "over both its outputs and its terms: TVM would begin each thread's part once for all "
-            "of these outputs",
-            "keep loops over outputs and over terms apart",
+            f"block '{place.name}' reduces over threads, and loop '{mixing.loop_var.name}' "
+            "goes over both its outputs and its terms: TVM would initialize each thread's "
+            "part once for all of these outputs",
+            "keep loops over outputs and over terms separate",
         )
     others = {
         str(get_axis(loop)): constant(loop.extent) or 1
@@ -176,14 +176,13 @@ def _judge_sum(place: Place) -> Iterator[Fault]:
     what = f"block '{place.name}' reduces over the {many} threads of {axes}"
     advice = f"use up to {WARP} threads, or a multiple of {WARP}"
     if divides and narrow:
-        what = f"{what} in '{narrow[0]}', which TVM does not shuffle"
+        what = f"{what} in '{narrow[0]}', a type that TVM does not shuffle"
         advice = "accumulate in 32 bits"
     elif divides:
         what = f"{what}, with '{_AXES[first]}' between them"
         advice = "bind the reduction to axes that follow each other, x first"
     yield Fault(
-        f"{what}: TVM's last steps would take for granted that the threads of a warp wait for one "
-        "another",
+        f"{what}: in its last steps, TVM assumes that the threads of a warp run in lockstep",
         advice,
     )
 
@@ -204,11 +203,11 @@ def _find_unseen_sums(module: IRModule) -> Iterator[Fault]:
             why = f"where its iterator '{cast[0].name}' is the cast {cast[1]}"
             advice = "fuse loops of one integer type only, and bind the others on their own"
         elif place.guards:
-            why = "behind guards that it cannot solve"
+            why = "under guards that it cannot solve"
             advice = "choose sizes that divide, or split and fuse fewer of its loops"
         else:
             why = "where other blocks write the same buffer, or loops overlap"
-            advice = "sum up in a buffer of its own (cache_write_at)"
+            advice = "accumulate in a buffer of its own (cache_write_at)"
         yield Fault(
             f"block '{place.name}' reduces over threads of {_name_axes(summed)}, which TVM does "
             f"not see {why}: each thread would store sums of its own",

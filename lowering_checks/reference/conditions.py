@@ -31,7 +31,7 @@ _FOREIGN = (
     "func_call",
 )
 GIVE_REFERENCE = "name the program before it was scheduled: --reference FILE:NAME"
-EXCHANGES = "has threads of a GPU wait or exchange values"
+EXCHANGES = "makes threads of a GPU wait or exchange values"
 _MEETING = ("barrier", "sync", "shuffle", "shfl", "allreduce", "atomic")
 
 
@@ -59,19 +59,19 @@ def refuse_call(call: Any) -> NoReturn:
     if any(name.startswith(each) or name.endswith(each) for each in _FOREIGN):
         texts = [str(arg.value) for arg in call.args if type(arg).__name__ == "StringImm"]
         shown = texts[0] if texts else name
-        raise RefusedError(f"it calls '{shown}', of which only the device knows what it computes")
+        raise RefusedError(f"it calls '{shown}', and only the device knows what that computes")
     if type(call.op).__name__ == "GlobalVar":
         raise RefusedError(f"it calls the function '{name}' of its module; inline that first")
     if "rand" in name:
-        raise RefusedError(f"'{name}' draws random numbers, so that no answer is the right one")
-    raise RefusedError(f"'{shown}' has no meaning in float64 here; {GIVE_REFERENCE}")
+        raise RefusedError(f"'{name}' draws random numbers, so no result is the right one")
+    raise RefusedError(f"'{shown}' cannot be computed in float64 here; {GIVE_REFERENCE}")
 
 
 def get_dtype(expression: Any) -> str:
     """The type of a scalar expression; raises `RefusedError` for a vector."""
     dtype = str(expression.ty)
     if "x" in dtype:
-        raise RefusedError(f"the vector type {dtype} has no meaning in float64 here")
+        raise RefusedError(f"the vector type {dtype} cannot be computed in float64 here")
     return dtype
 
 

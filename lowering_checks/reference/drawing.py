@@ -362,8 +362,8 @@ def _plant_constants(
 
 
 def _plant_large(_: Tensor, values: Array, rng: np.random.Generator) -> Array:
-    """Of four numbers one that exponentials of single precision overflow of, and one for half; and
-    of four rows one so far below 0 that all of its exponentials are 0.
+    """Make one of four numbers so large that exp overflows in single precision, and one for half;
+    and one of four rows so small that all of its exponentials are 0.
     """
     kinds, sizes = rng.integers(0, 4, values.shape), rng.uniform(89, 120, values.shape)
     large = np.where(kinds == 0, sizes, sizes / 8)

@@ -226,8 +226,8 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction,
         strides = [constant(stride) for stride in parameter.strides]
         if constant(parameter.elem_offset) != 0 or strides not in ([], expected):
             raise RefusedError(
-                f"the elements of its parameter {parameter.name} have strides, or an offset, that "
-                "no arguments are made with; give it a buffer without"
+                f"the elements of its parameter {parameter.name} have strides, or an offset, "
+                "that tirstep does not make arguments with; give it a dense buffer"
             )
     for call in find_all(function.body, Call):
         if name_exchange(call) is not None:
@@ -235,7 +235,7 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction,
     if find_entries(function.body):
         raise RefusedError(f"its threads are those of a GPU; {GIVE_REFERENCE}")
     if (name := find_exchange(function.body)) is not None:
-        raise RefusedError(f"threads hand values to one another in '{name}'; {GIVE_REFERENCE}")
+        raise RefusedError(f"threads exchange values in '{name}'; {GIVE_REFERENCE}")
     module = make_threads_serial(tvm.IRModule({MAIN: function}))
     flat = flatten(module[MAIN], in_order=True, at_once=False)
     loaded = {load.source for load in find_all(flat.body, TensorLoad)}

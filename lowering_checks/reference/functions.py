@@ -100,9 +100,7 @@ def close_sizes(
     try:
         return close_extents(function, values)
     except (ValueError, RuntimeError) as error:
-        raise KernelError(
-            f"{kernel}: {dict(sizes)} fits no shape of the function; give other sizes"
-        ) from error
+        raise KernelError(f"{kernel}: {dict(sizes)} do not fit its shapes; give others") from error
 
 
 def list_literal_sizes(function: PrimFunc) -> dict[str, int]:
@@ -153,10 +151,7 @@ def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
         elif isinstance(parameter.ty, PrimType) and str(parameter.ty) != "handle":
             found.append(Tensor(name, (), str(parameter.ty), is_scalar=True))
         else:
-            raise UnjudgedError(
-                f"{kernel}: the parameter {name} is an opaque pointer, of which nobody knows what "
-                "it points to; match it to a buffer"
-            )
+            raise UnjudgedError(f"{kernel}: {name} is an opaque pointer; match it to a buffer")
     return tuple(found)
 
 

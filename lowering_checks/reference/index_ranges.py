@@ -32,9 +32,8 @@ from .conditions import COMPARISONS
 
 LARGEST = 1 << 20
 Comparison = tuple[Any, tuple[Any, ...], bool, bool]
-"""Of something loaded with something that is not: what is loaded, the least and the largest value
-of the other, or its one value; whether it asks for an order, and whether the other side is none.
-"""
+"""A comparison of loaded with other values: the loaded value, the bounds of the other one (or its
+single value), whether it is an ordering, and whether it is negated."""
 
 
 @dataclass(frozen=True)

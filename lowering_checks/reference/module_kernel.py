@@ -138,8 +138,8 @@ class ModuleKernel:
         """
         if find_axes(self.function.body) or any(map(get_axis, find_all(self.function.body, For))):
             raise KernelError(
-                f"{self.name}: it launches threads, whose numbers other sizes ask for others of; "
-                "leave its sizes open"
+                f"{self.name}: it launches constant numbers of threads, which other sizes "
+                "would change; leave its sizes symbolic"
             )
         function = replace_literals(self.function, sizes, self.name)
         scaled = ModuleKernel(tvm.IRModule({self.function_name: function}), self.name)
@@ -153,7 +153,7 @@ class ModuleKernel:
         if is_known and problem.answer(problem.probe()).is_outside:
             raise KernelError(
                 f"{self.name}: with {dict(sizes)} in its text, its indices leave its buffers: "
-                "how its numbers hang together is not known; leave its sizes open"
+                "how its constants depend on the sizes is not known; leave its sizes symbolic"
             )
         return scaled
 
@@ -499,13 +499,14 @@ class ModuleProblem(AnyProblem):
             if answer.is_outside:
                 names = ", ".join(self._uses) or "its integers"
                 raise UnjudgedError(
-                    f"{self}: its numbers cannot be judged: an index that depends on data leaves "
-                    f"its buffer for each draw of {names} that was tried; guard it with a condition"
+                    f"{self}: its numbers cannot be judged: an index that depends on data "
+                    f"leaves its buffer for all random values of {names} that were tried; "
+                    "guard it with a condition"
                 )
             if answer.known == 0:
                 raise UnjudgedError(
-                    f"{self}: its numbers cannot be judged: of an output nothing can be said for "
-                    "any of its elements, since errors of rounding may grow without bound"
+                    f"{self}: its numbers cannot be judged: for one output no element can be "
+                    "judged, since rounding errors may grow without bound"
                 )
         return rounds
 

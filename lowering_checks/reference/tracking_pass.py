@@ -297,7 +297,7 @@ class _TrackingPass:
         elif kind != "AssertStmt":
             maker = getattr(self, f"_track_{kind.lower()}", None)
             if maker is None:
-                raise RefusedError(f"the statement {kind} has no meaning in float64 here")
+                raise RefusedError(f"the statement {kind} cannot be computed in float64 here")
             maker(node)
 
     def _track_bind(self, node: Any) -> None:
@@ -365,8 +365,8 @@ class _TrackingPass:
     def _track_ifthenelse(self, node: Any) -> None:
         condition, plain = self.condition(node.condition), node.condition
         cases = [
-            (condition.may_hold, node.then_case, plain, "held in no round"),
-            (condition.may_fail, node.else_case, tirx.Not(plain), "held in every round"),
+            (condition.may_hold, node.then_case, plain, "held in no iteration"),
+            (condition.may_fail, node.else_case, tirx.Not(plain), "held in every iteration"),
         ]
         uncertain = self._is_shaky(node.condition)
         if uncertain:
@@ -410,7 +410,7 @@ class _TrackingPass:
 
     def _track_bufferstore(self, node: Any) -> None:
         if len(node.indices) != 1:
-            raise RefusedError("a store to several elements at once has no meaning in float64 here")
+            raise RefusedError("a store of several elements cannot be computed in float64 here")
         buffer = self.buffers[node.buffer]
         value = node.value
         is_cast = type(value).__name__ == "Cast" and all(
@@ -498,9 +498,7 @@ class _TrackingPass:
             return self.values[node]
         if kind in ("TensorLoad", "BufferLoad"):
             if len(node.indices) != 1:
-                raise RefusedError(
-                    "a load of several elements at once has no meaning in float64 here"
-                )
+                raise RefusedError("a load of several elements cannot be computed in float64 here")
             buffer = self.buffers[node.source]
             return self._load_from(buffer, *self._index(node.indices[0], buffer))
         if kind in ("Add", "Sub"):
@@ -539,7 +537,7 @@ class _TrackingPass:
             return found
         if kind in _INTEGER_OPERATIONS:
             return self._operate_on([node.a, node.b], dtype, getattr(tirx, kind))
-        raise RefusedError(f"the expression {kind} has no meaning in float64 here")
+        raise RefusedError(f"the expression {kind} cannot be computed in float64 here")
 
     def _operate_on(self, operands: Any, dtype: str, make: Any) -> Tracked:
         """An operation on integers of which nothing is known if an operand is not certain."""
@@ -670,7 +668,7 @@ class _TrackingPass:
             return self._choose(node.a, tirx.const(True, "bool"), node.b)
         if get_dtype(node.a) == "bool":
             if kind not in ("EQ", "NE"):
-                raise RefusedError("an order of truth values has no meaning here")
+                raise RefusedError("booleans cannot be ordered here")
             arms = (node.b, tirx.Not(node.b)) if kind == "EQ" else (tirx.Not(node.b), node.b)
             return self._choose(node.a, *arms)
         loaded = self._find_loads(node.a), self._find_loads(node.b)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 GUARD = "tirstep.lowering_checks.legality.guard"
-"""What judges each change of a schedule; imported with the first one."""
+"""The module that judges each change of a schedule, imported with the first one."""
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import json
 import os
-import secrets
 import shutil
 import stat
 import tempfile
@@ -23,7 +22,7 @@ PARTIAL = ".partial"
 """How the names of unfinished files end; a process that was killed may leave one."""
 _POLL_SECONDS = 0.02
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What file systems say that know no locks."""
+"""Errors of file systems without locks."""
 
 
 def show_path(file: str | Path) -> str:
@@ -92,7 +91,7 @@ class KeptRows:
     """Rows of JSON in a file, each on the disk as it comes, after a line that says what they are
     of: a run that ends in the middle goes on where it was. Without a file, in memory.
 
-    A line that is not whole, as a killed process or a full disk leaves one, is no row. The file is
+    An incomplete line, as a killed process or a full disk leaves one, is skipped. The file is
     written anew where it ends with such a line, or was removed. Raises `ValueError` for a file that
     holds something else.
 
@@ -158,7 +157,7 @@ def made_aside(folder: Path) -> Iterator[Path]:
     process is killed. Raises `OSError`.
     """
     place = Path(os.path.realpath(folder))
-    aside = place.with_name(f".{place.name[:60]}.before-{secrets.token_hex(4)}")
+    aside = place.with_name(f".{place.name[:60]}.before-{os.urandom(4).hex()}")
     with tempfile.TemporaryDirectory(prefix=".tirstep-", dir=place.parent) as scratch:
         made = Path(scratch, "made")
         made.mkdir()
@@ -242,7 +241,7 @@ def _find_place(file: Path) -> tuple[Path | None, int | None]:
 
 def _write_partial(folder: Path, data: bytes, mode: int | None, durable: bool) -> Path:
     """A file of its own in a folder, whole."""
-    partial = folder / f".tirstep-{secrets.token_hex(8)}{PARTIAL}"
+    partial = folder / f".tirstep-{os.urandom(8).hex()}{PARTIAL}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(partial, flags, 0o666)
     try:

@@ -1,4 +1,4 @@
-"""Processes: how many to start at once, some that work for this one, and one that is alone."""
+"""Processes: how many to start at once, workers for this one, and one by itself."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def end_silently() -> None:
 
 
 class WorkerProcesses:
-    """Processes that may crash or hang alone; they start when the first work comes.
+    """Processes that may crash or hang without harm to this one; they start with the first work.
 
     Parameters
     ----------

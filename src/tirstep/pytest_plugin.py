@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 UPDATE = "--update-golden"
 ADVICE = f"if that is meant, run pytest {UPDATE} and read the change in git"
 SUFFIX = ".tir.py"
-"""Of goldens: Python for an editor, and no file that pytest takes for one of tests."""
+"""Ending of goldens: Python for an editor, but not a file that pytest collects."""
 _OWNERS = pytest.StashKey[dict[Path, str]]()
 
 
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def tir_golden(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Goldens of TIR: ``tir_golden(sch)`` holds a program against a file beside the test.
+    """Goldens of TIR: ``tir_golden(sch)`` compares a program with a file beside the test.
 
     ``pytest --update-golden`` writes the files; read in git what changed. It is refused under CI.
     """
@@ -74,8 +74,8 @@ def tir_golden(request: pytest.FixtureRequest) -> Callable[..., None]:
             path, text = folder / f"{stem}{SUFFIX}", print_module(module)
             if path in claimed or owners.setdefault(path, node.nodeid) != node.nodeid:
                 pytest.fail(
-                    f"the golden {path.name} is that of another program already; give this one a "
-                    'name of its own, as tir_golden(module, "tiled")',
+                    f"the golden {path.name} belongs to another program already; give this "
+                    'one its own name, as tir_golden(module, "tiled")',
                     pytrace=False,
                 )
             claimed.add(path)
@@ -117,7 +117,7 @@ def check_program(
     program : an IRModule, a PrimFunc, a Schedule, or a `Run`, whose steps are all checked
     reference : the program as it was before it was changed, a module or a PrimFunc, which is
         computed with its floats widened to float64; or a `Problem` of a kernel, which has its
-        meaning in NumPy. Without it, a `Run` is held against its kernel, and anything else against
+        meaning in NumPy. Without it, a `Run` is compared with its kernel, and anything else with
         itself, widened
     devices : names of devices; by default "cpu", "simulator" and "cuda", where the program can run
     function : the name of the function to run, where the reference has several

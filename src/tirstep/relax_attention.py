@@ -23,10 +23,10 @@ HIDDEN, LARGEST = -1e4, float(np.finfo("float16").max)
 is left; at least what cuts no score."""
 FLOATS = ("float16", "bfloat16", "float32")
 LAYOUTS = ("bhsd", "bshd", "hsd", "sd")
-"""Of batch, heads, the sequence of queries or keys, and the elements of a head."""
+"""Orders of the axes: batch, heads, sequence of queries or keys, and elements of a head."""
 _TAKEN = ("Composite", "Codegen", "Primitive")
 OPAQUE = 8
-"""Of TVM's OpPatternKind: `FuseOps` adds nothing to such a function."""
+"""TVM's OpPatternKind of functions to which `FuseOps` adds nothing."""
 
 
 class Tensor(NamedTuple):
@@ -37,7 +37,7 @@ class Tensor(NamedTuple):
 
     @property
     def extents(self) -> list[int]:
-        """Of all four axes, in the order of "bhsd"."""
+        """The extents of all four axes, in the order of "bhsd"."""
         sizes = dict(zip(self.axes, _get_sizes(self.value), strict=True))
         return [sizes.get(axis, 1) for axis in "bhsd"]
 
@@ -63,7 +63,7 @@ class FuseAttention:
 
     Attributes
     ----------
-    reasons : why attention was left alone, by the name of its result
+    reasons : why attention was not fused, by the name of its result
     """
 
     def __init__(self) -> None:
@@ -84,9 +84,9 @@ class FuseAttention:
 
 
 class _Finder:
-    """What a function of Relax computes, from results back to its parameters.
+    """The computation of a Relax function, from results back to its parameters.
 
-    Refuses by a `KernelError` what is no attention that our kernel computes.
+    Raises `KernelError` for attention that our kernel does not compute.
     """
 
     def __init__(self, module: tvm.IRModule, function: relax.Function) -> None:
@@ -168,7 +168,7 @@ class _Finder:
             given: list[Any] = [self._compute(it) for it in call.args]
             data = [at for at, it in enumerate(given) if it is None]
             if len(data) != 1 or (name == "relax.divide" and data != [0]):
-                raise KernelError(f"{name} takes {len(data)} operands that are no constants")
+                raise KernelError(f"{name} takes {len(data)} operands that are not constants")
             scores = call.args[data[0]]
             if _get_sizes(scores) != _get_sizes(call):
                 raise KernelError(f"{name} repeats the scores")
@@ -187,12 +187,12 @@ class _Finder:
         queries, keys = visible.shape
         hides = not visible.all()
         if hides and (visible != np.tri(queries, keys, keys - queries, dtype=bool)).any():
-            raise KernelError("its mask is not that of causality, where the last query sees all")
+            raise KernelError("its mask is not the causal one, where the last query sees all keys")
         first, last = self._read(call.args[0], axes), self._read(call.args[1], f"{axes[:-2]}ds")
         return first, last, scale, hides
 
     def _read(self, value: Any, axes: str) -> Tensor:
-        """The tensor of which an operand is a permutation, with heads repeated."""
+        """The tensor that an operand permutes, with heads repeated."""
         found = None
         while len(axes) == len(_get_sizes(value)):
             found = Tensor(value, axes) if axes in LAYOUTS else found
@@ -215,7 +215,7 @@ class _Finder:
             raise KernelError(f"{what} have other readers")
 
     def _compute(self, value: Any) -> np.ndarray | None:
-        """What needs no parameter, computed on the CPU; None for data."""
+        """The value of an expression without parameters, computed on the CPU; None for data."""
         if isinstance(value, GenericConst):
             return np.asarray(value.value.numpy())
         if value in self.constants and self.constants[value] is None:
@@ -247,7 +247,7 @@ def _find_seen(name: str, mask: np.ndarray, scale: float) -> np.ndarray:
     # A maximum raises what is hidden, and no other score.
     neutral = {"relax.add": mask == 0, "relax.minimum": mask >= LARGEST, "relax.maximum": hides}
     if not (neutral[name] | hides).all():
-        raise KernelError(f"{name} changes scores by other values than those of a mask")
+        raise KernelError(f"{name} changes scores by values that are not those of a mask")
     return neutral[name]
 
 

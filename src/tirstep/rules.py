@@ -24,7 +24,7 @@ def cuda(*, device: str = DEVICE, tensor_cores: bool = False) -> list[TirstepRul
     """Rules for products, convolutions, attention that `FuseAttention` found, rows (softmax, norms,
     sums) and elementwise functions, in this order.
 
-    `device` is the name of a GPU, or its properties, whose model of time chooses tiles. With
+    `device` is the name of a GPU, or its properties, for the time model that chooses tiles. With
     `tensor_cores`, products of half precision with constant sizes run there, where the GPU is of
     sm_80 or newer. A function that a rule leaves to the next one is in its `reasons`. Raises
     `TransformError` for a GPU that is not known and not described.

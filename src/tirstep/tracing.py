@@ -35,7 +35,7 @@ INDEX, FUNCTIONS, ARGUMENTS = "index.jsonl", "functions", "arguments"
 HEAD = {"tirstep trace": 1}
 """How the first row begins; the number is that of the format."""
 MOST_BYTES = 256 << 20
-"""Of the arguments that a folder keeps whole."""
+"""Most bytes of arguments that a folder keeps in full."""
 VARIABLE = "TIRSTEP_TRACE"
 """The environment variable that tells an app's Python the folder, and whether values are kept."""
 _BUILD = "_tirstep_build"
@@ -103,7 +103,7 @@ def begin_in_app() -> None:
 
 
 class _AfterTVM(importlib.abc.MetaPathFinder):
-    """Starts the recorder right behind the import of TVM; one without TVM costs nothing."""
+    """Starts the recorder right after the import of TVM; an app without TVM pays nothing."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         if name != "tvm":
@@ -149,7 +149,7 @@ class Build:
 
 
 def _quietly(hook: Callable[..., None]) -> Callable[..., None]:
-    """A method whose errors are no errors of the app's: the first is told."""
+    """A method whose errors must not reach the app: the first one is reported."""
 
     @functools.wraps(hook)
     def run(self: Recorder, *arguments: Any) -> None:

@@ -1,4 +1,5 @@
-"""What the next TVM is likely to move: shapes of nodes and of its FFI that several modules rely on.
+"""APIs that the next TVM is likely to move: shapes of nodes and of its FFI that several modules
+rely on.
 
 What is stable is imported from TVM itself.
 """

@@ -42,7 +42,7 @@ def test_without_ray_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_an_address_that_is_none(address: str):
-    with pytest.raises(BenchError, match="is no address; give auto, local, or HOST:PORT"):
+    with pytest.raises(BenchError, match="is not an address; give auto, local, or HOST:PORT"):
         require_reachable(address)
 
 

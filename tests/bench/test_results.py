@@ -98,7 +98,7 @@ def test_another_document_is_refused(tmp_path: Path, change: dict[str, Any]):
     document = {key: value for key, value in document.items() if value is not ...}
     file = tmp_path / "run.json"
     file.write_text(json.dumps(document))
-    with pytest.raises(BenchError, match=r"run\.json is no document of tirstep bench"):
+    with pytest.raises(BenchError, match=r"run\.json is not a file of tirstep bench, version"):
         read_run(file)
     file.write_text("{")
     with pytest.raises(BenchError, match="write it again on a GPU"):
@@ -109,7 +109,7 @@ def test_another_document_is_refused(tmp_path: Path, change: dict[str, Any]):
 def test_a_file_of_something_else_is_told_before_the_work(tmp_path: Path, text: str):
     file = tmp_path / "run.json"
     file.write_text(text)
-    with pytest.raises(BenchError, match=r"run\.json is no document of tirstep bench; it stays"):
+    with pytest.raises(BenchError, match=r"run\.json is not from tirstep bench, and is kept; give"):
         require_run_or_nothing(file)
     assert file.read_text() == text
 

@@ -41,6 +41,6 @@ def test_a_damaged_line_in_the_middle_is_no_trial(tmp_path: Path) -> None:
 def test_a_file_of_something_else_stays_as_it_is(tmp_path: Path) -> None:
     file = write(tmp_path).file
     file.write_text('{"format": 99}\n')
-    with pytest.raises(BenchError, match="is no file of trials of this run; move it away"):
+    with pytest.raises(BenchError, match="does not hold trials of this run; move it away"):
         Trials(tmp_path, ABOUT)
     assert file.read_text() == '{"format": 99}\n'

@@ -82,7 +82,7 @@ def test_what_cannot_be_written_is_told_before_the_work(
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     for said, name in {
-        "thesis is no ": "thesis",
+        "thesis is not ": "thesis",
         "folder: Is a directory": "folder",
         "loop: Too many levels of symbolic links": "loop",
         "thesis: File exists": "thesis/file",
@@ -222,7 +222,7 @@ def test_a_search_without_a_winner_is_exit_code_1(
     monkeypatch.setattr(machine, "compile", lambda module, arguments: lambda: None)
     result = command("search", "matmul_shared_blocking", "--shape", "64x64x64", "--limit", "2")
     assert result.code == 1
-    assert "no candidate ran and was exact" in result.out
+    assert "no candidate ran with exact results" in result.out
     assert "wrong" in result.out
 
 
@@ -237,12 +237,12 @@ def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(
     argv = ("search", "matmul_shared_blocking", "--shape", "30x30x30", "--limit", "4")
     result = command(*argv)
     assert result.code == 1
-    assert "no candidate ran and was exact" in result.out
+    assert "no candidate ran with exact results" in result.out
     last = result.out.splitlines()[-1]
     assert last.startswith(
         "none of these sizes divides 30x30x30: pass --set tail=guard or --set tail=pad; "
     )
-    assert "; 5 of 5, the first of them: tile_block: loop 'i' runs 30 times, which" in last
+    assert "; 5 of 5, such as tile_block: loop 'i' runs 30 times, which" in last
     told = command(*argv, "--set", "tail=guard").out.splitlines()[-1]
     assert "none of these sizes" not in told
     assert "tile_block: loop 'i' runs 30 times" in told
@@ -301,4 +301,4 @@ def test_a_cluster_that_is_not_there_is_one_sentence(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     result = command(*SEARCH, "--cluster", "here")
     assert (result.code, result.out) == (2, "")
-    assert "--cluster here is no address; give auto, local, or HOST:PORT" in result.err
+    assert "--cluster here is not an address; give auto, local, or HOST:PORT" in result.err

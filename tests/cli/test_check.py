@@ -209,7 +209,7 @@ def test_recipe_that_refuses_its_own_example(command: Command, monkeypatch: pyte
     monkeypatch.setattr("tirstep.transforms.recipes.RECIPES", {"vector_add_bound": wrong})
     result = command("check", "vector_add_bound", *CPU)
     assert result.code == 1
-    assert "vector_add_bound: the recipe refuses its own example: split_loop: " in result.out
+    assert "vector_add_bound: the recipe rejects its own example: split_loop: " in result.out
 
 
 def test_device_that_fails_is_a_finding(command: Command, broken_device: None):
@@ -277,7 +277,7 @@ def test_a_program_that_tvm_gets_wrong_is_told_at_its_input_and_not_at_a_step(
     assert "  01_split   golden none     numbers right on cpu\n" in result.out
     found = command("why", f"{file}:halves", "-o", tmp_path / "why.py")
     assert "tirx.FlattenBuffer" in found.out.splitlines()[0]
-    assert "00_input is right as it stands, and wrong after this pass of TVM" in found.out
+    assert "00_input is right as scheduled, and wrong after this pass of TVM" in found.out
 
 
 def test_without_a_gpu_the_simulator_is_advised(command: Command, monkeypatch: pytest.MonkeyPatch):

@@ -41,8 +41,8 @@ def test_few_rows_that_no_tile_is_for_are_told(command: Command, shape: str, dty
     argv = ["choose", "matmul", "--shape", shape, "--dtype", dtype, "--best", "1"]
     told = command(*argv).out.splitlines()[1:3]
     assert told[0].strip() == (
-        "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles by the model "
-        "follow:"
+        "too few rows for tiles: this is from the ladder matmul_skinny; tiles by the time "
+        "model follow:"
     )
     assert "depth=8" in told[1]
     assert json.loads(command(*argv, "--json").out)["instead"]["depth"] == 8

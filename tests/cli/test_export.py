@@ -66,7 +66,7 @@ def test_a_schedule_replays(command: Command, tmp_path: Path, form: str, files: 
     folder = tmp_path / "out"
     result = command("export", "softmax_vectors", folder, "--as", form, *SMALL)
     assert (result.code, result.err) == (0, "")
-    assert result.out.endswith(f"softmax_vectors at 6x64 as {form}, replayed with TVM alone\n")
+    assert result.out.endswith(f"softmax_vectors at 6x64 as {form}, replayed with only TVM\n")
     assert {path.name for path in folder.iterdir()} == files
     module = softmax.problem(m=6, n=64).module
     expected = find_recipe("softmax_vectors").steps(module, threads=8)[-1].module
@@ -102,7 +102,7 @@ def test_what_needs_tirstep_is_not_written(command: Command, tmp_path: Path) -> 
         "export", "matmul_mma", tmp_path / "out", "--as", "trace", "--shape", "m=256,n=256,k=64"
     )
     assert result.code == 2
-    assert "matmul_mma does not replay with TVM alone as trace: " in result.err
+    assert "matmul_mma does not replay with only TVM as trace: " in result.err
     assert result.err.endswith("is not registered\n")
     assert not (tmp_path / "out").exists()
 
@@ -112,7 +112,7 @@ def test_a_wrong_replay_is_not_written(
 ) -> None:
     monkeypatch.setattr(export, "_END", "\ndef replay():\n    return s_tir.Schedule(Module)\n")
     result = command("export", "vector_add_bound", tmp_path / "out", "--as", "python")
-    assert "does not replay with TVM alone as python: it makes another module; export" in result.err
+    assert "does not replay with only TVM as python: it makes a different module;" in result.err
     assert not (tmp_path / "out").exists()
 
 
@@ -188,8 +188,8 @@ def test_a_kernel_of_tirx_stands_alone_and_is_taken_further(
 @pytest.mark.share(2)
 def test_what_has_no_form_in_tirx_is_refused(command: Command, tmp_path: Path) -> None:
     for name, why in (
-        ("matmul_wgmma", "has no form in TIRx that TVM lowers: "),
-        ("decode_attention_split", "launches more than one kernel, or has statements behind it"),
+        ("matmul_wgmma", "has no TIRx form that TVM lowers: "),
+        ("decode_attention_split", "launches more than one kernel, or has statements after it"),
     ):
         refused = command("export", name, tmp_path / "out", "--as", "tirx")
         assert refused.code == 2

@@ -37,10 +37,6 @@ def skips(sch):
     sch.bind(outer, "threadIdx.x")
     sch.bind(inner, "threadIdx.x")
 '''
-PASS = """
-def rename(module):
-    return module.with_attr("renamed", 1)
-"""
 OLD = "from tvm.script import tir as T\n"
 GOLDEN = ("check", "--write-goldens", "vector_add_bound", "relu_bound", "--golden-dir", "golden")
 BENCH = ("bench", "matmul", "--shape", "16x16x8", "--recipe", "matmul_naive", "--quick")
@@ -126,7 +122,7 @@ def disk(
 ) -> Iterator[Disk]:
     """The working directory's, and that of temporary files."""
     disk = Disk(tmp_path)
-    for name, text in (("wrong.py", WRONG), ("own_pass.py", PASS), ("old.py", OLD)):
+    for name, text in (("wrong.py", WRONG), ("old.py", OLD)):
         (tmp_path / name).write_text(text)
     (tmp_path / "temporary").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -167,14 +163,14 @@ def disk(
 
 
 def test_every_command_that_writes_is_here():
-    """One reads goldens."""
+    """``ladder`` reads goldens, and ``pass`` writes its script as ``why`` does."""
     writers = set()
     for name in COMMANDS:
         module = import_module(f"tirstep.cli.{MODULES.get(name, name)}")
         hints = get_type_hints(module.command)
         writers |= {name for hint in hints.values() if "Path" in str(hint)}
     written = {arguments[0] for arguments, _, _ in CALLS.values()}
-    assert writers - {"ladder"} == written | {arguments[0] for arguments in SEARCHES.values()}
+    assert writers - {"ladder", "pass"} == written
 
 
 @pytest.mark.share(4)
@@ -204,35 +200,3 @@ def test_a_disk_that_gets_full_at_any_moment(command: Command, disk: Disk, name:
         assert all(text in (old[file], new[file]) for file, text in state.items()), room
     assert disk.read().keys() >= old.keys()
     assert disk.list_unfinished() == []
-
-
-SEARCHES = {
-    "search": ("pass", "own_pass.py:rename", "--after", "s_tir.LowerInitBlock", "--corpus", "4"),
-    "audit": ("pass", "--audit", "--corpus", "2"),
-}
-
-
-@pytest.mark.share(8)
-@pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_keeps_the_trials_that_it_wrote(command: Command, disk: Disk, name: str):
-    """A whole run, on a disk that is full after every number of changes, and one that goes on."""
-    arguments = (*SEARCHES[name], "--state", "trials.jsonl")
-    state = disk.folder / "trials.jsonl"
-    assert command(*arguments).code == 0
-    whole = state.read_text().splitlines()
-    state.unlink()
-    kept: list[int] = []
-    for room in range(AT_MOST):
-        disk.room, disk.changes = room, 0
-        result = command(*arguments)
-        lines = state.read_text().splitlines() if state.exists() else []
-        assert lines == whole[: len(lines)], room
-        kept.append(len(lines))
-        if result.code == 0:
-            break
-        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1), result.err
-        assert result.err.startswith("tirstep: ")
-        assert "No space left on device" in result.err
-    assert kept == sorted(kept)
-    assert (result.code, kept[-1], disk.list_unfinished()) == (0, len(whole), [])
-    assert len(set(kept)) > 2

@@ -85,7 +85,7 @@ def test_times(command: Command, clock_device: ClockDevice, short_ladder: None):
         ["500.0", "0.1", "4.0x"],
     ]
     assert [row[3] for row in rows(result.out)] == ["right on cuda, cpu"] * 3
-    assert "speed-up over matmul_naive;" in result.out
+    assert "speed-up: over matmul_naive;" in result.out
     assert "numbers on cpu: of steps that cuda cannot run yet, at the shape of" in result.out
 
 
@@ -174,4 +174,4 @@ def test_on_the_simulator_the_accesses_are_counted(
     access = counted[1].scopes["shared"]
     wavefronts = f"{access.wavefronts_per_request:.1f}"
     assert shared[-4:] == [traffic[1], wavefronts, str(access.bank_conflicts), "1"]
-    assert "as a multiple of the least to move" in result.out
+    assert "traffic: global memory that the last step moves, over the minimum" in result.out

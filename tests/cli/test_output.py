@@ -208,8 +208,8 @@ def make_places(folder: Path) -> dict[str, Path]:
     os.mkfifo(folder / "pipe")
     return {
         "there is no folder": folder / "gone" / "file",
-        "it stays: ": folder / "thesis",
-        "it stays: give": folder / "pipe",
+        "is kept; ": folder / "thesis",
+        "is kept; give": folder / "pipe",
         "File name too long": folder / ("x" * 300),
     }
 

@@ -50,7 +50,7 @@ def test_list_has_functions_that_are_declared_as_passes(command: Command):
 def test_a_broken_promise_is_told_where_every_answer_is_right(command: Command, modules: list[str]):
     result = command("pass", "passes.py:liar", *modules)
     assert result.code == 1
-    assert "it changes something else than barriers" in result.out
+    assert "it changes something other than barriers" in result.out
     assert "wrong" not in result.out
     document = command("pass", "passes.py:liar", *modules, "--json").document
     assert not document["ok"]

@@ -244,7 +244,7 @@ def test_functions_of_a_module_come_in_turn(command: Command):
     assert "each_relu" in command("steps", "net.py:net.relu:each").out
     assert command("steps", "net.py:net.relu:each", "--json").document["recipe"] == "each_relu"
     told = command("steps", "net.py", "--json").err
-    assert "--json is of one program; name one of the 2 here: each_add, each_relu" in told
+    assert "--json takes one program; name one of the 2 here: each_add, each_relu" in told
 
 
 @pytest.mark.share(2)
@@ -320,7 +320,7 @@ MISTAKES = [
     ("x = 3", "check wrong.py:x", "'x' in wrong.py is not a program"),
     ("", "check nowhere.py", "there is no file nowhere.py"),
     ("", "check wrong.py:a:b:c", "wrong.py:a:b:c has 3 names"),
-    ("", "check mine.py:Mine:Mine", "'Mine' is a module, and no function of a schedule"),
+    ("", "check mine.py:Mine:Mine", "'Mine' is a module, not a function that takes a schedule;"),
     ("", "check relu_bound --function main", "--function is for modules of your own"),
     ("", "check net.py --function rleu", "net.py has no PrimFunc 'rleu'; did you mean relu?"),
     ("", "ladder kern.py", "kern.py has recipes of alone, twice, .*give kern.py:alone"),
@@ -338,7 +338,7 @@ MISTAKES = [
     (
         f'{RECIPE}    sch.unroll(sch.get_loops("C")[0])\n',
         "check wrong.py",
-        "wrong.py:5 changes the schedule behind its last step 'a'; yield a name at its end",
+        "wrong.py:5 changes the schedule after its last step 'a'; yield a name at its end",
     ),
     (
         RECIPE.replace('"twice"', "twice").replace("t_example=S", 't_example=Example({"m": 9})'),
@@ -357,7 +357,7 @@ MISTAKES = [
     ),
     (RECIPE.replace('Example({"n": 96})', "96"), "check wrong.py", "is not of the type Example"),
     (RECIPE.replace("(sch)", "(sch, **k)"), "check wrong.py", r"'mine' takes \*\*k; name what it"),
-    (BARE, "check wrong.py", "wrong.py:2: .*it stands above 'mine' without its kernel; write @r"),
+    (BARE, "check wrong.py", "wrong.py:2: .*it decorates 'mine' without a kernel; write @r"),
     (
         RECIPE.replace("n=S)", 'n=S, choices={"tread": (1, 2)})').replace("sch)", "sch, *, t=1)"),
         "check wrong.py",
@@ -466,7 +466,7 @@ def test_what_takes_one_program_says_which_there_are(command: Command, folder: P
     assert (result.code, result.out) == (2, "")
     by = {"why": "--script"}.get(line.split()[0], "this command")
     names = "two.py:Mine:tiled or two.py:Mine:other"
-    assert result.err == f"tirstep: two.py has 2 recipes, and {by} takes one; name {names}\n"
+    assert result.err == f"tirstep: two.py has 2 recipes, and {by} takes one; name one: {names}\n"
 
 
 BROKEN = """

@@ -104,7 +104,7 @@ def test_a_recipe_that_refuses_is_skipped_unless_all_do(command: Command, tmp_pa
     assert "divide" in shared["refusal"]
     alone = command("report", "matmul_shared", *arguments)
     assert (alone.code, alone.out) == (2, "")
-    assert alone.err.startswith("tirstep: no recipe takes this; matmul_shared says: ")
+    assert alone.err.startswith("tirstep: no recipe accepts this; matmul_shared says: ")
 
 
 def test_wrong_use(command: Command, tmp_path: Path):

@@ -125,7 +125,7 @@ def test_a_gpu_s_function_is_wrong_with_the_integers_that_it_was_called_with(
     assert "s_tir.ThreadSync" in command("lower", "traced/:store").out
     assert "threads per block" in command("facts", "traced/:store").out
     compared = command("diff", "traced/:store", "--against", "app.py:store", "--numbers")
-    assert "the same, whatever the names" in compared.out
+    assert "the same up to names" in compared.out
     page = command("report", "traced", "--no-checks", "-o", "page.html")
     assert (page.code, "1 recipe, 0 steps" in page.out) == (0, True)
 
@@ -212,8 +212,8 @@ def test_an_app_that_compiles_nothing_is_told(
     result = command("trace", "traced", "--", "true")
     assert result.code == 0
     assert result.err == (
-        "tirstep: traced: nothing was compiled, or not by a Python that has tirstep; those that "
-        "are started with -I, -E or -S are not recorded\n"
+        "tirstep: traced: nothing was compiled, or only by a Python without tirstep; a Python "
+        "started with -I, -E or -S is not recorded\n"
     )
     result = command("check", "traced")
     told = "tirstep: traced is a trace without functions of TIR: nothing was compiled in it"

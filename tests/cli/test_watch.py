@@ -74,4 +74,4 @@ def test_each_change_has_a_verdict(watched: tuple[Path, Callable[[], list[str]]]
 def test_what_is_no_file_is_not_watched(command: Command):
     result = command("check", "relu_bound", "--watch")
     assert result.code == 2
-    assert "--watch is of files" in result.err
+    assert "--watch takes files, on a system that can fork; name FILE.py" in result.err

@@ -38,7 +38,7 @@ def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Comman
 def test_what_was_not_judged_is_not_called_right(command: Command, tmp_path: Path):
     result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
     assert (result.code, result.err) == (0, "")
-    assert "nothing is wrong in what was judged\n" in result.out
+    assert "nothing is wrong in the parts that were judged\n" in result.out
     assert "not run in 1 step, as generated CUDA source: " in result.out
 
 
@@ -192,7 +192,7 @@ def test_a_refused_program_has_no_step_before_it(command: Command):
 @pytest.mark.usefixtures("folder")
 def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(command: Command):
     """A block that no loop binds is right on a CPU, and `check` says that it runs on the host."""
-    told = "block 'D' is in no kernel, and would run on the host"
+    told = "block 'D' is outside of any kernel, and would run on the host, on a GPU's memory;"
     assert told in command("check", "half.py").out
     result = command("why", "half.py")
     assert result.code == 1

@@ -59,7 +59,7 @@ def test_a_folder_of_other_things_is_left_alone(command: Command, goldens: Path)
     (goldens / "TVM_VERSION").rename(goldens / "notes.txt")
     result = command(*WRITE, "--all")
     assert (result.code, result.out) == (2, "")
-    assert "tests/golden has files but no TVM_VERSION, so it may be no folder of gold" in result.err
+    assert "tests/golden has files but no TVM_VERSION, so it may not be a folder of" in result.err
     assert (goldens / "notes.txt").exists()
 
 
@@ -98,6 +98,6 @@ def test_two_programs_of_one_name_have_one_place(command: Command, tmp_path: Pat
     write = (*WRITE, "--golden-dir", tmp_path / "mine")
     result = command(*write, *files)
     assert result.code == 2
-    assert "have one name, under which one of them would be lost; give one at" in result.err
+    assert "have the same name, and the output would keep one of them; give one at a" in result.err
     assert not (tmp_path / "mine").exists()
     assert command(*write, files[0], files[0]).code == 0

@@ -23,7 +23,7 @@ WRONG = [
     *((f"{name} zzz", "zzz", "tirstep list") for name in ("why", "report", "choose")),
     ("check tests", "tests", "./tests"),
     ("pass --drop tirx.UnrollLoop relu_bound --corpus 3", "--corpus", "relu_bound"),
-    ("pass --drop tirx.UnrollLoop relu_bound --state kept", "--state", "--corpus"),
+    ("pass --drop tirx.UnrollLoop relu_bound --from 3", "--from", "--corpus"),
     ("steps matmul_naive --step bond", "bond", "bound"),
     ("steps matmul_naive --step 2", "matmul_naive 2", "0 1"),
     ("steps matmul_naive --stepp 2", "--stepp", "--step"),
@@ -101,12 +101,12 @@ FILES = {"right.py": "from tvm.tirx.transform import StmtSimplify as Again\n\nno
 BLOCKING = "search matmul_shared_blocking --set"
 TUNED, SMALL = "tune {own}:folded --shape n=64", "--target llvm --jobs 1"
 AGAIN = "pass right.py:Again"
-BOTH = "--write-goldens writes what recipes make at their exam"
+BOTH = "--write-goldens writes the steps of the recipes' examples; the only other options"
 SENTENCES = [
     # What is typed, and what the sentence says.
     ("bench matmull", "there is no suite and no kernel 'matmull'; did you mean matmul"),
     ("bench --shape 4by4", "--shape 4by4 is not a shape; give it as 1024x512x2048"),
-    ("bench --output a --save b", "--output and --save both say where"),
+    ("bench --output a --save b", "--output and --save both name the file to write; give one"),
     ("bench --compare no.json no.json", "no.json: No such file or directory"),
     ("search matmul_naive", "matmul_naive declares no choices of knobs"),
     ("search matmul_shared_blocking --shape 1x2", "--shape 1x2 has 2 sizes"),
@@ -126,7 +126,7 @@ SENTENCES = [
         f"tune matmul_tiled {SMALL} --set rows=8 --set columns=16 --set per_thread=1 -o db",
         "has no knob left to choose",
     ),
-    ("choose relu", "no model chooses for relu"),
+    ("choose relu", "there is no time model for relu"),
     ("choose matmul --gpu H100", "the properties of 'H100' are not known"),
     ("choose matmul_wgmma_best --dtype float32", "takes float32 on sm_90a"),
     ("choose matmul --shape 4x4", "matmul has the sizes m, n, k"),
@@ -142,8 +142,7 @@ SENTENCES = [
     (f"{AGAIN} relu_bound --after ThreadSync#9", "give a number from 1 to 3"),
     ("pass right.py:Agan --after StmtSimplify relu_bound", "did you mean Again?"),
     ("pass gone.py:P --after StmtSimplify relu_bound", "there is no file gone.py"),
-    ("pass right.py:nothing --after StmtSimplify relu_bound", "is no pass"),
-    ("pass --audit relu_bound", "--audit is of TVM's own pipeline"),
+    ("pass right.py:nothing --after StmtSimplify relu_bound", "is not a pass"),
     ("compare a.py b.py", "tirstep compare is now tirstep diff A --against B --numbers\n"),
     ("golden --write", "tirstep golden is now tirstep check --write-goldens\n"),
     ("source relu_bound", "tirstep source is now tirstep lower --source\n"),

@@ -69,6 +69,7 @@ KINDS = (
     "unfinished bulk store",
     "tensor map",
     "tensor memory",
+    "trap",
 )
 _PROGRAM = re.compile(r"(?P<head>(?:^#.*\n)+)^@T\.prim_func.*\ndef (?P<name>\w+)\(", re.MULTILINE)
 _PARAMETER = re.compile(r'(\w+): T\.Buffer\((\d+)(?:, "(\w+)")?\)')

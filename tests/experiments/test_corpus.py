@@ -2,6 +2,7 @@
 
 import re
 
+import bad_jobs
 import pytest
 
 from tirstep.experiments import corpus
@@ -64,3 +65,16 @@ def programs() -> list[str]:
 @pytest.mark.parametrize("what", DRAWN)
 def test_what_passes_forget_is_drawn(programs: list[str], what: str):
     assert sum(re.search(DRAWN[what], text) is not None for text in programs) > 3
+
+
+@pytest.mark.share(3)
+def test_several_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch):
+    """One that TVM ends has its trial made here again."""
+    monkeypatch.setattr(corpus, "count_cores", lambda: 2)
+
+    def find(fewest: int) -> list[corpus.TrialRecord]:
+        monkeypatch.setattr(corpus, "FEWEST", fewest)
+        programs = corpus.Corpus(0, (corpus.PROGRAM,))
+        return [*corpus.hunt(programs, range(6), bad_jobs.attempt_or_crash)]
+
+    assert find(1) == find(100)

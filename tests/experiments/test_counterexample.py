@@ -108,5 +108,5 @@ def test_what_is_called_with_a_module_is_a_pass(value: object):
 
 @pytest.mark.parametrize("value", [Needing, lambda module, context: module, 3])
 def test_what_needs_more_is_no_pass(value: object):
-    with pytest.raises(ExperimentError, match="is no pass; give a pass of TVM"):
+    with pytest.raises(ExperimentError, match="is not a pass; give a pass of TVM, a function"):
         get_pass(value, "mine")

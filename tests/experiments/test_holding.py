@@ -51,7 +51,7 @@ def double_max(store):
     return BufferStore(store.buffer, tvm.tirx.Max(store.value, store.value), store.indices)
 
 
-@pass_experiment(after="s_tir.ThreadSync", promises=["is done at once"])
+@pass_experiment(after="s_tir.ThreadSync", promises=["is idempotent"])
 def grow(module):
     """It stores everything twice, each time that it runs."""
     return change(module, BufferStore, lambda store: tvm.tirx.SeqStmt([store, store]))
@@ -75,10 +75,10 @@ def test_a_wrong_pass_is_told_with_a_small_program():
 
 def test_another_promise_is_asked_too():
     subject = make_subject("mine", parse_program(PROGRAM))
-    with pytest.raises(AssertionError, match="'is done at once' on mine") as error:
+    with pytest.raises(AssertionError, match="'is idempotent' on mine") as error:
         assert_keeps_promises(grow, [subject], shrinks=False)
     assert "run twice, it changes the module twice" in str(error.value)
-    with pytest.raises(AssertionError, match="it changes something else than barriers"):
+    with pytest.raises(AssertionError, match="it changes something other than barriers"):
         assert_keeps_promises(
             lambda module: change(module, BufferStore, double_max),
             [subject],

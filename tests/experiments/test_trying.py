@@ -53,7 +53,7 @@ def test_a_pass_that_drops_the_function_is_refused():
     subjects, _ = list_subjects(["window_sum_shared"], 0)
     with Experiment("drop", edit) as experiment:
         found = try_change(experiment, subjects[0])
-    reason = "the module has no function 'main' behind it"
+    reason = "the module has no function 'main' after it"
     assert (found.status, found.what, found.reason) == ("refused", "refused", reason)
 
 
@@ -134,7 +134,7 @@ def test_what_tvm_spoils_behind_a_pass_is_no_fault_of_it(
     with Experiment("run", Edit("before", "tirx.VectorizeLoop", get_pass(run, "run"))) as it:
         found = try_change(it, make_subject("a program", parse_program(program)))
     assert found.status == status
-    assert found.reason.startswith("TVM's passes behind it") == (status == "unjudged")
+    assert found.reason.startswith("TVM's passes after it change the") == (status == "unjudged")
 
 
 def test_a_change_of_the_host_s_part_is_judged_by_the_cpu():

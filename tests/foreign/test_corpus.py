@@ -76,7 +76,7 @@ def test_shared_memory_of_a_guarded_block_is_refused() -> None:
     assert sch is not None
     inner = sch.get_sblock("inner")
     before = sch.mod
-    with pytest.raises(TransformError, match=r"shared memory of block 'outer', which stands behin"):
+    with pytest.raises(TransformError, match=r"shared memory of block 'outer', which is under a"):
         transforms.cache_read_at(sch, inner, sch.get_loops(inner)[0], operand=0)
     assert sch.mod.same_as(before)
     transforms.cache_read_at(sch, inner, sch.get_loops(inner)[0], operand=0, scope="local")

@@ -148,7 +148,7 @@ def test_sums_over_threads_begin_with_a_constant() -> None:
     block = sch.get_sblock("S")
     bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     before = sch.mod
-    with pytest.raises(TransformError, match="which begins with elements of 'b', and TVM adds up"):
+    with pytest.raises(TransformError, match="which starts from elements of 'b', and TVM red"):
         spread_over_threads(sch, block, threads=4)
     assert sch.mod.same_as(before)
 
@@ -158,7 +158,7 @@ def test_extremes_over_threads_begin_with_the_least_value() -> None:
     sch = Schedule(CORPUS["scaled_by_the_largest"].function)
     block = sch.get_sblock("largest")
     bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
-    sentence = "which begins with -1000, and TVM's threads begin with -2147483648 alone; let it"
+    sentence = "which starts from -1000, and TVM reduces over threads only from -2147483648; let"
     with pytest.raises(TransformError, match=sentence):
         spread_over_threads(sch, block, threads=4)
 

@@ -20,6 +20,7 @@ from golden_runs import run_golden
 from kernels import parse_kernel
 from planted_passes import NAME, Change, plant
 from tvm import s_tir
+from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import Run, check_numbers, run_recipe
 from tirstep.lowering_checks.bisect import (
@@ -66,14 +67,25 @@ NORM = ("layer_norm_naive", {"m": 8, "n": 6})
 RELU = ("relu_bound", {"n": 24})
 
 
-def find_truth(found: FirstBad, pipeline: str | None = None) -> int:
+def ask_for(run: Run, pipeline: str) -> Run:
+    """The run, each of whose steps asks for a pipeline."""
+
+    def annotate(module: tvm.IRModule) -> tvm.IRModule:
+        sch = Schedule(module)
+        sch.annotate(sch.get_sblock("root"), "tir_pipeline", pipeline)
+        return sch.mod
+
+    return replace(run, steps=tuple(replace(it, module=annotate(it.module)) for it in run.steps))
+
+
+def find_truth(found: FirstBad) -> int:
     """The number of the pass that was planted, in the step where it was found."""
-    return number_of(found.step.module, pipeline)
+    return number_of(found.step.module)
 
 
-def number_of(module: tvm.IRModule, pipeline: str | None = None) -> int:
+def number_of(module: tvm.IRModule) -> int:
     target = "llvm" if find_unbound_sblocks(module) else GPU
-    passes = lower_through_passes(module, target, pipeline=pipeline).passes
+    passes = lower_through_passes(module, target).passes
     return next(step.number for step in passes if step.name == NAME and step.changed)
 
 
@@ -241,15 +253,15 @@ def test_a_wrong_pass_of_a_pipeline_of_ones_own(
 
     monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", own)
     run = make_run(*VECTOR)
-    assert bisect_run(run, pipeline=pipeline).first_bad is None
-    found = bisect_run(run, pipeline="own").first_bad
+    assert bisect_run(ask_for(run, pipeline)).first_bad is None
+    found = bisect_run(ask_for(run, "own")).first_bad
     assert found is not None
     if is_first:
-        assert (found.kind, found.name, found.is_custom) == ("pass", NAME, True)
-        assert found.number == find_truth(found, "own")
+        assert (found.kind, found.name) == ("pass", NAME)
+        assert found.number == find_truth(found)
     else:
         assert found.kind == "between"
-        require_between(found, find_truth(found, "own"))
+        require_between(found, find_truth(found))
 
 
 def test_what_a_pipeline_does_outside_of_passes_is_no_passes_fault(
@@ -268,7 +280,7 @@ def test_what_a_pipeline_does_outside_of_passes_is_no_passes_fault(
         return _pipeline, *finalize
 
     monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", own)
-    found = bisect_run(make_run(*VECTOR), pipeline="own").first_bad
+    found = bisect_run(ask_for(make_run(*VECTOR), "own")).first_bad
     assert found.kind == "between"
     assert " before pass " in found.wrong
     assert found.right
@@ -283,7 +295,8 @@ def test_unbound_steps_of_a_wrong_pipeline_accuse_nobody_else(
     transform = FunctionType(default.__code__, default.__globals__)
     monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", transform)
     plant(monkeypatch, "UnrollLoop", broken.subtract)
-    found = bisect_run(make_run(name, {"m": 16, "n": 16, "k": 8}), pipeline="own").first_bad
+    run = ask_for(make_run(name, {"m": 16, "n": 16, "k": 8}), "own")
+    found = bisect_run(run).first_bad
     assert (found.kind, found.name) == ("pass", NAME)
 
 
@@ -497,7 +510,7 @@ def test_a_wrong_pass_for_tensor_cores_is_named(
     write_reproducer(found, tmp_path / "why.py")
     shown = run_reproducer(tmp_path / "why.py")
     assert not shown.is_shown
-    assert shown.text.startswith("planted is no pass of TVM's own, so this script cannot run it")
+    assert shown.text.startswith("planted is not one of TVM's passes, so this script cannot run it")
 
 
 @pytest.mark.share(9)

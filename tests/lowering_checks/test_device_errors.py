@@ -205,7 +205,7 @@ def test_a_refusal_to_lower_says_what_to_do():
     raw.bind(inner, "vthread.x")
     with pytest.raises(DeviceError, match="; a sum over threads needs its reduction loops inn"):
         get_device("simulator").compile(raw.mod)
-    with pytest.raises(tr.TransformError, match="TVM would add up for one virtual thread"):
+    with pytest.raises(tr.TransformError, match="TVM would sum for one virtual thread only"):
         tr.bind_loop(sch, inner, axis="vthread.x")
 
 

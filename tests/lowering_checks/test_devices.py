@@ -163,7 +163,7 @@ def test_what_threads_exchange_by_a_call_is_nothing_for_a_cpu(name: str, stateme
     """Neither with a barrier behind what each thread does alone."""
     module = parse_kernel(f"{HEAD}{THREADS}{' ' * 20}C[v] = A[v]\n{' ' * 20}{statement}\n")
     assert get_device("cpu").find_obstacle(module) == (
-        f"'{name}' has threads of a GPU wait or exchange values, and on a CPU they run one after "
+        f"'{name}' makes threads of a GPU wait or exchange values, and on a CPU they run one after "
         "the other"
     )
     with pytest.raises(DeviceError, match='after the other; use the device "simulator" or "cuda"'):

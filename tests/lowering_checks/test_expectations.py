@@ -76,7 +76,7 @@ def test_what_a_recipe_expects_of_the_machine_code_holds(name: str):
 
 @pytest.mark.parametrize("text", ["spills = 0", "spills", "== 0", "a == b", "a == 1 on gpu"])
 def test_what_is_no_sentence_is_refused(text: str):
-    with pytest.raises(TransformError, match=f"'{text}' is no expectation; write FACT, one of =="):
+    with pytest.raises(TransformError, match=f"'{text}' is not an expectation; write FACT, one of"):
         parse_expectation(text)
 
 
@@ -138,4 +138,4 @@ def test_what_is_expected_of_no_step_is_a_finding():
     expects = read_expectations({"bund": ("barriers == 0",)})
     wrong = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, expects=expects))
     (finding,) = find_unmade_steps(wrong)
-    assert "step 'bund', which is not made; did you mean bound?" in finding.message
+    assert "step 'bund', which it does not yield; did you mean bound?" in finding.message

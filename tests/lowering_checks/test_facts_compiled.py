@@ -124,8 +124,8 @@ def test_the_compiler_takes_an_sm_for_as_large(limits: Architecture):
         ({"dynamic_shared_bytes": 226 << 10}, "sm_90a", "228 KiB, and may be 227 KiB"),
         ({"block": {"x": 32, "y": 33}}, "sm_80", "has 1056 threads, and may have 1024"),
         ({"copies": {16: 1}}, "sm_75", "cp.async needs sm_80 or later"),
-        ({"wgmma": 1}, "sm_100a", "wgmma runs on sm_90a alone"),
-        ({"wgmma": 1}, "sm_89", "wgmma runs on sm_90a alone"),
+        ({"wgmma": 1}, "sm_100a", "wgmma runs only on sm_90a"),
+        ({"wgmma": 1}, "sm_89", "wgmma runs only on sm_90a"),
     ],
 )
 def test_what_an_architecture_cannot_run_is_told(

@@ -202,7 +202,7 @@ def test_threads_are_asked_at_once_and_accused_in_a_row(
         is_wrong = at_once if module is threaded else in_a_row
         return [Finding("numbers", "main", "wrong")] if is_wrong else []
 
-    bad = ModuleBisection(judge, Twice, threaded).find_first_bad("llvm", None)
+    bad = ModuleBisection(judge, Twice, threaded).find_first_bad("llvm")
     assert (bad is not None) == (in_a_row and (at_once or in_the_end))
     assert bad is None or bad.stage is None
     assert seen == asked

@@ -134,7 +134,7 @@ def test_a_changed_extent_is_a_changed_program_with_a_short_diff(
 def test_a_renamed_block_is_the_same_program(store: GoldenStore, run: Run) -> None:
     text = run.steps[-1].module.script().replace('T.sblock("C_update")', 'T.sblock("product")')
     (finding,) = findings(store, replace_last(run, from_source(text)))
-    assert "same program, other names or printing" in finding.message
+    assert "the same program, named or printed differently" in finding.message
     assert '+                        with T.sblock("product"):' in finding.detail
 
 
@@ -350,7 +350,7 @@ def test_a_rung_keeps_the_text_of_what_is_new_and_hashes_of_the_rest(tmp_path: P
     label, (digest, place) = next(iter(hashed.items()))
     table.write_text(text.replace(digest, "0" * 16))
     (finding,) = findings(store, rung)
-    assert finding.message.startswith(f"the text changed, of which STEPS has a hash (see {place})")
+    assert finding.message.startswith(f"the text changed, and STEPS has its hash (see {place})")
     table.write_text(text.replace(label, "77_gone"))
     assert "no step of the recipe is this line of STEPS" in store.find_orphans(runs)[0].message
     (finding,) = findings(store, rung)

@@ -43,13 +43,13 @@ HALF = f"if v < 32:\n                    {SYNC}"
         (SERIAL + "A[i] * T.float32(2)", R, "cpu", ""),
         (SERIAL + "A[i + 1]", W, "cpu", "the index of A[i + 1] leaves its buffer"),
         (SERIAL + 'T.call_extern("float32", "f", A[i])', N, "", "cannot be judged"),
-        (with_threads("S[63 - v]"), C, "simulator", "'tvm_storage_sync' has threads of a GPU wait"),
+        (with_threads("S[63 - v]"), C, "simulator", "'tvm_storage_sync' makes threads of a GPU"),
         (with_threads("S[63 - v]", "S[v // 2] = A[v]"), W, "simulator", "race"),
         (with_threads("S[63 - v]", HALF), W, "simulator", "divergent"),
         (with_threads("S[63 - v] + A[v + 1]"), W, "simulator", "out of bounds"),
         (with_threads("S[63 - v] + A[at[v] * 2]"), C, "simulator", ""),
         # Whether A may be so large is not known.
-        (with_threads(f"S[63 - v] + A[{FAR}]"), N, "simulator", "with the data that was drawn"),
+        (with_threads(f"S[63 - v] + A[{FAR}]"), N, "simulator", "with the random data,"),
     ],
 )
 def test_each_program_has_its_verdict(body: str, status: Status, device: str, told: str) -> None:

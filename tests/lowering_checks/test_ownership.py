@@ -118,8 +118,8 @@ def test_an_axis_with_two_extents() -> None:
     inner = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=4).inner
     sch.bind(inner, "threadIdx.x")
     assert find(sch.mod) == [
-        "loop 'ax1_1' on 'threadIdx.x' runs 4 times and loop 'j' of the same kernel 8 times, and "
-        "it is launched with one of them; split the longer one"
+        "loop 'ax1_1' on 'threadIdx.x' runs 4 times and loop 'j' of the same kernel 8 times, "
+        "and a launch has one extent; split the longer one"
     ]
 
 
@@ -128,8 +128,8 @@ def test_blocks_that_are_in_no_kernel() -> None:
     assert find(sch.mod) == []  # nothing is bound: a program for the CPU
     tr.bind_loop(sch, get_loops(sch, "max")[0], axis="blockIdx.x")
     assert find(sch.mod) == [
-        f"block '{name}' is in no kernel, and would run on the host on a GPU's memory; bind its "
-        "loops, or place it under a bound one"
+        f"block '{name}' is outside of any kernel, and would run on the host, on a GPU's "
+        "memory; bind its loops, or place it under a bound one"
         for name in ("exp", "sum", "B")
     ]
 
@@ -143,7 +143,7 @@ def test_a_sum_over_the_outermost_threads() -> None:
     assert is_wrong(problem, sch.mod)
     assert find(sch.mod) == [
         "block 'B' reduces over the outermost bound loop of its kernel, 'i_k_fused' on "
-        "'threadIdx.x', whose threads would share one cell for their sums; bind a spatial loop "
+        "'threadIdx.x', whose threads would add to one shared element; bind a spatial loop "
         "around it"
     ]
 

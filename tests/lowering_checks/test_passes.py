@@ -52,7 +52,7 @@ def test_an_architecture_as_target_reaches_tvm():
         ("cudaa", "there is no target 'cudaa'; did you mean cuda?"),
         ("nvidia/nvidia-h10", "did you mean nvidia/nvidia-h100 or "),
         ("zzz", "there are cuda, opencl, llvm, sm_80 and the like, and TVM's tags"),
-        ("metal", "is of the kind metal, .*; choose one of cuda, opencl, llvm"),
+        ("metal", "has the kind metal, .*; choose one of cuda, opencl, llvm"),
     ],
 )
 def test_an_unknown_target_is_refused(target: str, sentence: str):

@@ -374,12 +374,12 @@ def test_what_is_within_and_ends_is_judged(name: str) -> None:
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
-        ("packed", "it calls 'mystery', of which only the device knows what it computes"),
-        ("pointer", "the parameter a is an opaque pointer, of which nobody knows what it points"),
+        ("packed", "it calls 'mystery', and only the device knows what that computes"),
+        ("pointer", ": a is an opaque pointer; match it to a buffer"),
         ("bits", "the bits of float8_e4m3fn as int8 have no meaning here"),
         ("beyond", "the index of A[i + 3] leaves its buffer; guard it with a condition, or make"),
         ("behind", "the index of B[3 - i] leaves its buffer"),
-        ("exchange", "threads hand values to one another in 'S'; name the program before it was"),
+        ("exchange", "threads exchange values in 'S'; name the program before it was"),
         (
             None,
             "the module has the functions behind, beyond, bits, exchange, packed, pointer; name",

@@ -122,7 +122,7 @@ def test_a_server_without_a_gpu(port: int) -> None:
 
 
 def test_nothing_listens() -> None:
-    with pytest.raises(DeviceError, match=r"nothing listens at .* start a server there: python"):
+    with pytest.raises(DeviceError, match=r"nothing is listening at .* start a server there:"):
         get_device(f"rpc://127.0.0.1:{find_port()}/tirstep")
 
 

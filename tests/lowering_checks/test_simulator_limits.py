@@ -40,7 +40,7 @@ CLUSTER = 'T.launch_thread("clusterCtaIdx.x", 2)'
 @pytest.mark.parametrize(
     ("launch", "error", "message"),
     [
-        (CLUSTER.replace(".x", ".y"), UnsupportedError, "but along 'clusterCtaIdx.x' alone"),
+        (CLUSTER.replace(".x", ".y"), UnsupportedError, "only along 'clusterCtaIdx.x'"),
         (CLUSTER.replace("2", "3"), DeviceError, "2 blocks along 'blockIdx.x' are not whole clus"),
     ],
 )

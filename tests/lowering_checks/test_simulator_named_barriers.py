@@ -47,11 +47,11 @@ def run(body: str, *, blocks: int = 1, threads: int = 128) -> Simulation:
     [
         (
             {ARRIVE.format(1, 128): ARRIVE.format(1, 96)},
-            "for 128 threads, and thread .* has come for 96",
+            "for 128 threads, and thread .* arrived for 96",
         ),
         (
             {SYNC.format(1, 128): SYNC.format(1, 96)},
-            "for 96 threads, and thread .* has come for 128",
+            "for 96 threads, and thread .* arrived for 128",
         ),
         ({"T.uint32(1)": "T.uint32(16)"}, "which is none .0 to 15"),
         ({"T.uint32(128)": "T.uint32(100)"}, "are not whole warps"),

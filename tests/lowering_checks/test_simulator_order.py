@@ -164,14 +164,16 @@ B[tx] = r[0]
     np.testing.assert_array_equal(result.arguments[1], want)
 
 
-def test_a_loop_that_never_ends_is_refused(monkeypatch) -> None:
+def test_a_loop_that_never_ends_is_a_deadlock_or_refused(monkeypatch) -> None:
     monkeypatch.setattr(statements, "MAX_ITERATIONS", 50)
     body = "while B[0] < T.float32({0}):\n    B[tx] = B[tx] + T.float32({1})"
     arrays = {"A": np.zeros(32, "float32"), "B": np.zeros(32, "float32")}
     fill = "B[tx] = A[tx]"
     assert set(run_kernel(arrays, fill, body.format(49, 1)).arguments[1]) == {49}
+    findings = run_kernel(arrays, fill, body.format(1, 0)).findings
+    assert [it.kind for it in findings] == ["deadlock"]
     with pytest.raises(UnsupportedError, match="does not end within 50 iterations in the simulat"):
-        run_kernel(arrays, fill, body.format(1, 0))
+        run_kernel(arrays, fill, body.format(1, -1))
 
 
 # ---- Limits of memory.

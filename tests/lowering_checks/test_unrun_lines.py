@@ -113,9 +113,13 @@ LINES = {
         (
             rare,
             f"lines {LINES['rare']} to {LINES['rare'] + 2}",
-            "`x[0] * 5 + x[1] * 3 == 71293` held in no round",
+            "`x[0] * 5 + x[1] * 3 == 71293` held in no iteration",
         ),
-        (always, f"line {LINES['always']}", "`x[0] * 5 + x[1] * 3 != 71293` held in every round"),
+        (
+            always,
+            f"line {LINES['always']}",
+            "`x[0] * 5 + x[1] * 3 != 71293` held in every iteration",
+        ),
         (no_iteration, f"line {LINES['no_iteration']}", "the loop over `x` had no iteration"),
         (waiting, f"line {LINES['waiting']}", "did not hold before the first iteration"),
     ],

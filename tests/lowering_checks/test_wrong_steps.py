@@ -161,7 +161,7 @@ def test_what_a_gpu_alone_shows_the_script_finds_with_tirstep(tmp_path: Path) ->
     shown = run_reproducer(script)
     assert (shown.is_shown, shown.text) == (
         False,
-        "A CPU does not show it with TVM alone; with tirstep, this script searches for it.",
+        "A CPU with only TVM does not show it; with tirstep installed, this script does.",
     )
 
 

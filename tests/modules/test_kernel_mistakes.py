@@ -113,7 +113,7 @@ def test_a_mistake_in_a_kernel(changes: dict[str, Any], sentence: str) -> None:
 
 
 def test_a_dtype_without_accumulators() -> None:
-    with pytest.raises(KernelError, match=r"^minmax: a kernel has an option dtype and accumul"):
+    with pytest.raises(KernelError, match=r"^minmax: give both an option dtype and accumulators,"):
         make(accumulators={"float32": ("float32",)})
 
 

@@ -53,8 +53,8 @@ REFUSED = {
     "gelu(1, approximate='none')": "approximate='none' is not possible; choose 'tanh'",
     "conv1d(9, 3, over='input')": "over='input' is not possible; choose 'filter', 'output' or "
     "'padded'",
-    "depthwise_conv2d(1, 1, 8, 8, 4)": "k=4 is even, and the padding is the same on both sides; "
-    "choose an odd k",
+    "depthwise_conv2d(1, 1, 8, 8, 4)": "k=4 is even, and both sides have the "
+    "same padding; choose an odd k",
 }
 REFUSED |= {
     f"matmul(1, 2, 3, dtype={dtype})": f"dtype=.* is not possible; {TYPES}"

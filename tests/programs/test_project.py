@@ -81,8 +81,8 @@ def test_a_changed_recipe_fails_until_its_golden_is_written(project: Path, tmp_p
         ("json", "there is a package 'json' already"),
         ("tirstep", "there is a package 'tirstep' already"),
         ("tests", "there is a package 'tests' already"),
-        ("7", "gives no name of a Python package"),
-        ("class", "gives no name of a Python package"),
+        ("7", "cannot name a Python package; begin DIR's name with a letter"),
+        ("class", "cannot name a Python package; begin DIR's name with a letter"),
     ],
 )
 def test_what_it_refuses(tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, told: str):
@@ -145,4 +145,4 @@ def test_make_test_works_without_pytest(tmp_path: Path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "01_bound   golden ok" in done.stdout
-    assert f"tests/ was left out, which needs pytest: {python} -m pip install pytest" in done.stdout
+    assert f"tests/ was skipped, since it needs pytest: {python} -m pip install" in done.stdout

@@ -140,14 +140,14 @@ WIDE = {"dtype": "float32", "out": "float32"}
 REFUSED = [
     # A recipe, its shape, options, config, and what the sentence says.
     ("padded", TILED, {}, {**WHOLE, "ends_at_mask": True}, "no condition under loop 'j_0' hides"),
-    ("mma_exp2", {**MMA, "dim": 20}, {}, SMALL, "rows of dim=20 are no whole vectors of 8"),
+    ("mma_exp2", {**MMA, "dim": 20}, {}, SMALL, "rows of dim=20 must be a multiple of 8"),
     ("mma_exp2", MMA, {}, {**SMALL, "splits_at_mask": True}, "no condition under loop 'j_0' holds"),
     *(
         ("wgmma_overlap", {**WGMMA, **shape}, options, {**ONE, **config}, sentence)
         for shape, options, config, sentence in (
-            ({"dim": 20}, HALF, {}, "rows of dim=20 are no whole vectors of 8"),
+            ({"dim": 20}, HALF, {}, "rows of dim=20 must be a multiple of 8"),
             ({}, WIDE, {}, "values of float32 are not of 16 bits"),
-            ({}, HALF, {"keys": 24}, "a tile of 24 columns has no whole fragments"),
+            ({}, HALF, {"keys": 24}, "a tile of 24 columns is not made of whole fragments"),
             ({"dim": 256, "keys": 512}, HALF, {"keys": 128}, "of shared memory"),
             ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
         )

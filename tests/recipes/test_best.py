@@ -41,13 +41,13 @@ def of_shapes(shapes: object) -> str:
 
 
 DAMAGED = [
-    ('{"NVIDIA H2', "it is no JSON"),
-    (b"\xff\xfe", "it is no JSON"),
-    ("[1, 2]", "it is no object of devices"),
-    (json.dumps({DEVICE: {}}), f"'{DEVICE}' is no object of dtypes"),
-    (of_shapes({}), "'float32' is no object of shapes"),
-    (of_shapes({"abc": ENTRY}), "'abc' is no shape"),
-    (of_shapes({"0x64x64": ENTRY}), "'0x64x64' is no shape"),
+    ('{"NVIDIA H2', "it is not JSON"),
+    (b"\xff\xfe", "it is not JSON"),
+    ("[1, 2]", "it is not an object of devices"),
+    (json.dumps({DEVICE: {}}), f"'{DEVICE}' is not an object of dtypes"),
+    (of_shapes({}), "'float32' is not an object of shapes"),
+    (of_shapes({"abc": ENTRY}), "'abc' is not a shape"),
+    (of_shapes({"0x64x64": ENTRY}), "'0x64x64' is not a shape"),
     (of_shapes({"64x64x64": None}), "'64x64x64' has no config"),
     (of_shapes({"64x64x64": {**ENTRY, "config": 8}}), "has no config"),
     (of_shapes({"64x64x64": {"config": {"a": 1}}}), "chose a=1, which no config of matmul has"),

@@ -25,13 +25,11 @@ from tirstep.strategies.plays import (
 )
 from tirstep.strategies.problems import (
     PRIME,
-    RARE,
     SIZES,
     Dice,
     draw_huge,
     draw_prime,
     draw_problem,
-    draw_rare,
 )
 from tirstep.transforms.tir import get_places
 
@@ -73,7 +71,7 @@ def test_transforms_between_primitives_are_refused_or_right(name: str, data: st.
     assert not findings or own, "\n".join([*findings, str(play.problem), *map(str, play.calls)])
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @ALL
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
@@ -105,21 +103,20 @@ def test_every_public_transform_has_a_move() -> None:
     assert set(MOVES) == set(TRANSFORMS)
 
 
-def test_every_kernel_is_drawn_by_the_long_fuzzer() -> None:
+def test_every_kernel_is_drawn_by_the_fuzzers() -> None:
     """A new kernel takes part, or this fails."""
-    assert set(RARE) == set(kernels())
+    assert set(SIZES) == set(kernels())
     for trial in range(20):
-        for name in RARE:
-            assert draw_rare(Dice(f"rare:{trial}"), name).kernel.name == name
+        for name in SIZES:
+            assert draw_problem(Dice(f"rare:{trial}"), name).kernel.name == name
 
 
 def test_sizes_of_one_and_odd_ones_are_drawn() -> None:
     """Of each kernel, without which no test would meet loops of one iteration, and tails."""
-    for draw, names in ((draw_problem, SIZES), (draw_rare, RARE)):
-        for name in names:
-            drawn = [draw(Dice(f"sizes:{trial}"), name).shape.values() for trial in range(60)]
-            assert any(1 in sizes for sizes in drawn), name
-            assert any(size % 2 and size > 1 for sizes in drawn for size in sizes), name
+    for name in SIZES:
+        drawn = [draw_problem(Dice(f"sizes:{trial}"), name).shape.values() for trial in range(60)]
+        assert any(1 in sizes for sizes in drawn), name
+        assert any(size % 2 and size > 1 for sizes in drawn for size in sizes), name
 
 
 @pytest.mark.share(12)

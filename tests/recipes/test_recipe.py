@@ -185,7 +185,7 @@ def test_a_rung_is_an_earlier_one_and_some_knobs_with_a_reason(recipe: Recipe) -
     ("size", "value", "sentence"),
     [
         *(
-            ("threads", value, r"threads=.* is no pair of integers; pass rows and")
+            ("threads", value, r"threads=.* is not a pair of integers; pass rows and")
             for value in (16, (16,), (4, 8, 2), ("a", "b"), None)
         ),
         ("tail", "x", "tail='x' is unknown; use \"refuse\" or"),

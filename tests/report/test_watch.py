@@ -191,7 +191,7 @@ def test_what_arguments_name_is_watched(tmp_path: Path):
 
 def test_standard_input_cannot_be_watched(capsys: pytest.CaptureFixture[str]):
     assert main(["report", "-", "--watch"]) == 2
-    assert "standard input has none; name one" in capsys.readouterr().err
+    assert "--watch waits for a file to change; name one instead of" in capsys.readouterr().err
 
 
 def test_each_page_is_of_what_was_asked_for():

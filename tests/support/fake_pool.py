@@ -15,7 +15,7 @@ from tirstep.bench.workers import LocalWorkers
 
 
 class FakePool:
-    """Each job is done at once; `say` says why it did not compile, nothing where it did."""
+    """Each job is idempotent; `say` says why it did not compile, nothing where it did."""
 
     def __init__(self, say: Callable[[CompileJob], str], processes: int) -> None:
         self.say, self.processes = say, processes

@@ -436,17 +436,17 @@ MARKED = {
             "tvm.te.create_prim_func, and schedule it with tvm.s_tir.Schedule",
             "11: TVM 0.27 has no tvm.lower; tvm.compile lowers by itself; tirstep lower shows every "
             "pass",
-            "12: tvm.compile takes a module alone; make a PrimFunc of the tensors with "
-            "tvm.te.create_prim_func, and schedule it with tvm.s_tir.Schedule",
             "12: tvm.compile takes no name; give an IRModule, with it",
             '12: tvm.compile takes no target_host; give target=tvm.target.Target(TARGET, host="llvm")',
+            "12: tvm.compile takes only a module; make a PrimFunc of the tensors with "
+            "tvm.te.create_prim_func, and schedule it with tvm.s_tir.Schedule",
         ],
     ),
     "models": (
         MODELS,
         [
             "3: TVM 0.27 has no tvm.autotvm; tune with tvm.s_tir.meta_schedule, or schedule by hand",
-            "3: TVM 0.27 has no tvm.relay; models are tvm.relax's now",
+            "3: TVM 0.27 has no tvm.relay; models are now tvm.relax's",
             "4: TVM 0.27 has no tvm.contrib.graph_executor; models run on a "
             "tvm.relax.VirtualMachine",
             "8: TVM 0.27 has no option or attribute tir.usmp.enable",
@@ -460,7 +460,7 @@ MARKED = {
             "5: TVM 0.27 has no tvm.tir.ir_builder.create; write the loops as a @T.prim_func",
             "9: TVM 0.27 has no tvm.tir.stmt_functor.post_order_visit; walk with "
             "tvm_ffi.structural_walk, change with tvm_ffi.structural_map",
-            "9: this is .name now where it is a variable's, and stays a GlobalVar's",
+            "9: for a variable this is .name now; for a GlobalVar it stays",
             "16: write the axes in the block, as vi = T.axis.spatial(n, i)",
             "19: write the elements one by one, in a loop of T.vectorized",
             "20: TVM 0.27 has no T.store; write BUFFER[INDEX] = VALUE",

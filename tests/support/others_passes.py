@@ -67,9 +67,12 @@ def put(body: Any, variable: Any, value: Any) -> Any:
 
 
 def is_serial(loop: Any) -> bool:
-    """Whether it is, and around no launch of a kernel, of which TVM compiles no copies."""
-    axes = [it for it in find(loop.body, tirx.AttrStmt) if it.attr_key == "thread_extent"]
-    return bool(loop.kind == ForKind.SERIAL and loop.step is None and not axes)
+    """Whether it is, and around no launch of a kernel and no sum over threads: TVM compiles no
+    copies of these (LowerThreadAllreduce leaves what the second sum was given undefined).
+    """
+    keys = {str(it.attr_key) for it in find(loop.body, tirx.AttrStmt)}
+    is_plain = loop.kind == ForKind.SERIAL and loop.step is None
+    return bool(is_plain and not keys & {"thread_extent", "reduce_scope"})
 
 
 def again(loop: Any, begin: Any, extent: Any, body: Any, variable: Any = None) -> Any:
@@ -271,8 +274,12 @@ def hoist_loads(loop):
 
 @right(BufferStore, "tirx.SplitHostDevice")
 def name_values(store):
-    """Each value that is stored gets a name first; TVM takes none of bfloat16."""
-    if type_of(store.value) == "bfloat16":
+    """Each value that is stored gets a name first.
+
+    TVM takes none of bfloat16, and in T.parallel none of a product of two variables as floats.
+    """
+    products = {type_of(it) for it in find(store.value, Mul)}
+    if type_of(store.value) == "bfloat16" or any("float" in dtype for dtype in products):
         return store
     value = Var("value", store.value.ty)
     return SeqStmt([tirx.Bind(value, store.value), BufferStore(store.buffer, value, store.indices)])

@@ -32,35 +32,31 @@ GOLDENS = Path(__file__).resolve().parents[1] / "golden_passes"
 EXACT = "changes no bits"
 DECLARED = {
     "DropDoubledBarriers": Declaration(
-        "before", "s_tir.LowerThreadAllreduce", (EXACT, "drops barriers only", "is done at once")
+        "before", "s_tir.LowerThreadAllreduce", (EXACT, "drops barriers only", "is idempotent")
     ),
     "DropRedundantBarriers": Declaration(
-        "before", "s_tir.LowerThreadAllreduce", (EXACT, "drops barriers only", "is done at once")
+        "before", "s_tir.LowerThreadAllreduce", (EXACT, "drops barriers only", "is idempotent")
     ),
     "DropThreadDimensions": Declaration(
-        "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is done at once")
+        "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is idempotent")
     ),
     "DropImpliedConditions": Declaration(
         "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers")
     ),
     "EndLoopsAtMasks": Declaration(
-        "before", "s_tir.LowerInitBlock", (EXACT, "adds no barriers", "is done at once")
+        "before", "s_tir.LowerInitBlock", (EXACT, "adds no barriers", "is idempotent")
     ),
     "ExchangeByButterflies": Declaration(
         "before", "s_tir.MergeSharedMemoryAllocations", (EXACT, "adds no barriers")
     ),
     "LowerTmaPipelines": Declaration(
-        "before", "s_tir.InjectPermutedLayout", (EXACT, "is done at once")
+        "before", "s_tir.InjectPermutedLayout", (EXACT, "is idempotent")
     ),
-    "LowerTmaStores": Declaration(
-        "before", "s_tir.InjectPermutedLayout", (EXACT, "is done at once")
-    ),
+    "LowerTmaStores": Declaration("before", "s_tir.InjectPermutedLayout", (EXACT, "is idempotent")),
     "SplitGuardedVectors": Declaration(
-        "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is done at once")
+        "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is idempotent")
     ),
-    "SplitLoopsAtMasks": Declaration(
-        "before", "s_tir.LowerOpaqueBlock", (EXACT, "is done at once")
-    ),
+    "SplitLoopsAtMasks": Declaration("before", "s_tir.LowerOpaqueBlock", (EXACT, "is idempotent")),
 }
 """By name, in `tirstep.transforms.pipeline`."""
 CHANGED = {

@@ -19,18 +19,18 @@ from pathlib import Path
 
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
-    "modules": 3_702,
-    "transforms": 24_899,
-    "lowering_checks": 23_568,
-    "src/tirstep": 19_778,
-    "source": 71_947,
-    "code": 51_452,
-    "transforms/binding.py stands on": 2_738,
+    "modules": 3_701,
+    "transforms": 24_893,
+    "lowering_checks": 24_288,
+    "src/tirstep": 19_464,
+    "source": 72_346,
+    "code": 51_747,
+    "transforms/binding.py stands on": 2_734,
     "file names of several files": 5,
-    "private helpers with one caller": 307,
-    "tests": 64_435,
+    "private helpers with one caller": 316,
+    "tests": 64_744,
     "goldens": 31_316,
-    "pages of docs": 55,
+    "pages of docs": 56,
     "changelog": 110,
     "targets of make": 12,
 }

@@ -294,7 +294,7 @@ def test_nested_virtual_threads_each_do_their_own_share():
     raw.bind(share, "vthread.x")
     source = compile_for_cuda(raw.mod)
     assert "A_shared_ptr[128]" in source  # four copies of the row of 32, each filled by a quarter
-    with refuses(sch, "'vthread.x' already drives loop 'j_0' around or inside, and a virtual thr"):
+    with refuses(sch, "'vthread.x' already drives loop 'j_0' around or inside, and each virtual"):
         tr.bind_loop(sch, share, axis="vthread.x")
 
 
@@ -391,7 +391,7 @@ def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
     with refuses(
         sch,
         "loop 'k' is a reduction of block 'C' inside of loop 'i', which is not bound: its "
-        "threads would share one cell for their sums; bind the outer loop first",
+        "threads would add to one element; bind the outer loop first",
     ):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     tr.bind_loop(sch, i, axis="blockIdx.x")
@@ -409,8 +409,8 @@ def test_sums_over_threads_of_rows_that_are_guarded():
     tr.bind_loop(sch, row, axis="threadIdx.y")
     with refuses(
         sch,
-        "bind_loop: block 'B' reduces over threads, and .* < 5 is its only guard: TVM would store "
-        "the sums of outputs that do not exist into 'B'; keep the sums in registers",
+        "bind_loop: block 'B' reduces over threads, and .* < 5 is its only guard: TVM would "
+        "store sums of outputs that do not exist to 'B'; keep the sums in registers",
     ):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")
@@ -423,7 +423,7 @@ def test_sums_over_threads_that_are_no_warps():
     """TVM's last steps are those of a warp, whose threads do not wait for one another unasked."""
     sch, _, i, k = at_block(make_row_sums(5, 48), "B")
     tr.bind_loop(sch, i, axis="blockIdx.x")
-    with refuses(sch, "a reduction of block 'B' over 48 threads: TVM's last steps would take for"):
+    with refuses(sch, "a reduction of block 'B' over 48 threads: in its last steps, TVM assumes"):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")
     arguments = [np.ones((5, 48), "float32"), np.full(5, np.nan, "float32")]

@@ -83,7 +83,7 @@ def test_align_vectors_refuses_what_does_not_fit():
     for vector, offset in [(3, 0), (1, 0), (4, 4), (4, -1)]:
         sch = Schedule(make_sums(3), debug_mask="all")
         block = sch.get_sblock("padded")
-        with refuses(sch, rf"align_vectors: vector={vector} and offset={offset} are not vectors; "):
+        with refuses(sch, rf"align_vectors: vector={vector} and offset={offset} are not a vector"):
             tr.align_vectors(sch, block, vector=vector, offset=offset)
     sch = Schedule(make_sums(3), debug_mask="all")
     tr.split_loop(sch, sch.get_loops(sch.get_sblock("padded"))[1], inner=2)

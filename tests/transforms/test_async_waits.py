@@ -35,8 +35,8 @@ def in_default_pipeline(module: tvm.IRModule) -> tvm.IRModule:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("matmul_wgmma_in_flight", "'k_0', of asynchronous copies behind products, waits for too"),
-        ("matmul_wgmma_tma", "'k_0' would be plain ones, over tiles that wgmma still reads, in"),
+        ("matmul_wgmma_in_flight", "'k_0', of asynchronous copies after products, waits for too"),
+        ("matmul_wgmma_tma", "'k_0' would be synchronous, over tiles that wgmma reads, in"),
         ("matmul_wgmma_async", ""),
         ("matmul_mma_tma", ""),
     ],

@@ -227,5 +227,5 @@ def test_refuses_a_loop_around_an_instruction_of_the_same_threads() -> None:
     sch, _, *loops = at_block(tensorized.module, "C_acc_shared.dyn_local_o")
     serial = next(loop for loop in loops if sch.get(loop).kind == ForKind.SERIAL)
     _, inner = tr.split_loop(sch, serial, inner=32, tail="guard")
-    with refuses(sch, "is an instruction of all threads on 'threadIdx.x', of which each would do"):
+    with refuses(sch, "is one instruction of all threads on 'threadIdx.x', and each of them"):
         tr.bind_loop(sch, inner, axis="threadIdx.x")

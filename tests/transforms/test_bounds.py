@@ -14,8 +14,8 @@ from tirstep.modules import Problem, matmul_bias_relu
 from tirstep.transforms import bind_loop, cache_read_at, fuse_loops, split_loop, stage_operand_at
 
 SENTENCE = (
-    "block 'C_shared' would read elements of 'C' outside of the 4 that there are along dimension "
-    "0; do this before the loops of the block that writes it are split with a guard, or choose "
+    "block 'C_shared' would read elements of 'C' outside of its 4 along dimension 0; "
+    "do this before the loops of the block that writes it are split with a guard, or choose "
     "sizes that divide"
 )
 

@@ -257,7 +257,7 @@ def test_warps_with_roles_have_no_barrier_of_all_threads() -> None:
     pipeline = SimpleNamespace(loop=SimpleNamespace(loop_var=SimpleNamespace(name="k_0")))
     require_no_barrier([Evaluate(T.cuda.warp_sync())], pipeline)
     with pytest.raises(
-        tr.TransformError, match="loop 'k_0' has a barrier of all threads; give roles"
+        tr.TransformError, match="loop 'k_0' has a barrier of all threads; specialize"
     ):
         require_no_barrier([SeqStmt([make_barrier(), make_barrier()])], pipeline)
 
@@ -313,8 +313,8 @@ def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -
     ("old", "new", "message"),
     [
         ("S[v, w] = A[v, w]", "S[w, v] = A[v, w]", "stores its tile in another order than it"),
-        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w] + T.float16(1)", "does more than to copy"),
-        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w // 2 * 2]", "copies a rectangle of neighbours"),
+        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w] + T.float16(1)", "does more than copy from"),
+        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w // 2 * 2]", "and the TMA copies a dense rectangle"),
         (
             "S[v, w] = A[v, w]",
             "S[v, w] = T.if_then_else(v >= 2, A[v, w], T.float16(0))",
@@ -322,7 +322,7 @@ def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -
         ),
         (", 16)", ", 20)", "has a pitch of 40 bytes, and the TMA takes multiples of 16"),
         ("float16", "float64", "the TMA has no elements of float64"),
-        ("(4, 16)", "(4, 16)", "copies 128 bytes at once, and places in shared memory are multi"),
+        ("(4, 16)", "(4, 16)", "copies 128 bytes at once, and addresses in shared memory must be"),
     ],
 )
 def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) -> None:
@@ -339,13 +339,13 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
 @pytest.mark.parametrize(
     ("prepare", "name", "message"),
     [
-        (lambda sch, loop, _: sch.unannotate(loop, TMA_ROLES), "Q", "not a pipeline in which"),
+        (lambda sch, loop, _: sch.unannotate(loop, TMA_ROLES), "Q", "not a warp-specialized"),
         (
             lambda sch, loop, _: tr.make_persistent(sch, loop, blocks=2),
             "Q",
-            "or its blocks stay al",
+            "or is persistent already",
         ),
-        (lambda *_: None, "V", "block 'V_shared.dyn' does not stand in front of loop 'j_0'; stage"),
+        (lambda *_: None, "V", "block 'V_shared.dyn' does not come before loop 'j_0'; stage"),
         (lambda sch, _, copy: sch.annotate(sch.get_loops(copy)[-1], TMA_STAGES, 2), "Q", "another"),
         (
             lambda sch, _, copy: sch.storage_align(copy, 0, -2, 32, 8),
@@ -371,7 +371,9 @@ def by_tma() -> Run:
     return run_recipe(TMA, shape, options={"dtype": "float16"}, config=config)
 
 
-NO_SHARE = "384 threads begin with 168 .* no share of these 64512"  # setmaxnreg would wait forever
+NO_SHARE = (
+    "384 threads begin with 168 .* must divide these 64512 up"  # setmaxnreg would wait forever
+)
 
 
 @pytest.mark.parametrize(

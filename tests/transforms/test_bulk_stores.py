@@ -174,9 +174,9 @@ def test_store_by_tma_refuses_what_does_not_fit():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("= S[0", "= T.float16(2) * S[0", "does more than to copy a tile in its own type; convert"),
-        ("= S[0", "= B[v, w] + S[0", "does more than to copy a tile in its own type"),
-        ("B[v, w] =", "B[v, w // 2] =", "writes 'B' at .*, and the TMA copies a rectangle"),
+        ("= S[0", "= T.float16(2) * S[0", "does more than copy a tile in its own type; convert"),
+        ("= S[0", "= B[v, w] + S[0", "does more than copy a tile in its own type"),
+        ("B[v, w] =", "B[v, w // 2] =", "writes 'B' at .*, and the TMA copies a dense rectangle"),
         (
             "(w // 8 ^ v % 8) % 8, w",
             "w // 8, w",
@@ -186,7 +186,7 @@ def test_store_by_tma_refuses_what_does_not_fit():
         (
             "B[v, w] =",
             "T.where(t * 64 + i * 2 + x // 64 < 100)\n{indent}B[v, w] =",
-            "writes only where '.*', and the TMA all that lies inside of the tensor; guard it by",
+            "writes only where '.*', and the TMA writes all that lies inside of the tensor; guard",
         ),
         ("64, x % 64)", "64, x % 32 * 2)", "copies 2048 elements of a tile of 4032; let it copy"),
     ],
@@ -206,7 +206,7 @@ def test_store_by_tma_refuses(old: str, new: str, message: str) -> None:
 def test_store_through_tiles_refuses() -> None:
     sch, block, grid, groups, *_ = at_block(read("01_tiled"), "C")
     sizes = {"warps": 1, "lanes": 128, "vector": 4}
-    with refuses(sch, "store_through_tiles: vector=8 elements of 4 bytes are not part of a chunk"):
+    with refuses(sch, "store_through_tiles: vector=8 elements of 4 bytes must fit into a chunk of"):
         store_through_tiles(sch, block, grid, groups, **{**sizes, "vector": 8})
     with refuses(sch, "store_through_tiles: warps=2 are not the 1 of loop"):
         store_through_tiles(sch, block, grid, groups, **{**sizes, "warps": 2})

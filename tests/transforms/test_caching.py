@@ -148,7 +148,7 @@ def test_accumulate_in_registers_with_an_epilogue():
 
 def test_accumulate_in_registers_refuses_what_does_not_fit():
     sch, block, _, j = start(Scale, "B")
-    with refuses(sch, r"accumulate_in_registers: block 'B' reduces nothing; use cache_write_at"):
+    with refuses(sch, r"accumulate_in_registers: block 'B' is not a reduction; use cache_write_at"):
         tr.accumulate_in_registers(sch, block, j)
     sch, block, *_ = start(MatmulRelu)
     _, j = sch.get_loops(sch.get_sblock("D"))

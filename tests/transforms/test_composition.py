@@ -33,11 +33,11 @@ def test_a_symbolic_product_is_refused_with_what_to_do():
     block = sch.get_sblock("C")
     with refuses(
         sch,
-        r"tile_block: loop 'i' has the symbolic extent m, of which threads=2 \* per_thread=1 may be"
-        r" no divisor; pass tail=\"guard\", or pad the block first with pad_block",
+        r"tile_block: loop 'i' has the symbolic extent m, which threads=2 \* per_thread=1 may not"
+        r" divide; pass tail=\"guard\", or pad the block first with pad_block",
     ):
         tr.tile_block(sch, block, threads=(2, 4))
-    with refuses(sch, "split_reduction: loop 'x' has the symbolic extent k, of which inner=4 may"):
+    with refuses(sch, "split_reduction: loop 'x' has the symbolic extent k, which inner=4 may not"):
         tr.split_reduction(sch, block, inner=4)
 
 

@@ -14,7 +14,7 @@ from tirstep.transforms.recipes import find_recipe
 
 STEPS = 7
 """Of the recipe, behind which products are instructions of a warpgroup."""
-WRONG = "whose rows are swizzled in 128 bytes, behind other buffers at no multiple of 1024 bytes"
+WRONG = "whose rows are swizzled in 128 bytes, after other buffers, not at a multiple of 1024 bytes"
 
 
 def schedule() -> tuple[Schedule, list[str]]:

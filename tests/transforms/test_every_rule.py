@@ -22,7 +22,7 @@ index beyond 32 bits: wrong_programs guards_of_guards_are_asked_with_numbers
 memory that an instruction does not take: tensorize an_instruction_keeps_the_memory_that_it
 fragments read as one thread's: quad_products tensorize_in_quads_refuses_what_does_not_fit
 misaligned rows: tensorize rows_of_sums_begin_where_mma_may_store
-swizzled by one block alone: tensorize what_a_swizzled_block_reads_is_swizzled
+swizzled by one block only: tensorize what_a_swizzled_block_reads_is_swizzled
 kernel in an unrolled loop: found_by_fuzzing a_kernel_in_a_loop_that_is_unrolled
 kernel partly outside of its virtual threads: found_by_fuzzing virtual_threads_and_a_sum
 vectors that CUDA does not have: vectorize vectorize_loop_refuses_vectors_that_cuda_has
@@ -43,10 +43,10 @@ merged buffers in use at once: merged_memory results_of_another_type_in_the_plac
 misplaced swizzle: descriptors a_small_buffer_before_swizzled_tiles
 overwritten in place: shared_places a_padding_in_whose_place_its_powers
 changed indices: descending_indices a_tile_that_is_read_backwards_is_not_cached
-allocation of an open size: open_sizes a_room_of_open_size_is_refused
+allocation of a symbolic size: open_sizes a_room_of_open_size_is_refused
 shared memory compacted by thread: found_by_random_schedules a_folded_tile_that_one_thread_fetches
 shared memory compacted too far: shared_places a_tile_that_begins_anywhere_in_its_rows
-loop variable used behind its loop: shared_places a_guard_that_lets_one_iteration
+loop variable used after its loop: shared_places a_guard_that_lets_one_iteration
 missing barrier: missing_barriers stores_of_an_unrolled_loop_whose_loads_tvm
 cross-thread read of global memory by a bound reader: found_by_fuzzing a_padding_that_reads_what
 """

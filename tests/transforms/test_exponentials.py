@@ -113,7 +113,7 @@ def test_fuse_exponents_multiplies_before_it_subtracts() -> None:
             (
                 term,
                 ALLOWED,
-                "has no powers of two, or one of something else than a difference times a num",
+                "must have powers of two, and each exponent must be a difference times a number",
             )
             for term in (
                 TERM,

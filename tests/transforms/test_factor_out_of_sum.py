@@ -85,9 +85,9 @@ DEPENDS = "each factor of the term .* of block 'C' depends on 'vk', over which"
         ("x * s", "x * w", DEPENDS),
         ("x * s", "(x + s)", DEPENDS),
         ("x * s", "T.exp(x * s)", DEPENDS),
-        ("C[vi] + x * s", "T.max(C[vi], x * s)", "block 'C' is a maximum of float32 that begins"),
+        ("C[vi] + x * s", "T.max(C[vi], x * s)", "block 'C' is a maximum of float32 that starts"),
         ("C[vi] + x * s", "C[vi] * (x * s)", "block 'C' is a product of float32 that"),
-        ("T.float32(0)", "T.float32(1)", "with T.float32.1.0., and no sum of floats that begins"),
+        ("T.float32(0)", "T.float32(1)", "from T.float32.1.0.; it must be a sum of floats that"),
     ],
 )
 def test_factor_out_of_sum_refuses_sums_without_a_factor(old: str, new: str, sentence: str):
@@ -117,7 +117,7 @@ def test_a_block_in_the_sum_s_loops_is_refused():
     """It could change the factor, or use the sum, before the factor is applied."""
     sch, block, *_ = at_block(Rescaled, "C")
     tr.compute_block_at(sch, sch.get_sblock("S"), sch.get_loops(block)[0])
-    with refuses(sch, "blocks 'C' and 'S' stand in one loop, behind which its sums would be"):
+    with refuses(sch, "blocks 'C' and 'S' are in one loop, and the sums would be complete only"):
         tr.factor_out_of_sum(sch, block)
 
 

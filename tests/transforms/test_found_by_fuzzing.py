@@ -111,8 +111,8 @@ def test_threads_that_take_one_element_each_of_an_online_softmax(parts: int):
     name = sch.get(last).loop_var.name
     with refuses(
         sch,
-        f"bind_loop: loop '{name}' is a reduction of block 'statistics', of which each thread would"
-        " take one element and begin with it instead of the maximum of nothing: elements of -inf,",
+        f"bind_loop: loop '{name}' is a reduction of block 'statistics', and each thread "
+        f"would start from its one element, instead of -inf: masked elements, which are",
     ):
         tr.bind_loop(sch, last, axis="threadIdx.x")
     tr.bind_loop(sch, tr.split_loop(sch, last, inner=1).outer, axis="threadIdx.x")
@@ -131,7 +131,7 @@ def test_a_padding_in_guarded_loops_that_is_moved_under_its_fetch():
     plain.reverse_compute_at(block, loop, preserve_unit_loops=True)
     assert "elements are wrong" in find_wrong(problem, plain.mod, "cpu")[0]
     with refuses(
-        sch, "reverse_compute_block_at: block 'padded' would compute 48 of its 120 elements: those"
+        sch, "reverse_compute_block_at: block 'padded' would compute 48 of its 120 elements, only"
     ):
         tr.reverse_compute_block_at(sch, block, loop)
 
@@ -218,7 +218,7 @@ def test_a_kernel_in_a_loop_that_is_unrolled():
         get_device("simulator").compile(plain.mod)
 
     tr.unroll_loop(sch, rows)
-    sentence = "loop 'i' would be unrolled around the kernel of loop 'j', and TVM makes no copies"
+    sentence = "loop 'i' would be unrolled around the kernel of loop 'j', and TVM does not copy"
     with refuses(sch, f"bind_loop: {sentence}"):
         tr.bind_loop(sch, columns, axis="threadIdx.x")
     sch, _, rows, columns = at_block(problem.module, "B")
@@ -231,7 +231,7 @@ def test_threads_that_reduce_a_block_of_blocks():
     """TVM refuses it where it lowers the block: it adds up what one block computes."""
     sch = Schedule(matmul.problem(16, 16, 32, dtype="float16").module)
     made = tr.tile_in_fragments(sch, sch.get_sblock("C"), tile=(16, 16), warp=(16, 16), tile_k=16)
-    with refuses(sch, "loop 'k_0' is a reduction of block 'C_o', which holds a block of its own"):
+    with refuses(sch, "loop 'k_0' is a reduction of block 'C_o', which contains another block,"):
         tr.bind_loop(sch, made.outer, axis="threadIdx.x")
 
 
@@ -244,7 +244,7 @@ def test_virtual_threads_and_a_sum_over_threads(last: str):
     axes = {"vthread.x": j, "threadIdx.x": k}
     other = next(axis for axis in axes if axis != last)
     tr.bind_loop(sch, axes[other], axis=other)
-    with refuses(sch, "TVM would add up for one virtual thread and not for the others"):
+    with refuses(sch, "TVM would sum for one virtual thread only"):
         tr.bind_loop(sch, axes[last], axis=last)
     sch.bind(axes[last], last)
     assert "elements are wrong" in find_wrong(problem, sch.mod)[0]
@@ -302,7 +302,7 @@ def test_an_asynchronous_copy_of_neighbours_one_by_one():
     tr.set_pass_option(plain, name="tirx.use_async_copy", value=True)
     with pytest.raises(DeviceError, match="dma_start_group"):
         get_device("simulator").compile(plain.mod)
-    with refuses(sch, "block 'A_shared' copies neighbours one by one in loop 'ax1'"):
+    with refuses(sch, "block 'A_shared' copies adjacent elements one by one in loop 'ax1'"):
         tr.prefetch_asynchronously(sch, rows, [copy], stages=2)
     _, sch, copy, rows = copy_in_a_pipeline(vector=4)
     tr.prefetch_asynchronously(sch, rows, [copy], stages=2)
@@ -341,7 +341,7 @@ def test_a_copy_of_one_place_of_a_swizzled_region_would_write_all_of_it():
     loop = sch.get_loops(block)[1]
     copy = tr.stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=1, tail="guard")
     place = sch.get_loops(copy)[-1]
-    with refuses(sch, "cache_write_at: block 'A_shared.dyn' writes one element at a time of a reg"):
+    with refuses(sch, "cache_write_at: block 'A_shared.dyn' writes single elements, within a"):
         tr.cache_write_at(sch, copy, place, scope="shared")
 
 
@@ -368,5 +368,5 @@ def test_a_block_within_another_has_no_copy_of_its_own_sum():
     sch.blockize(sch.get_loops(sch.get_sblock("C"))[1])
     block = sch.get_sblock("C")
     loop = sch.get_loops(block)[0]
-    with refuses(sch, "operand 0 of block 'C', 'C', is what the block writes itself"):
+    with refuses(sch, "operand 0 of block 'C', 'C', is what the block itself writes, and TVM"):
         tr.cache_read_at(sch, block, loop, operand=0)

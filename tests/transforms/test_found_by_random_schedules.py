@@ -18,6 +18,7 @@ from tirstep.modules import (
     matmul_bias_relu,
     matvec,
     rms_norm,
+    softmax,
     transpose,
 )
 from tirstep.transforms.recipes import RECIPES
@@ -192,7 +193,7 @@ def test_a_folded_tile_that_one_thread_fetches():
     plain.transform_layout(copy, ("write", 0), lambda i, k: (i, k // 4, k % 4))
     assert find_split_allocations(plain.mod) == ["A_shared"]
     assert find_wrong(problem, plain)
-    with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had one"):
+    with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had a"):
         tr.fold_tile(sch, copy, row=4, padding=3)
 
 
@@ -208,3 +209,20 @@ def test_a_folded_tile_that_is_copied_by_each_thread():
     assert find_wrong(problem, plain)
     with refuses(sch, "cache_write_at: TVM would make 'padded_shared_shared' smaller"):
         tr.cache_write_at(sch, copy, loop, scope="shared")
+
+
+def test_what_a_named_value_reads_is_read():
+    """The rules looked at stores and branches, and not at what a T.let loads."""
+    problem = softmax.problem(4, 16, online=True)
+    sch, block, *_ = at_block(problem.module, "statistics")
+    wide = sch.get_sblock("wide")
+    tr.spread_over_threads(sch, wide, threads=8, vector=1)
+    for each in (wide, sch.get_sblock("B")):
+        tr.bind_loop(sch, sch.get_loops(each)[0], axis="blockIdx.x")
+    plain = sch.copy()
+    plain.reverse_compute_at(block, plain.get_loops(wide)[0], preserve_unit_loops=True)
+    plain.bind(plain.get_loops(block)[1], "threadIdx.x")
+    assert find_wrong(problem, plain)
+    loop = sch.get_loops(wide)[0]
+    with refuses(sch, "reverse_compute_block_at: block 'statistics' would read elements of 'W' th"):
+        tr.reverse_compute_block_at(sch, block, loop)

@@ -234,10 +234,10 @@ def test_fuse_reductions_refuses_what_does_not_fit():
         ("max", "s[vi] + (T.exp(a - m[vi]) + T.exp(a - m[vi] / T.float64(2)))", None, "by diff"),
         ("max", "s[vi] + T.max(a - m[vi], T.float64(-3))", None, "change by different factors"),
         ("max", "s[vi] + T.exp(T.max(a - m[vi], b))", None, "change by different summands"),
-        ("max", "T.max(s[vi], a - m[vi])", LEAST, "change a maximum, and sums alone are repaired"),
-        ("max", "T.min(s[vi], a - m[vi])", LEAST, "change a minimum, and sums alone are repaired"),
+        ("max", "T.max(s[vi], a - m[vi])", LEAST, "change a maximum, and only sums are rescaled"),
+        ("max", "T.min(s[vi], a - m[vi])", LEAST, "change a minimum, and only sums are rescaled"),
         ("max", "s[vi] * T.exp(a - m[vi])", "T.float64(1)", "a product by as many factors as it"),
-        ("max", "s[vi] + T.exp(a - m[vi])", "T.float64(1)", "is what it begins with, and would be"),
+        ("max", "s[vi] + T.exp(a - m[vi])", "T.float64(1)", "is its initial value, which would be"),
         ("sum", "s[vi] + b / T.sqrt(m[vi])", None, "with which on .* it would give nan"),
         ("max", "s[vi] + b / m[vi]", None, "factor old / new, with which on .* it would give nan"),
         ("max", "s[vi] + T.exp(b - m[vi])", None, "with which with -inf first it would give"),
@@ -283,7 +283,7 @@ def bind_both(sch: Schedule, block) -> None:
         (
             lambda sch, one, two: tr.decompose_reduction_at(sch, two, sch.get_loops(two)[1]),
             1,
-            "has no reduction with its initialization",
+            "is not a reduction with its initialization",
         ),
         (
             lambda sch, one, two: sch.fuse(*sch.get_loops(one)),

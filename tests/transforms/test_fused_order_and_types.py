@@ -133,7 +133,7 @@ for i in range(5):
     ("use", "start", "dtype", "sentence"),
     [
         ("s[vi] + (a - m[vi])", "0", "int32", "by a factor, which int32 sums do not hold"),
-        ("T.max(s[vi], a - m[vi])", LEAST, "int32", "a maximum, and sums alone are repaired"),
+        ("T.max(s[vi], a - m[vi])", LEAST, "int32", "a maximum, and only sums are rescaled"),
     ],
 )
 @pytest.mark.parametrize("transform", [fuse, split])

@@ -178,7 +178,7 @@ def fuse_tiles() -> tuple[Schedule, list]:
 
 def test_accumulate_in_registers_refuses_to_lose_what_is_repaired() -> None:
     sch, (total, row, outer, _) = fuse_tiles()
-    with refuses(sch, "block 'sum' repairs what 's_local' held an iteration of loop 'k_0' before"):
+    with refuses(sch, "block 'sum' rescales what 's_local' held in the previous iteration of loop"):
         tr.accumulate_in_registers(sch, total, outer)
     tr.accumulate_in_registers(sch, total, row)
 

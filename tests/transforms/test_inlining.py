@@ -134,7 +134,7 @@ def test_bind_batch_refuses_threads_too_few_loops_and_other_orders():
 
 def test_tile_in_warps_refuses_open_extents_that_it_may_not_divide():
     sch, block, *_ = start(OpenMatmul, "C")
-    with refuses(sch, "tile_in_warps: loop 'i' has the symbolic extent m, of which swizzle=1"):
+    with refuses(sch, "tile_in_warps: loop 'i' has the symbolic extent m, which swizzle=1"):
         tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 1))
 
 

@@ -60,7 +60,7 @@ def move_copy(parts: Parts) -> None:
             tr.reverse_compute_block_at,
             {},
             "'D' would read C",
-            "nothing orders what the others on 'blockIdx.x' do; place it outside of the loops",
+            "nothing orders the accesses of the others on 'blockIdx.x'; place it outside",
         ),
         (
             move_epilogue_of_registers,

@@ -77,7 +77,7 @@ def test_split_loop_refuses_what_does_not_fit():
     with refuses(sch, r"split_loop: tail='pad' is unknown; use tail=\"refuse\" or tail=\"guard\"$"):
         tr.split_loop(sch, j, inner=4, tail="pad")
     sch, i = start(ScaleAnyLength)
-    with refuses(sch, r"loop 'i' has the symbolic extent n, of which inner=8 may be no divisor"):
+    with refuses(sch, r"loop 'i' has the symbolic extent n, which inner=8 may not divide"):
         tr.split_loop(sch, i, inner=8)
     for inner in [0, -4]:
         sch, _, j = start()
@@ -230,7 +230,7 @@ def test_suggest_unrolling_refuses_what_does_not_fit():
             tr.suggest_unrolling(sch, i, limit=limit)
     sch, i, _ = start()
     tr.suggest_unrolling(sch, i)
-    with refuses(sch, r"suggest_unrolling: loop 'i' has such a wish already; call this once"):
+    with refuses(sch, r"suggest_unrolling: loop 'i' is marked so already; call this once"):
         tr.suggest_unrolling(sch, i, limit=4)
     sch, i, _ = start()
     tr.bind_loop(sch, i, axis="blockIdx.x")

@@ -9,8 +9,8 @@ from tirstep.transforms.recipes import RECIPES
 
 OUTSIDE = "out of bounds: store to"
 LOST = (
-    "reduces over threads, and i_1 < 1 is its only guard: TVM would store the sums of outputs that "
-    "do not exist"
+    "reduces over threads, and i_1 < 1 is its only guard: TVM would store sums of "
+    "outputs that do not exist"
 )
 
 
@@ -35,7 +35,7 @@ def test_sums_in_registers_that_are_read_at_another_place():
         f"{OUTSIDE} sums_local[1] by thread (0, 1, 0) of block (0, 0, 0)"
         in find_wrong(problem, raw)[0]
     )
-    with refuses(sch, f"inline_producers: block 'mean' {LOST} into 'sums_local'; keep the sums in"):
+    with refuses(sch, f"inline_producers: block 'mean' {LOST} to 'sums_local'; keep the sums in"):
         tr.inline_producers(sch, copy)
 
 
@@ -49,7 +49,7 @@ def test_sums_in_shared_memory():
         f"{OUTSIDE} squares_local_shared[1] by thread (0, 1, 0) of block (0, 0, 0)"
         in find_wrong(problem, raw)[0]
     )
-    with refuses(sch, f"cache_write_at: block 'variance' {LOST} into 'squares_local_shared'"):
+    with refuses(sch, f"cache_write_at: block 'variance' {LOST} to 'squares_local_shared'"):
         tr.cache_write_at(sch, block, loop, scope="shared")
     tr.cache_write_at(sch, block, loop, scope="local")
     assert find_wrong(problem, sch) == []

@@ -50,7 +50,7 @@ class Scaled:
 def test_what_a_parameter_makes_of_hidden_elements_is_not_known() -> None:
     sch = Schedule(Scaled)
     loop = sch.get_loops(sch.get_sblock("B"))[1]
-    with refuses(sch, "computes 'n', of which is not known whether it changes anything"):
+    with refuses(sch, "computes 'n', and it is not known whether that changes anything where all"):
         tr.end_loop_at_mask(sch, loop)
 
 
@@ -268,7 +268,7 @@ def test_a_loop_that_is_marked_and_bound_later_stays_bound() -> None:
 @pytest.mark.parametrize(
     ("term", "sentence"),
     [
-        (lambda i, k, value: value, "no condition under loop 'k_0' hides all that comes behind"),
+        (lambda i, k, value: value, "no condition under loop 'k_0' hides everything after some"),
         (lambda i, k, value: T.if_then_else(i <= k, value, T.float32(0)), "no condition"),
         (lambda i, k, value: T.if_then_else(k % 5 <= i, value, T.float32(0)), "no condition"),
         (
@@ -276,7 +276,7 @@ def test_a_loop_that_is_marked_and_bound_later_stays_bound() -> None:
             "an iteration of loop 'k_0' in which all is hidden changes 'B'",
         ),
         (lambda i, k, value: see(i, k, value) + value, "all is hidden changes 'B'"),
-        (lambda i, k, value: T.asinh(see(i, k, value)), "computes asinh, of which is not known"),
+        (lambda i, k, value: T.asinh(see(i, k, value)), "computes asinh, and it is not known"),
     ],
 )
 def test_end_loop_at_mask_refuses_what_could_not_end(term: object, sentence: str) -> None:
@@ -306,7 +306,7 @@ def test_a_sum_that_begins_in_a_block_of_its_own_is_refused() -> None:
     _, k = sch.get_loops(sch.get_sblock("B"))
     outer, inner = sch.split(k, [None, 8])
     sch.blockize(inner)
-    with refuses(sch, "block 'B_o' under loop 'k_0' initializes its result in a block of its own"):
+    with refuses(sch, "block 'B_o' under loop 'k_0' initializes its result in a separate block,"):
         tr.end_loop_at_mask(sch, outer)
 
 

@@ -1,5 +1,6 @@
 """Merging loops that stand one after the other, and what may not share a loop."""
 
+import pytest
 from kernels import parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
@@ -60,26 +61,28 @@ def test_merge_loops_refuses_a_sum_and_what_uses_it():
     """TVM merges both loops of both: the squares would be of sums that are not complete."""
     sch, loops = start()
     rows = merge_loops(sch, [loops["G"][0], loops["U"][0]])
-    with refuses(sch, "merge_loops: block 'S' uses 'G', which block 'G' writes, and merged it"):
+    with refuses(sch, "merge_loops: block 'S' uses 'G', which block 'G' writes, and after me"):
         merge_loops(sch, [rows, loops["S"][0]])
 
 
-def test_loops_to_merge_follow_each_other():
+@pytest.mark.parametrize(
+    ("first", "second", "depth", "told"),
+    [
+        ("G", "S", 0, "'x' does not follow loop 'i' directly, in the same body; merge the"),
+        ("U", "G", 0, "'i' does not follow loop 'j' directly, in the same body"),
+        ("G", "U", 1, "'k' does not follow loop 'k' directly, in the same body"),
+        ("G", "G", 0, "'i' does not follow loop 'i' directly, in the same body"),
+        ("S", "Y", 0, "'x' runs 6 times, and loop 'z' 5 times; split both so that"),
+    ],
+)
+def test_loops_to_merge_follow_each_other_and_run_alike(first, second, depth, told):
     sch, loops = start()
-    with refuses(sch, "loop 'x' does not follow loop 'i' directly, in the same body; merge the"):
-        merge_loops(sch, [loops["G"][0], loops["S"][0]])
-    with refuses(sch, "loop 'i' does not follow loop 'j' directly, in the same body"):
-        merge_loops(sch, [loops["U"][0], loops["G"][0]])
-    with refuses(sch, "loop 'k' does not follow loop 'k' directly, in the same body"):
-        merge_loops(sch, [loops["G"][1], loops["U"][1]])
-    with refuses(sch, "loop 'i' does not follow loop 'i' directly, in the same body"):
-        merge_loops(sch, [loops["G"][0], loops["G"][0]])
+    with refuses(sch, f"loop {told}"):
+        merge_loops(sch, [loops[first][depth], loops[second][depth]])
 
 
-def test_loops_to_merge_run_alike():
+def test_loops_to_merge_are_plain():
     sch, loops = start()
-    with refuses(sch, "loop 'x' runs 6 times, and loop 'z' 5 times; split both so that"):
-        merge_loops(sch, [loops["S"][0], loops["Y"][0]])
     unroll_loop(sch, loops["U"][0])
     with refuses(sch, "loop 'j' is already unrolled"):
         merge_loops(sch, [loops["G"][0], loops["U"][0]])

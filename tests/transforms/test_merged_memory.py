@@ -47,7 +47,7 @@ def schedule_four_buffers() -> Schedule:
 def test_a_place_that_a_larger_buffer_takes_over():
     sch = schedule_four_buffers()
     assert find_wrong(PROBLEM, sch) == []
-    with refuses(sch, "TVM would let another buffer reach into 'A_pad_shared.dyn' while that is"):
+    with refuses(sch, "TVM would let another buffer overlap 'A_pad_shared.dyn' while that is"):
         tr.set_pass_option(sch, name=OPTION, value=True)
     raw = sch.copy()
     raw.annotate(raw.get_sblock("root"), f"pass_config.{OPTION}", True)
@@ -85,7 +85,7 @@ def schedule_result_behind_tile(
 def test_results_of_another_type_in_the_place_of_a_tile_that_others_still_read():
     """Each thread reads its row of the tile in its last step, and stores its sum over another's."""
     sch, (store, loop) = schedule_result_behind_tile("float16")
-    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn' with no barrie"):
+    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn' without a"):
         tr.cache_write_at(sch, store, loop, scope=SCOPE)
     tr.cache_write_at(sch, store, loop, scope="shared")
     problem = get_kernel("row_sum").problem(m=8, n=16, dtype="float16", acc="float32")
@@ -96,7 +96,7 @@ def test_two_buffers_of_one_thread_to_which_tvm_gives_no_place():
     """The refusal was TVM's own error, with the advice to choose smaller sizes."""
     sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
     tr.cache_write_at(sch, store, loop, scope=SCOPE)
-    with pytest.raises(DeviceError, match='gets no place in the kernel: keep it in scope "shared"'):
+    with pytest.raises(DeviceError, match="is not allocated in the kernel: keep it in scope"):
         get_device("simulator").compile(sch.mod)
     sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
     tr.cache_write_at(sch, store, loop, scope="shared")

@@ -51,7 +51,7 @@ def test_vectors_begin_aligned_in_every_row():
     assert "A_ptr[" not in compile_for_cuda(sch.mod)  # no element of its own
     sch = make_rows(24, pitch=33, lanes=8)
     loop = sch.get_loops(sch.get_sblock("B"))[-1]
-    with refuses(sch, "makes vectors of 8 elements that do not begin at multiples of a vector in"):
+    with refuses(sch, "makes vectors of 8 elements that do not begin at multiples of the vector"):
         vectorize_loop(sch, loop)
 
 

@@ -18,7 +18,7 @@ def tell(axis: str, buffer: str, block: str) -> str:
     who = "threads" if axis.startswith("thread") else "thread blocks"
     return re.escape(
         f"{who} on '{axis}' would store the same elements of '{buffer}' in block '{block}', "
-        "initial values and incomplete sums among them, while others read the complete ones; keep "
+        "initial values and incomplete sums among them, while others read final ones ones; keep "
         'its results in registers (cache_write_at with scope="local"), place it where one thread '
         "computes each of them, or leave it a kernel of its own"
     )
@@ -51,8 +51,8 @@ def test_two_blocks_that_store_an_element_by_other_threads():
     assert find_unowned(from_source(text.replace("7 - i", "i"))) == {}
     (fault,) = find_unowned(TwoWriters).values()
     assert fault.problem == (
-        "blocks 'zero' and 'copy' would store the same elements of 'B' in one kernel by other "
-        "threads or thread blocks on 'threadIdx.x', and nothing orders these"
+        "blocks 'zero' and 'copy' would store the same elements of 'B' in one kernel by "
+        "different threads or thread blocks on 'threadIdx.x', in no order"
     )
 
 
@@ -119,7 +119,7 @@ def test_shared_memory_of_a_block_behind_a_guard_which_ends_tvm_s_process():
         sch, block, loop, *_ = at_block(parse_kernel(text), "B")
         tr.cache_read_at(sch.copy(), block, loop, operand=0, scope="local")
         if is_refused:
-            with refuses(sch, "'A_shared' would be shared memory of block 'row', which stands beh"):
+            with refuses(sch, "'A_shared' would be shared memory of block 'row', which is under"):
                 tr.cache_read_at(sch, block, loop, operand=0)
         else:
             tr.cache_read_at(sch, block, loop, operand=0)

@@ -102,7 +102,7 @@ STORES = """for i, j in T.grid(3, 77):
             "m",
             [11, 7],
             16,
-            "loop 'j_1' is not that of one block's iterator; pass a loop of a block",
+            "loop 'j_1' is not the loop of one block's iterator; pass a loop of a block",
         ),
         ("s", [11, 7], 16, "block 's' does not have one loop for each of its 2 iterators; pad an"),
         ("e", "threadIdx.x", 16, "block 'e' has the thread-bound loop 'j'; pad an axis before"),

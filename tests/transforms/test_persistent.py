@@ -186,13 +186,13 @@ def annotate(key: str) -> Callable[[Schedule], None]:
     ("prepare_more", "options", "message"),
     [
         (None, {"blocks": 2, "stages": 2}, "stages=2 are fewer than the 3 that loop 'k_0' has"),
-        (None, {"blocks": 2, "stages": 64}, "stages=64 have 129 mbarriers, and there is room for"),
+        (None, {"blocks": 2, "stages": 64}, "stages=64 need 129 mbarriers, and there is room for"),
         (None, {"blocks": 2, "stages": 14}, "14 stages of loop 'k_0' and the tile that is stored"),
-        (annotate(TMA_PERSISTENT), {"blocks": 2}, "loop 'k_0' is not a pipeline in which warps"),
+        (annotate(TMA_PERSISTENT), {"blocks": 2}, "loop 'k_0' is not a warp-specialized pipeline,"),
         (
             lambda sch: sch.unannotate(find_loop(sch), TMA_ROLES),
             {"blocks": 2},
-            "loop 'k_0' is not a pipeline in which warps have roles, .*; call specialize_warps",
+            "loop 'k_0' is not a warp-specialized pipeline, .*; call specialize_warps",
         ),
     ],
 )

@@ -51,7 +51,7 @@ def test_copies_that_nothing_waits_for(n, per_thread, inner, rounds, stages, at)
     assert "while an asynchronous copy to it" in wrong[0]
     with refuses(
         sch,
-        f"prefetch_asynchronously: block 'A_shared' would copy in iteration {at} of loop '.*' what "
-        "nothing uses; TVM leaves out the wait for it, and the next copy to the same place could",
+        f"prefetch_asynchronously: block 'A_shared' would copy in iteration {at} of loop '.*' "
+        "what nothing uses; TVM leaves out the wait for that, and the next copy to the same ",
     ):
         tr.prefetch_asynchronously(sch, step, [copy], stages=stages)

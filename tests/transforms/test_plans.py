@@ -307,7 +307,7 @@ def test_vectors_that_cuda_does_not_compile_are_not_made() -> None:
     function = get_only(lambda x: op.permute_dims(x, [0, 2, 1]), (2, 16, 24, "float16"))
     sch = Schedule(function)
     config = FlatConfig(vector=8, tail="guard")
-    with pytest.raises(TransformError, match="gathers vectors of 8 elements of 16 bits out of"):
+    with pytest.raises(TransformError, match="gathers vectors of 8 elements of 16 bits from"):
         schedule_flat(sch, match_flat(sch).blocks[0], config=config)
     sch = Schedule(function)
     assert schedule_function(sch)[1].vector == 1

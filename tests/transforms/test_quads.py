@@ -196,7 +196,7 @@ def test_fragments_are_not_lowered_in_another_pipeline() -> None:
     """Lanes would take the first rows of all fragments for their own: wrong numbers."""
     sch = Schedule(make_elements())
     tr.lay_in_quads(sch, sch.get_sblock("X"), rows=0, columns=1)
-    with refuses(sch, "fragments that lay_in_quads has laid out are other ones in the pipeline 'd"):
+    with refuses(sch, "fragments that lay_in_quads has laid out would change in the pipeline 'd"):
         tr.set_pipeline(sch, name="default")
 
 

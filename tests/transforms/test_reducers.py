@@ -99,7 +99,7 @@ def test_a_sum_over_threads_with_its_result_behind_is_refused() -> None:
     """TVM does not lower it, and says so in the first line of a long message."""
     sch, _, i, k = at_block(TurnedSum, "Y")
     tr.bind_loop(sch, i, axis="blockIdx.x")
-    with pytest.raises(tr.TransformError, match="with its result as the second operand"):
+    with pytest.raises(tr.TransformError, match="with its accumulator as the second operand,"):
         tr.bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")
     with pytest.raises(DeviceError, match="No matched reducer for the identity and the combiner"):

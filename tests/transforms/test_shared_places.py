@@ -122,7 +122,7 @@ def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
     monkeypatch.setattr(block_summary, "_BITS", None)
     tr.stage_operand_at(sch, block, loop, **options)
     loop, *_ = sch.get_loops(block := sch.get_sblock("A_shared"))
-    with refuses(sch, r"cache_row_at: .* outside of the -268435456 that there are"):
+    with refuses(sch, r"cache_row_at: .* outside of its -268435456 along dimension"):
         tr.cache_row_at(sch, block, loop, operand=0)
     monkeypatch.setattr(guard, "summarize", lambda module: IntImm("int32", 2**31))
     with refuses(sch, "cache_row_at: TVM cannot analyze what this would make: .* exceeds"):
@@ -152,7 +152,7 @@ def test_a_guard_that_lets_one_iteration_in_does_not_leak_its_loop() -> None:
     """
     problem, sch = cache_rows(7)
     loop = sch.get_loops(sch.get_sblock("A_local"))[-1]
-    with refuses(sch, "would use loop 'ax1_1_1' behind its end"):
+    with refuses(sch, "would use loop 'ax1_1_1' after its end: its guard leaves one iteration,"):
         tr.split_loop(sch, loop, inner=8, tail="guard")
     sch.split(loop, [None, 8])
     assert "uninitialized read: load of A_local" in " ".join(find_wrong(problem, sch))

@@ -188,9 +188,11 @@ def test_elements_of_other_terms_are_refused() -> None:
         sch = Schedule(parse_kernel(SHIFTED.replace("p[vi, 23 - vk]", read)))
         first, second = find_blocks(sch, "first", "second")
         loop = sch.get_loops(first)[1]
-        with refuses(sch, "block 'second' reads 'p' at .*, which may be of another term"):
+        with refuses(sch, "block 'second' reads 'p' at .*, which may belong to another term"):
             tr.split_reductions(sch, first, [second], parts=4)
-        with refuses(sch, "block 'second' reads 'p' at .*, which may be of another|with which on"):
+        with refuses(
+            sch, "block 'second' reads 'p' at .*, which may belong to another|with which on"
+        ):
             tr.fuse_reductions(sch, first, second, loop)
 
 
@@ -228,5 +230,5 @@ def test_differences_that_are_from_no_mean_of_ranges_are_refused(use: str, run: 
     """Of another number of elements, of others, of some not in a row, of fewer than are summed."""
     sch = Schedule(make_pair("sum", use))
     first, second = find_blocks(sch, "first", "second")
-    with refuses(sch, "what block 'second' has taken up cannot follow 'm' of block 'first'"):
+    with refuses(sch, "block 'second' has accumulated cannot be corrected for a new value of 'm'"):
         tr.split_reductions(sch, first, [second], parts=4, run=run)

@@ -28,12 +28,12 @@ def test_terms_of_threads_whose_initialization_is_taken_out():
     tr.bind_loop(sch, k, axis="threadIdx.x")
     with refuses(sch, "decompose_reduction_at: "):
         tr.decompose_reduction_at(sch, block, k)
-    with refuses(sch, "B_update' would add each thread's terms on 'threadIdx.x' to a register 'B"):
+    with refuses(sch, "B_update' would add each thread's terms on 'threadIdx.x' to its own"):
         with tr.one_change(sch):
             sch.decompose_reduction(block, k)
     sch.decompose_reduction(block, k)
     assert find_wrong(problem, sch)
-    assert "none has the sum" in str(check_ownership(sch.mod))
+    assert "none has the whole sum" in str(check_ownership(sch.mod))
 
 
 def split_among(roles: str, dtype: str = "float32") -> tuple[Schedule, dict[str, LoopRV]]:
@@ -60,14 +60,14 @@ def find_faults(module: tvm.IRModule) -> list[str]:
 
 
 UNSOUND = {
-    "x5 y8": "reduces over the 40 threads of 'threadIdx.x' and 'threadIdx.y': TVM's last steps",
-    "x8 z5": "reduces over the 40 threads of 'threadIdx.x' and 'threadIdx.z': TVM's last steps",
-    "x2 y3 z8": "the 48 threads of 'threadIdx.x' and 'threadIdx.y' and 'threadIdx.z': TVM's",
-    "x32 y:2 z2": "'threadIdx.x' and 'threadIdx.z', with 'threadIdx.y' between them: TVM's",
-    "x96 y:3 z2": "'threadIdx.x' and 'threadIdx.z', with 'threadIdx.y' between them: TVM's",
-    "y33": "the 33 threads of 'threadIdx.y': TVM's last steps would take for granted",
-    "int8 x4": "the 4 threads of 'threadIdx.x' in 'int8', which TVM does not shuffle: TVM's last",
-    "int8 y:2 x64": "the 64 threads of 'threadIdx.x' in 'int8', which TVM does not shuffle: TVM's",
+    "x5 y8": "reduces over the 40 threads of 'threadIdx.x' and 'threadIdx.y': in its last",
+    "x8 z5": "reduces over the 40 threads of 'threadIdx.x' and 'threadIdx.z': in its last",
+    "x2 y3 z8": "the 48 threads of 'threadIdx.x' and 'threadIdx.y' and 'threadIdx.z': in its",
+    "x32 y:2 z2": "'threadIdx.x' and 'threadIdx.z', with 'threadIdx.y' between them: in its",
+    "x96 y:3 z2": "'threadIdx.x' and 'threadIdx.z', with 'threadIdx.y' between them: in its",
+    "y33": "the 33 threads of 'threadIdx.y': in its last steps, TVM assumes that",
+    "int8 x4": "the 4 threads of 'threadIdx.x' in 'int8', a type that TVM does not",
+    "int8 y:2 x64": "the 64 threads of 'threadIdx.x' in 'int8', a type that TVM does not",
 }
 SOUND = [
     "x32",
@@ -135,7 +135,7 @@ def test_the_sums_of_rows_that_do_not_exist_have_no_registers(m: int, rows: int)
     with refuses(
         sch,
         rf"bind_loop: block 'B' reduces over threads, and .* < {m} is its only guard: TVM would "
-        "store the sums of outputs that do not exist into 'B_local'",
+        "store sums of outputs that do not exist to 'B_local'",
     ):
         tr.bind_loop(sch, loop, axis="threadIdx.x")
 
@@ -167,7 +167,7 @@ def test_a_sum_over_threads_behind_guards_that_tvm_cannot_solve():
     with refuses(
         sch,
         "split_loop: block 'mean' reduces over threads of 'threadIdx.x', which TVM does not see "
-        "behind guards that it cannot solve: each thread would store sums of its own; choose sizes",
+        "under guards that it cannot solve: each thread would store sums of its own; choose sizes",
     ):
         tr.split_loop(sch, fused, inner=2, tail="guard")
 

@@ -116,12 +116,12 @@ def test_three_dimensions() -> None:
         (BEFORE, {"columns": 0}, "give a size of at least 1"),
         (BEFORE.replace(" += ", " = T.float32(9) -> y[n, t, o] * "), {}, "by y.* * x.* * f"),
         (BEFORE.replace(" * f[o, i, c]", ""), {}, "does not sum products"),
-        (BEFORE.replace("f[o, i, c]", "f[o, i, n]"), {}, "no convolution with rows of windows"),
+        (BEFORE.replace("f[o, i, c]", "f[o, i, n]"), {}, "not a convolution with rows of windows"),
         (BEFORE.replace("c:8", "c:6").replace("t + i, c]", "t + i, c + 1]"), {}, "channels last"),
         (
             BEFORE.replace("* f[o", "* T.exp(f[o").replace("c]\n", "c])\n"),
             {},
-            "no element of a tens",
+            "neither an element of a tens",
         ),
         (
             BEFORE.replace("x[n, t + i, c]", "T.if_then_else(t < 5, x[n, t + i, c], T.float32(0))"),
@@ -157,7 +157,7 @@ def test_tile_windows_refuses_an_epilogue_that_reads_more() -> None:
     text = BEFORE.replace(", y (2, 7, 5)\n", ", z (2, 7, 5), b (5,)\ny (2, 7, 5)\n")
     sch = Schedule(parse_kernel(f"{text}n:2 t:7 o:5  z[n, t, o] = y[n, t, o] + b[o]\n"))
     block = sch.get_sblock("y")
-    with refuses(sch, "tile_windows: block 'z' computes with more than each sum at its own place"):
+    with refuses(sch, "tile_windows: block 'z' uses more than each sum at its own indices"):
         tr.tile_windows(sch, block, **SIZES)
 
 

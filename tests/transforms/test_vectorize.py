@@ -240,7 +240,7 @@ def test_vectorize_loop_refuses_vectors_that_cuda_has_not(dtype, value, most):
             plain.vectorize(inner)
             assert find_refusal(plain)
             with refuses(
-                sch, "loop 'j_1' would make vectors of .*, and TVM does not write them as"
+                sch, "loop 'j_1' would make vectors of .*, which TVM cannot write in CUDA"
             ):
                 tr.vectorize_loop(sch, inner)
         else:

@@ -100,8 +100,8 @@ PRODUCT = {
     [
         ({"dtype": "int8"}, "int8 is not a 16-bit type that wgmma multiplies; use float16"),
         ({"warps": 6}, "6 warps are not whole warpgroups; use a multiple of 4"),
-        ({"columns": 24}, "a tile of 24 columns has no whole fragments; use a multiple of 16"),
-        ({"depth": 8}, "a tile of 8 steps of k has no whole fragments"),
+        ({"columns": 24}, "a tile of 24 columns is not made of whole fragments; use a multiple of"),
+        ({"depth": 8}, "a tile of 8 steps of k is not made of whole fragments"),
         ({"swizzles": (16, 128)}, "rows of 64 bytes must be multiples of the swizzle, 128"),
     ],
 )
@@ -131,12 +131,14 @@ def test_overlap_products_refuses_what_does_not_fit():
     for step in ("08_next_tiles_by_tma", "10_products_overlapped"):
         sch = Schedule(read(step, "attention_wgmma_overlap"))
         loop = find_steps(sch)
-        with refuses(sch, "'j_0' is not a pipeline in which warps have roles, or overlaps already"):
+        with refuses(sch, "'j_0' is not a warp-specialized pipeline, or overlaps already"):
             tr.overlap_products(sch, loop)
     sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
     loop = find_steps(sch)
     sch.annotate(loop, TMA_IN_FLIGHT, 1)
-    with refuses(sch, "leaves groups of wgmma in flight, .* call prefetch_by_tma without in_fli"):
+    with refuses(
+        sch, "leaves groups of wgmma in flight already; call prefetch_by_tma without in_fli"
+    ):
         tr.overlap_products(sch, loop)
     # Of a matmul with roles: nothing is computed between two groups.
     sch = Schedule(read("08_fragments_ahead", "matmul_mma_fragments"))
@@ -146,7 +148,7 @@ def test_overlap_products_refuses_what_does_not_fit():
         if sch.get(loop).loop_var.name == "k_0"
     ]
     sch.annotate(loop, TMA_ROLES, [32, 0, 0])
-    with refuses(sch, "does not begin with products by wgmma and end with others, with none betw"):
+    with refuses(sch, "must begin and end with wgmma products, with none in between"):
         tr.overlap_products(sch, loop)
 
 
@@ -175,9 +177,9 @@ def test_alternate_warpgroups_refuses_what_does_not_fit():
         loop = find_steps(sch)
         if step == "warps_specialized":
             tr.alternate_warpgroups(sch, loop)
-        with refuses(sch, "'j_0' is not a pipeline in which warps have roles, or alternates"):
+        with refuses(sch, "'j_0' is not a warp-specialized pipeline, or alternates"):
             tr.alternate_warpgroups(sch, loop)
     sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
     loop = find_steps(sch)
-    with refuses(sch, "128 threads compute in loop 'j_0', and 128 are a warpgroup; let two"):
+    with refuses(sch, "128 threads compute in loop 'j_0', and a warpgroup has 128; let two"):
         tr.alternate_warpgroups(sch, loop)

@@ -114,7 +114,7 @@ def test_tile_in_warpgroups_refuses(changes, message: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "changes", "message"),
     [
-        ({}, {"swizzle": 96}, "swizzle=96 is none of wgmma's; use 128, 64, 32, or 16"),
+        ({}, {"swizzle": 96}, "swizzle=96 is not a swizzle of wgmma; use 128, 64, 32, or 16"),
         ({"tile_k": 12}, {}, "reads rows of 24 bytes .*, which are not whole chunks of 16; use"),
         ({}, {"vector": 16}, "vector=16 of .* takes more than a chunk of 16 bytes"),
         ({}, {"vector": 8, "tail": "refuse", "warpgroups": 8}, r"threads \* vector = 8192 does"),
@@ -143,7 +143,7 @@ def test_stage_swizzled_at_refuses_a_copy_in_the_place_of_its_own_source() -> No
 
 def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
     sch, block, loop = at_block(get_kernel("vector_add").problem(64).module, "C")
-    with refuses(sch, "stage_swizzled_at: block 'C' multiplies no tile of rows and columns"):
+    with refuses(sch, "stage_swizzled_at: block 'C' does not multiply a tile"):
         tr.stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=8)
     with refuses(
         sch, "tensorize_warpgroups: block 'C' reads 2 buffers and writes 1, and a copy one of each"
@@ -170,7 +170,7 @@ def test_tensorize_warpgroups_refuses_what_does_not_fit():
     sch = half(120, 60, 190)
     tr.pad_block(sch, sch.get_sblock("C"), multiples=(64, 32, 64))
     made, _, (zeros, store) = prepare(sch)
-    with refuses(sch, "does not store all of its tile, .*; pad the problem first, or store thr"):
+    with refuses(sch, "stores a part of its tile, .*; pad the problem first, or store thr"):
         tr.tensorize_warpgroups(sch, made.block, zeros, store)
 
 
@@ -197,5 +197,5 @@ def test_prefetch_asynchronously_refuses_what_does_not_fit():
     outer, inner = sch.get_loops(block)[2:4]
     copies = [sch.get_sblock(f"{name}_shared.dyn") for name in "AB"]
     tr.prefetch_fragments(sch, inner)
-    with refuses(sch, "is a pipeline itself, parts of which come later; leave products_first out"):
+    with refuses(sch, "' computes is itself a pipeline, whose parts run later; leave"):
         tr.prefetch_asynchronously(sch, outer, copies, stages=3, products_first=True)

@@ -69,19 +69,19 @@ def test_a_term_that_is_rounded_stays_rounded() -> None:
 
 # ---- What is refused
 
-NO_SUM, REDUCES = "no sum of floats that begins with 0", "block 'C' reduces to 'C' by .*, which is"
+NO_SUM, REDUCES = "it must be a sum of floats that", "block 'C' reduces to 'C' by .*, which is"
 INIT = """        with T.init():
             C[vi, vj] = T.float16(0)
 """
 REFUSED = {
-    "max": (change(SUM, f"T.max(C[vi, vj], {TERM})"), f"a maximum of float16 .*, and {NO_SUM}"),
+    "max": (change(SUM, f"T.max(C[vi, vj], {TERM})"), f"a maximum of float16 .*; {NO_SUM}"),
     "difference": (change(SUM, f"C[vi, vj] - {TERM}"), REDUCES),
     "several": (change(SUM, f"{SUM} + A[vi, vk]"), REDUCES),
     "of the sum": (change(TERM, "A[vi, vk] * C[vi, vj]"), REDUCES),
-    "one": (change("T.float16(0)", "T.float16(1)"), f"begins with .*, and {NO_SUM}"),
+    "one": (change("T.float16(0)", "T.float16(1)"), f"starts from .*; {NO_SUM}"),
     "wide": (change("float16", "float32"), "'C' is a sum of float32, not of float16 or bfloat16"),
-    "integers": (change("float16", "int32"), f"a sum of int32 .*, and {NO_SUM}"),
-    "no init": (change(INIT, ""), "block 'C' has no reduction with its initialization"),
+    "integers": (change("float16", "int32"), f"a sum of int32 .*; {NO_SUM}"),
+    "no init": (change(INIT, ""), "block 'C' is not a reduction with its initialization"),
     "predicate": (
         change("        vi,", "        T.where(i + j < 5)\n        vi,"),
         "block 'C' runs under a predicate, which leaves elements as they were; widen sums before",
@@ -112,5 +112,5 @@ def test_widen_sums_refuses_what_is_scheduled_already() -> None:
         widen_sums(sch, block)
     sch, block, *_ = at_block(parse_kernel(PLAIN), "C")
     decompose_reduction_at(sch, block, sch.get_loops(block)[2])
-    with refuses(sch, "widen_sums: block 'C_update' has no reduction with its initialization"):
+    with refuses(sch, "widen_sums: block 'C_update' is not a reduction with its initialization"):
         widen_sums(sch, block)

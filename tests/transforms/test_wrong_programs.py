@@ -86,7 +86,7 @@ def test_zeros_that_are_padded_into_a_sum_must_not_count(kernel, block, multiple
         assert_right(kernel, sch, 3, 7)
         return
     with refuses(
-        sch, f"block '{block}' reduces over 'vk', and the zeros that would be padded there"
+        sch, f"block '{block}' reduces over 'vk', and padded zeros would change the result"
     ):
         tr.pad_block(sch, handle, multiples=multiples)
     tr.pad_block(sch, handle, multiples=[2, 1])  # rows that are cropped again
@@ -105,7 +105,7 @@ def test_pad_block_stored_zeros_over_what_it_had_copied():
     with refuses(
         sch,
         "pad_block: iterator 'v3' is not an index of what block 'padded' writes, and its 7 new "
-        "iterations would store over the old ones; pad its other iterators only",
+        "iterations would overwrite the old ones; pad its other iterators only",
     ):
         tr.pad_block(sch, block, multiples=[1, 1, 1, 8, 1])
     tr.pad_block(sch, block, multiples=[4, 1, 3, 1, 8])
@@ -126,7 +126,7 @@ def test_pad_block_added_the_same_term_in_each_iteration_of_a_padded_reduction()
     plain.pad_einsum(plain.get_sblock("B"), [1, 8, 2])
     assert run_on_cpu(plain.mod, ones, output=(4,), dtype="float32")[0] == 10
     sch, block, *_ = at_block(Sums, "B")
-    with refuses(sch, "block 'B' reduces over 'vj', 'vk', and the zeros that would be padded ther"):
+    with refuses(sch, "block 'B' reduces over 'vj', 'vk', and padded zeros would change the"):
         tr.pad_block(sch, block, multiples=[1, 8, 2])
     tr.pad_block(sch, block, multiples=[3, 8, 1])
     assert run_on_cpu(sch.mod, ones, output=(4,), dtype="float32")[0] == 5
@@ -140,7 +140,7 @@ def test_pad_block_summed_what_lies_behind_the_end_of_its_loop():
     with refuses(
         sch,
         "pad_block: iterator 'vj' of block 'sum' goes over 13 of the 16 elements of 'power_pad', "
-        "and those behind would be read and summed in place of padding; pad its other iterators",
+        "and those after them would be read and summed instead of padding; pad its other iterators",
     ):
         tr.pad_block(sch, block, multiples=[1, 1, 1, 4])
     tr.pad_block(sch, block, multiples=[2, 4, 1, 1])
@@ -161,7 +161,7 @@ def test_pad_block_stored_over_what_another_block_had_written():
     plain.pad_einsum(plain.get_sblock("first"), [8])
     assert run_on_cpu(plain.mod, threes, output=(16,), dtype="float32")[15] == 4  # for 6
     sch, block, *_ = at_block(Halves, "first")
-    with refuses(sch, "'vi' of block 'first' goes over 13 of the 16 elements of 'B', and those be"):
+    with refuses(sch, "'vi' of block 'first' goes over 13 of the 16 elements of 'B', and those af"):
         tr.pad_block(sch, block, multiples=[8])
 
 

@@ -52,8 +52,8 @@ def test_the_same_axis_of_gpu_blocks_may_fetch_what_it_reads(columns: int) -> No
 
 GUARDED = (
     r"bind_loop: loop '{}': 'threadIdx.x' already drives loop '{}' of block '{}', where '{}' "
-    r"decides through the guard .* alone which threads run: each would do its own share, and those "
-    r"that the guard keeps out none; bind it to another axis, or bind the outer loop first, and "
+    r"decides only through the guard .* which threads run: each would do its own share, and those "
+    r"that the guard excludes none; bind it to another axis, or bind the outer loop first, and "
     r"fetch or spread what is inside of it afterwards"
 )
 
@@ -125,7 +125,7 @@ def test_registers_that_a_guard_lets_one_thread_fill() -> None:
     assert is_wrong(problem, raw)
     with refuses(
         sch,
-        "bind_loop: the guard .* lets a part of 'threadIdx.x' alone write the register buffer "
+        "bind_loop: the guard .* lets only a part of 'threadIdx.x' write the register buffer "
         "'A_local' in block 'A_local', and block 'C' would read it in all of them",
     ):
         tr.bind_loop(sch, inner, axis="threadIdx.x")
@@ -153,7 +153,7 @@ def test_a_sum_over_the_outermost_threads(make: Callable[[Schedule, SBlockRV], L
     with refuses(
         sch,
         r"bind_loop: loop '\w+' is a reduction of block 'B' with no loop around it: its threads "
-        "would share one cell for their sums; bind a spatial loop around it first",
+        "would add to one element; bind a spatial loop around it first",
     ):
         tr.bind_loop(sch, loop, axis="threadIdx.x")
 

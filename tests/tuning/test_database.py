@@ -109,7 +109,7 @@ def test_what_does_not_replay_is_not_written(
     other = database._CHECK.replace("sch = Schedule(workload)", "sch = Schedule(expected)")
     assert other != database._CHECK
     monkeypatch.setattr(database, "_CHECK", other)
-    with pytest.raises(BenchError, match=r"does not replay with TVM alone: .*; the database is as"):
+    with pytest.raises(BenchError, match=r"does not replay with only TVM: .*; the database is as"):
         add_record(tmp_path, workload, make_trace(workload), [1e-6], LLVM)
     assert read(tmp_path) == {}
 

@@ -193,7 +193,7 @@ def test_an_error_of_a_users_recipe_is_a_reason(tmp_path: Path) -> None:
     ("name", "reason"),
     [
         ("attention_fused", "it replaces blocks by its own"),
-        ("matmul_mma_best", "tirstep's own instructions"),
+        ("matmul_mma_best", "tirstep's own tensor"),
     ],
 )
 def test_what_needs_tirstep_is_refused_before_anything_is_timed(

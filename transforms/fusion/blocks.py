@@ -97,7 +97,7 @@ class Reduction(NamedTuple):
         return _COMBINERS[self.kind][1](first, second)
 
     def iterators(self, *, reduced: bool) -> list[IterVar]:
-        """Those that are reduced, or those that are not."""
+        """The iterators that are reduced, or those that are not."""
         return [item for item in self.block.iter_vars if is_reduced(item) == reduced]
 
 
@@ -112,7 +112,7 @@ def read_reduction(block: SBlock) -> Reduction:
     begin, update = block.init, block.body
     if begin is None or not any(is_reduced(item) for item in block.iter_vars):
         raise TransformError(
-            f"block '{name}' has no reduction with its initialization",
+            f"block '{name}' is not a reduction with its initialization",
             "pass a block that reduces, before its reduction is decomposed",
         )
     if not isinstance(update, BufferStore) or not isinstance(begin, BufferStore):
@@ -202,7 +202,7 @@ class Point:
             self.old[variable] = self.enter(name, domain, dtype, kind, variable)
 
     def of(self, expression: Any) -> Any:
-        """What was in old iterators, in the new ones."""
+        """Rewrite an expression from old iterators to new ones."""
         return substitute(expression, self.old)
 
     def build_nest(
@@ -289,7 +289,7 @@ def simplify_indices(part: Any, analyzer: Analyzer) -> Any:
 
 
 class Builder:
-    """What a rewriting of a scope makes.
+    """The result of rewriting a scope.
 
     Attributes
     ----------
@@ -321,7 +321,7 @@ class Builder:
 
 @dataclass(frozen=True)
 class Producer:
-    """What runs at a loop.
+    """The statements at a loop.
 
     Attributes
     ----------
@@ -364,7 +364,7 @@ class Producer:
 
 
 class Consumer(NamedTuple):
-    """What is to use the running value.
+    """The consumer of the running value.
 
     Attributes
     ----------
@@ -389,7 +389,7 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     chain = tile = read_chain(statements[places[0]]) if places else None
     if chain is None or tile is None:
         raise TransformError(
-            f"block '{name}' does not stand alone under loop '{get_loop_name(sch, loop)}'",
+            f"block '{name}' is not the only block under loop '{get_loop_name(sch, loop)}'",
             "choose one of its reduction loops, and place other blocks there after the fusion",
         )
     ahead = [find_all(statement, SBlock) for statement in stmt_list(scope.body)]
@@ -489,7 +489,7 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consume
             points = {item.var for item in each.iter_vars}
             if not isinstance(store, BufferStore) or set(store.indices) != points:
                 raise TransformError(
-                    f"{named} does not compute one element at each of its points",
+                    f"{named} does not compute one element per iteration",
                     "inline it first",
                 )
             definitions.insert(0, each)
@@ -542,7 +542,7 @@ def trace_definitions(
                 if any(uses_any(index, list(known)) for index in others) or ways[0] != ways[-1]:
                     raise TransformError(
                         f"block '{consumer.reduction.name}' reads '{store.buffer.name}' at "
-                        f"{', '.join(map(str, load.indices))}, which may be of another term",
+                        f"{', '.join(map(str, load.indices))}, which may belong to another term",
                         "inline it first, or write it so that it reads its own element",
                     )
         uses.append((store.value, ways[0]))
@@ -637,7 +637,7 @@ def _match_factors(
 
 
 def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
-    """What the consumer's iterators are in those of the producer's block: its rows, and its terms.
+    """The consumer's iterators, in terms of the producer's: its rows, and its terms.
 
     An iterator that is not in there has no counterpart, and all its values under the loop.
     """

@@ -154,7 +154,7 @@ def get_operation(node: Any) -> str:
 _POWERS = {"exp": tirx.exp, "exp2": tirx.exp2, "exp10": tirx.exp10}
 """Operations that make a factor of a summand."""
 Factor: TypeAlias = dict[str, Any]
-"""What a term is multiplied by: the changes of exponents, by the names of the operations, and under
+"""A term's factor: the changes of exponents, by the names of the operations, and under
 "" what else, which may be below 0."""
 
 
@@ -340,11 +340,12 @@ def _is_low(term: Any) -> bool:
 def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
     """Move a factor that all terms of a sum have out of the sum.
 
-    A sum that waited for another reduction because of such a factor, as a product behind a
-    normalization does, waits no longer: both may stand under one loop, and nothing is repaired.
+    A sum that waited for another reduction because of such a factor, as a matmul after a
+    normalization does, no longer waits: both may be under one loop, and nothing is rescaled.
 
-    This is the distributive law, which floats keep up to rounding. Where the factor stood inside of
-    a rounding to a narrower type, that is left out: the factor may be what keeps the value in the
+    This is the distributive law, which floats keep up to rounding. If the factor was inside of a
+    rounding to a narrower type, that rounding is left out: the factor may be what keeps the value
+    in the
     type's range. What is left of a term may be beyond the range of the sum's type where term and
     factor are not, and a sum that is infinite or a NaN may be another of these.
 
@@ -399,9 +400,9 @@ def read_lone_sum(sch: Schedule, block: SBlockRV) -> Reduction:
     is_zero = getattr(identity, "value", None) == 0
     if reduction.kind != "sum" or "float" not in reduction.dtype or not is_zero:
         raise TransformError(
-            f"block '{name}' is a {reduction.kind} of {reduction.dtype} that begins with "
-            f"{identity}, and no sum of floats that begins with 0",
-            "add what it begins with to the result of such a sum, or leave it as it is",
+            f"block '{name}' is a {reduction.kind} of {reduction.dtype} that starts from "
+            f"{identity}; it must be a sum of floats that starts from 0",
+            "add the initial value to the result of such a sum, or leave it as it is",
         )
     rows = [item.var for item in reduction.iterators(reduced=False)]
     indices = [index for index in reduction.indices if constant(index) is None]
@@ -415,8 +416,8 @@ def read_lone_sum(sch: Schedule, block: SBlockRV) -> Reduction:
     for other in get_sblocks_under(sch, loops[0]) if loops else []:
         if not other.same_as(sch.get(block)):
             raise TransformError(
-                f"blocks '{name}' and '{other.name_hint}' stand in one loop, behind which its sums "
-                "would be complete",
+                f"blocks '{name}' and '{other.name_hint}' are in one loop, and the sums would "
+                "be complete only after it",
                 "change the sum before blocks are placed there",
             )
     return reduction

@@ -80,15 +80,16 @@ def fuse_reductions(
 ) -> FusedReductions:
     """Compute a reduction in the loop of another one whose result it uses, by rolling updates.
 
-    The consumer takes the value that the producer has found so far. Where that moves, what has been
-    taken up is repaired first, by a factor that is derived from the consumer's term and tried on
-    drawn numbers before it is used; `docs/fusion.md` says how. At a loop over tiles, the producer
-    reduces a tile to a block of its own, and the consumer is repaired once a tile. Its repair is
+    The consumer takes the value that the producer has found so far. When that changes, the
+    accumulated value is rescaled first, by a factor that is derived from the consumer's term and
+    tested on random numbers before it is used; `docs/fusion.md` says how. At a loop over tiles, the
+    producer
+    reduces a tile in a block of its own, and the consumer is rescaled once a tile. The rescaling is
     its initialization: `decompose_reduction_at` makes a block of it.
 
     Other consumers of the same producer are fused at the same loop by further calls, before other
-    steps. Blocks between the two come along: those that nobody else reads move under the loop, of
-    the others a copy does, for all consumers the same. Blocks before them, such as the products
+    steps. Blocks between the two come along: those without other readers move under the loop, the
+    others are copied there, once for all consumers. Blocks before them, such as the products
     that the scores of attention are, follow by `compute_block_at`.
 
     The trace does not replay what this makes, and says so: no primitive of TVM does.
@@ -104,8 +105,8 @@ def fuse_reductions(
         that a copy of an earlier fusion stands for
     returns: the blocks of tiles that it made, and those of what is computed element by element
     requires: a `producer` that reduces by a sum, product, maximum or minimum; `loop`, one of its
-        reduction loops, serial, under which it stands alone, split and reordered before as the
-        fused kernel is to be, its rows bound or not; a `consumer` in loops as they were written,
+        serial reduction loops, with no other block under it, split and reordered as in the fused
+        kernel; rows may be bound; a `consumer` in loops as they were written,
         that sums floats over the same elements, for the same rows; a factor for its term; all else
         that it reads computed before `producer`; no block between the two that uses the consumer's
         result, or changes the producer's
@@ -363,11 +364,11 @@ def split_reductions(
 ) -> SplitReductions:
     """Reduce ranges of the elements separately, and combine the partial results.
 
-    Each range has a value of the producer of its own, and the consumers take up its elements with
-    that. Where the ranges are combined, what the consumers took up is repaired from the range's
-    value to that of all, by the factor of `fuse_reductions`: it is
-    derived from the consumer's term, and tried on drawn numbers before it is used. A range of which
-    nothing counts, such as one behind a sequence's end, adds nothing.
+    Each range has its own value of the producer, with which the consumers accumulate its elements.
+    When the ranges are combined, these partial results are rescaled from the range's value to that
+    of all, by the factor of `fuse_reductions`: it is derived from the consumer's term, and tested
+    on random numbers before it is used. A fully masked range, such as one after a sequence's end,
+    adds nothing.
 
     What comes of the ranges are reductions as they were, with one more row: `fuse_reductions` fuses
     them, thread blocks or threads take a range each, and another split cuts them once more. So are
@@ -413,7 +414,7 @@ def split_reductions(
         )
     if extent == parts:
         raise TransformError(
-            f"parts={parts} leaves ranges of one element each, which would be combined alone",
+            f"parts={parts} leaves ranges of one element each, with nothing to reduce in them",
             "use fewer parts",
         )
     running = read_producer(sch, producer, loop)
@@ -434,7 +435,7 @@ def split_reductions(
             raise TransformError(
                 f"block '{user.reduction.name}' reduces over {count} iterators, and its ranges "
                 "would be of one",
-                "write it so that it reduces over the producer's elements alone",
+                "write it so that it reduces only over the producer's elements",
             )
     sizes = [extent // parts] if run is None else [extent // parts // run, run]
     repairs = [plan_repair(running, user, "leave them whole", ranges=sizes)[0] for user in users]

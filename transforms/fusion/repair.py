@@ -51,7 +51,7 @@ _Draw: TypeAlias = Callable[[random.Random, int, bool], float]
 
 @dataclass(frozen=True)
 class Repair:
-    """What a partial result becomes when the running value goes from `old` to `new`.
+    """Rescales a partial result when the running value goes from `old` to `new`.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Repair:
         return result * substitute(self.change, values).astype(result.ty.dtype)
 
     def refer(self, value: Any) -> Any:
-        """What terms take for the running value."""
+        """The value that terms use for the running value."""
         dtype = value.ty.dtype
         if self.reference == "finite":
             return tirx.max(value, tirx.min_value(str(dtype)))
@@ -148,12 +148,12 @@ def plan_repair(
         return trial.choose(repair, iterators, bool(ranges)), matched
     except UnknownOperationError as error:
         part = term
-        reason = f"has the operation '{error}', which is not evaluated on drawn numbers"
+        reason = f"has the operation '{error}', which is not evaluated on random numbers"
     except NoRepairError as error:
         part, reason = error.part, error.reason
     raise TransformError(
-        f"what block '{reduction.name}' has taken up cannot follow '{buffer.name}' of block "
-        f"'{producer.reduction.name}': its term's part {part} {reason}",
+        f"what block '{reduction.name}' has accumulated cannot be corrected for a new value of "
+        f"'{buffer.name}' of block '{producer.reduction.name}': its term's part {part} {reason}",
         f"{advice}, or write the term so that the rest is done to the result",
     )
 
@@ -163,11 +163,11 @@ def derive_change(term: Any, running: Running, consumer: Reduction) -> Any:
     if consumer.kind == "product":
         raise NoRepairError(term, "would change a product by as many factors as it has terms")
     if consumer.kind != "sum":
-        raise NoRepairError(term, f"would change a {consumer.kind}, and sums alone are repaired")
+        raise NoRepairError(term, f"would change a {consumer.kind}, and only sums are rescaled")
     if "float" not in consumer.dtype:
         raise NoRepairError(term, f"changes by a factor, which {consumer.dtype} sums do not hold")
     if getattr(consumer.identity, "value", None) != 0:
-        raise NoRepairError(consumer.identity, "is what it begins with, and would be repaired, too")
+        raise NoRepairError(consumer.identity, "is its initial value, which would be rescaled, too")
     factor = find_factor(term, running)
     if factor is None:
         raise NoRepairError(term, "is 0 throughout")
@@ -236,13 +236,13 @@ class _Trial:
             elif np.count_nonzero(compared) >= _ENOUGH:
                 return tried
             else:
-                wrong = "too few drawn numbers it has a finite result"
+                wrong = "too few random numbers it has a finite result"
         raise NoRepairError(self.term, f"changes by the factor {repair.change}, with which {wrong}")
 
     def find_mean(self, before: Sequence[SBlock]) -> int | None:
-        """Of how many elements, which the producer sums, the term is the squared difference from
-        the mean; None of another term. Those that a mask keeps out are zeros, which blocks `before`
-        the producer write.
+        """How many elements the producer's mean is taken over, if the term is the squared
+        difference from that mean; None for other terms. Elements that a mask excludes are zeros,
+        which blocks `before` the producer write.
         """
         term, found, (item,) = self.term, self.producer.term, self.producer.iterators(reduced=True)
         length = constant(item.dom.extent)
@@ -353,7 +353,7 @@ _INTEGERS: dict[str, _Draw] = {
     "on small integers": lambda generator, step, first: generator.randint(-2, 2),
     "on numbers that grow": lambda generator, step, first: 3 * step + generator.randint(0, 2),
     "on numbers that fall": lambda generator, step, first: generator.randint(0, 2) - 3 * step,
-    "on numbers that change their sign": lambda generator, step, first: (
+    "on numbers that change sign": lambda generator, step, first: (
         4 * step - 8 + generator.randint(0, 2)
     ),
     "on zeros": lambda generator, step, first: 0 if first else generator.randint(1, 3),

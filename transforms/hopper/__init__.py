@@ -1,1 +1,1 @@
-"""What compute capability 9.0 has: the TMA, wgmma, roles of warps, thread blocks that stay."""
+"""Features of compute capability 9.0: the TMA, wgmma, warp specialization, persistent CTAs."""

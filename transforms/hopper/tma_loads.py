@@ -149,7 +149,7 @@ def prefetch_by_tma(
     if threads % WARP:
         raise TransformError(
             f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",
-            f"use a multiple of {WARP}, of which the first warp issues copies",
+            f"use a multiple of {WARP}, whose first warp issues the copies",
         )
     for copy, shape in zip(copies, shapes, strict=True):
         sch.annotate(copy, TMA_COPY, shape.to_list())
@@ -166,10 +166,10 @@ def specialize_warps(
     """Specialize warps in a pipeline of `prefetch_by_tma`: one issues copies, the others compute.
 
     The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It
-    waits for a stage to be empty, which an mbarrier says that each computing warp arrives at, and
-    fills it; no barrier of all threads is left in the loop. With `registers`, of a thread that
-    copies and of one that computes, the block grows by a warpgroup of four warps instead, and
-    registers move from it to the others (setmaxnreg), and back behind the loop.
+    waits for a stage to be empty, at an mbarrier where each computing warp arrives, and fills it;
+    no barrier of all threads is left in the loop. With `registers`, for a thread that copies and
+    for one that computes, the block grows by a warpgroup of four warps instead, and registers move
+    from it to the others (setmaxnreg), and back after the loop.
 
     rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
         ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]
@@ -183,22 +183,22 @@ def specialize_warps(
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
         raise TransformError(
-            f"loop '{name}' is not a pipeline of bulk copies without roles",
-            "call prefetch_by_tma first, and this once",
+            f"loop '{name}' is not a pipeline of bulk copies, or is warp-specialized already",
+            "call prefetch_by_tma first, and specialize_warps once",
         )
     serial = [each for each in get_enclosing_loops(sch, loop) if get_axis(each) is None]
     if serial:
         raise TransformError(
             f"loop '{serial[-1].loop_var.name}' around loop '{name}' is not bound",
-            "give roles to warps where the loop over tiles is the kernel's outermost one",
+            "specialize warps only where the loop over tiles is the kernel's outermost one",
         )
     extents = get_thread_extents(sch, loop)
     threads, row = math.prod(extents), math.prod(extents[:-1])
     added = (WARP if WARP % row == 0 else row) if registers is None else 4 * WARP
     if added % row or added % WARP or threads + added > MAX_THREADS:
         raise TransformError(
-            f"the kernel has {threads} threads, of {extents} along x, y and z, and {added} more do "
-            "not go along the last axis",
+            f"the kernel has {threads} threads, of {extents} along x, y and z, and {added} "
+            "more cannot be added along the last axis",
             f"bind threadIdx.x to {WARP} or 4 times that, and use {MAX_THREADS - added} threads at "
             "most",
         )
@@ -206,9 +206,9 @@ def specialize_warps(
     if registers is not None:  # which move from a warpgroup that copies to threads that compute
         if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):
             raise TransformError(
-                f"registers={counts} are none that setmaxnreg sets",
-                "give two multiples of 8 from 24 to 256: of a thread that copies, and that "
-                "computes",
+                f"registers={counts} are not counts that setmaxnreg takes",
+                "give two multiples of 8 from 24 to 256: for a producer's thread and for a "
+                "consumer's",
             )
         used = added * counts[0] + threads * counts[1]
         if threads % added or used > REGISTERS:
@@ -220,9 +220,9 @@ def specialize_warps(
         first = count_registers(total)
         if not counts[0] <= first <= counts[1] or used > total * first:
             raise TransformError(
-                f"{total} threads begin with {first} registers each, and registers={counts} are no "
-                f"share of these {total * first}, fewer and more",
-                "give those that copy at most as many, and those that compute what that leaves",
+                f"{total} threads begin with {first} registers each, and registers={counts} must "
+                f"divide these {total * first} up: fewer for producers, more for consumers",
+                "give producers at most as many, and consumers what that leaves",
             )
     sch.annotate(loop, TMA_ROLES, [added, *counts])
 
@@ -239,8 +239,8 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
         raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
     if ALIGNMENT in block.annotations:
         raise TransformError(
-            f"block '{name}' writes rows with padding in between, and the TMA writes them one "
-            "behind the other",
+            f"block '{name}' writes rows with padding in between, and the TMA writes them "
+            "without gaps",
             "leave the rows without padding, and exchange their chunks where banks conflict",
         )
     own, places, analyzer = find_own_places(sch, copy)
@@ -271,15 +271,15 @@ def copy_once_by_tma(sch: Schedule, loop: LoopRV, copy: SBlockRV) -> None:
     node, block, name = sch.get(loop), sch.get(copy), get_sblock_name(sch, copy)
     if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
         raise TransformError(
-            f"loop '{get_loop_name(sch, loop)}' is not a pipeline in which warps have roles, or "
-            "its blocks stay already",
+            f"loop '{get_loop_name(sch, loop)}' is not a warp-specialized pipeline, or is "
+            "persistent already",
             "call specialize_warps first, and make_persistent after this",
         )
     parts = _list_parts(get_enclosing_loops(sch, loop)[-1].body)
     place = next(at for at, part in enumerate(parts) if part.same_as(node))
     if not any(it.same_as(block) for part in parts[:place] for it in find_all(part, SBlock)):
         raise TransformError(
-            f"block '{name}' does not stand in front of loop '{get_loop_name(sch, loop)}'",
+            f"block '{name}' does not come before loop '{get_loop_name(sch, loop)}'",
             "stage its tile at the loop around the pipeline, with comes_first=True",
         )
     require_one_pipeline(sch, loop, "let threads copy the tile")
@@ -384,7 +384,7 @@ class Pipeline:
         copies = [part for part in parts if _find_copies(part)]
         if block is None or not copies or parts[: len(copies)] != copies:
             raise TransformError(
-                f"loop '{loop.loop_var.name}' has no copies first, of buffers of its own",
+                f"loop '{loop.loop_var.name}' does not begin with copies into buffers of its own",
                 "lower the module as prefetch_by_tma left it",
             )
         self.loop, self.threads, self.parameters, self.block = loop, threads, parameters, block
@@ -426,7 +426,7 @@ class Pipeline:
         self.axes = [(variable, extent) for variable, extent in axes if extent is not None]
         if not self.axes or len(self.axes) < len(axes):
             raise TransformError(
-                f"loop '{loop.loop_var.name}' has no known number of tiles around it",
+                f"loop '{loop.loop_var.name}' has an unknown number of tiles around it",
                 "lower the module as make_persistent left it",
             )
         self.round_, self.steps = Var("round", loop.loop_var.ty), constant(loop.extent)
@@ -577,7 +577,7 @@ class Pipeline:
         return [wait_for_groups(0)] if self.in_flight else []
 
     def compute(self) -> list[Any]:
-        """What an iteration computes, with its stage."""
+        """The computation of an iteration, with its stage."""
         stage = FloorMod(self.count(self.loop.loop_var), self.stages)
         parts = [*drop_fences(self.rest)]
         for tile, made in zip(self.tiles, self.staged, strict=True):
@@ -671,7 +671,7 @@ def if_one_lane(statements: list[Any]) -> IfThenElse:
 
 
 def _list_parts(statement: Any) -> list[Any]:
-    """What follows one another in a statement, or in the block that it is."""
+    """The statements in a sequence, or in a block's body."""
     body = statement.block.body if isinstance(statement, SBlockRealize) else statement
     return list(body.seq) if isinstance(body, SeqStmt) else [body]
 
@@ -696,7 +696,7 @@ def make_barrier() -> Evaluate:
 
 
 def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:
-    """What the host does to describe a tensor and its tiles: innermost dimensions come first."""
+    """The host's statements that describe a tensor and its tiles: innermost dimensions first."""
     size = tile.source.dtype.itemsize
     shape = [constant(extent) or 1 for extent in tile.source.shape]
     rank = len(shape)

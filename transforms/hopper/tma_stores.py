@@ -125,16 +125,15 @@ def compute_whole_tiles(sch: Schedule, block: SBlockRV, consumer: SBlockRV) -> N
         for place in [*places, list(body.indices)]
     ):
         raise TransformError(
-            f"block '{name}' does not compute each element of what it stores from the sum at the "
-            "same place",
-            "let it be a kernel of its own",
+            f"block '{name}' does not compute each element from the sum at the same indices",
+            "leave it a kernel of its own",
         )
     whole = [constant(size) or 0 for size in sums.shape]
     lengths = [constant(iterator.dom.extent) or 0 for iterator in node.iter_vars]
     if whole == lengths:
         return
     if min(whole) < 1 or min(lengths) < 1:
-        raise TransformError(f"block '{name}' has sizes that are open", "give constant sizes")
+        raise TransformError(f"block '{name}' has symbolic sizes", "give constant sizes")
     loops = [sch.get(loop).loop_var for loop in sch.get_loops(consumer)]
     values = get_realize(sch, consumer).iter_values
     if len(loops) != len(values) or any(
@@ -237,8 +236,8 @@ def store_through_tiles(
     size = sch.get(write).writes[0].source.dtype.itemsize
     if vector < 1 or CHUNK_BYTES % (vector * size):
         raise TransformError(
-            f"vector={vector} elements of {size} bytes are not part of a chunk of {CHUNK_BYTES} "
-            "bytes, whose places a tile exchanges",
+            f"vector={vector} elements of {size} bytes must fit into a chunk of {CHUNK_BYTES} "
+            "bytes, the unit of the swizzle",
             f"use {CHUNK_BYTES // size} or a divisor of it",
         )
     sch.reverse_compute_at(store, warp_loop, preserve_unit_loops=True)
@@ -275,8 +274,8 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
         store, ends = store.then_case, [*get_operands(store.condition, And)]
     if not isinstance(store, BufferStore) or not isinstance(store.value, TensorLoad):
         raise TransformError(
-            f"block '{name}' does more than to copy a tile in its own type",
-            "convert, add and compute in registers before, with store_through_tiles",
+            f"block '{name}' does more than copy a tile in its own type",
+            "convert, add and compute in registers first, with store_through_tiles",
         )
     realize, (own, places, analyzer) = get_realize(sch, write), find_own_places(sch, write)
     # Conditions of a block's own loops alone go beyond its tile, say; others may be no more than
@@ -296,9 +295,9 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
     strange += [part for part in ends if not is_end(part, at, shape, block.iter_vars)]
     if strange:
         raise TransformError(
-            f"block '{name}' writes only where '{strange[0]}', and the TMA all that lies inside of "
-            "the tensor",
-            "guard it by the tensor's end alone, or leave the copy to threads",
+            f"block '{name}' writes only where '{strange[0]}', and the TMA writes all that "
+            "lies inside of the tensor",
+            "guard it only by the tensor's end, or leave the copy to threads",
         )
     # Where a block's own loops go in its tile, as far as conditions let them.
     chosen = [range(constant(loop.extent) or 0) for loop in own]
@@ -320,8 +319,8 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
     found = find_box(store.indices, extents, find_aligned(sch, write, own, extents))
     if found is None or max(found[1]) > 1:
         raise TransformError(
-            f"block '{name}' writes '{target.name}' at {list(store.indices)}, and the TMA copies a "
-            "rectangle of neighbours",
+            f"block '{name}' writes '{target.name}' at {list(store.indices)}, and the TMA "
+            "copies a dense rectangle",
             "place a plain copy there",
         )
     box, _, rows = found
@@ -504,7 +503,7 @@ def _stores_to(statement: Any, buffer: Any) -> bool:
 def _cut_in_slabs(
     statement: Any, tile: Any, made: Any, threads: list[tuple[Any, int]], condition: Any
 ) -> list[Any]:
-    """What stores a tile's slabs, one after the other, each to its slot.
+    """Statements that store a tile's slabs, one after the other, each to its slot.
 
     Of `threads` those store that a condition says. Loops over the pieces of a store are unrolled.
     """

@@ -123,7 +123,7 @@ class CopyShape(NamedTuple):
 
     @property
     def span(self) -> list[int]:
-        """What the elements lie in, along each dimension."""
+        """What the box spans in the tensor, along each dimension."""
         strides = self.strides or (1,) * len(self.box)
         return [size * stride for size, stride in zip(self.box, strides, strict=True)]
 
@@ -133,7 +133,7 @@ class CopyShape(NamedTuple):
 
     @classmethod
     def of_list(cls, values: Any) -> CopyShape:
-        """Of an annotation."""
+        """The shape in an annotation."""
         swizzle, panels, *sizes = map(int, values)
         end = sizes.index(0) if 0 in sizes else len(sizes)
         return cls(swizzle, panels, tuple(sizes[:end]), tuple(sizes[end + 1 :]))
@@ -159,8 +159,8 @@ def measure_copy(
         conditions, load = list(get_operands(load.args[0], And)), load.args[1]
     if not isinstance(load, TensorLoad) or str(load.source.scope()) != "global":
         raise TransformError(
-            f"block '{name}' does more than to copy from global memory, with zeros at most outside "
-            "of the tensor",
+            f"block '{name}' does more than copy from global memory, with zeros outside of "
+            "the tensor",
             "convert or compute after the copy",
         )
     # Zeros must stand exactly outside of the tensor, where the TMA puts them.
@@ -175,7 +175,7 @@ def measure_copy(
     if found is None:
         raise TransformError(
             f"block '{name}' loads '{load.source.name}' at {list(load.indices)}, and the TMA "
-            "copies a rectangle of neighbours",
+            "copies a dense rectangle",
             "place a plain copy there",
         )
     box, strides, rows = found
@@ -217,8 +217,8 @@ def measure_copy(
         )
     if math.prod(shape.box) * size % ATOM:
         raise TransformError(
-            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and places in "
-            f"shared memory are multiples of {ATOM}",
+            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and "
+            f"addresses in shared memory must be multiples of {ATOM}",
             "use a larger tile",
         )
     return shape
@@ -350,7 +350,8 @@ def count_bytes(buffer: Any) -> int:
 
 
 SLOTS = 2
-"""Of slabs, where a tile has no room: one is stored to while the TMA reads the other."""
+"""Slabs in shared memory where the whole tile does not fit: one is stored to while the TMA reads
+the other."""
 SLAB = -4
 """The dimension of a tile that counts slabs; those before it have one element."""
 

@@ -94,16 +94,17 @@ def make_persistent(
     """Launch as many persistent CTAs as run at once, which loop over the tiles of the grid.
 
     Block number b computes the tiles b, b + `blocks`, b + 2 * `blocks`, …: those that run at the
-    same time are neighbours in the order of the grid, as they were. Where a mask ends loops, every
-    other round of tiles goes back: no block has all of the long ones. The warps that copy go from
-    tile to tile without a break, and fetch the next one while the others store theirs; mbarriers
-    are made once, and their stages and parities follow the steps of all tiles. The memory that a
-    result is stored through lies beside the stages, not in their place, and barriers of the warps
-    that compute are those of their threads alone (bar.sync with a number). A grid of several axes
+    same time are neighbours in the order of the grid, as they were. Where a mask ends loops early,
+    every other round of tiles goes backwards: no block gets all of the long ones. Producer warps go
+    from tile to tile without a break, and fetch the next one while the consumers store theirs;
+    mbarriers are initialized once, and their stages and parities continue over all tiles. The
+    memory that a result is stored through is not shared with the stages, and barriers of the
+    consumer warps count only their threads (bar.sync with a number). A grid of several axes
     is gone through as a GPU numbers its blocks, along blockIdx.x first. `blocks` are the
-    multiprocessors of a GPU, 132 of an H200, times those that one has room for. With `stages` the
-    pipeline has so many, more than its loop has iterations if need be: those of the next tiles are
-    copied, too.
+    multiprocessors of a GPU, 132 of an H200, times the blocks that one has room for. With `stages`
+    the pipeline has that many, more than its loop has iterations if need be: those of the next
+    tiles
+    are copied, too.
 
     rewrite: ``for tile in blockIdx.x: for k: wait for full[k % stages]; compute; store`` ->
         ``for block in blockIdx.x: for tile in range(block, tiles, blocks): for k: wait for
@@ -117,11 +118,11 @@ def make_persistent(
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
         raise TransformError(
-            f"loop '{name}' is not a pipeline in which warps have roles, or is persistent",
-            "call specialize_warps first, and this once: without roles nothing is copied while "
-            "a tile is stored",
+            f"loop '{name}' is not a warp-specialized pipeline, or is persistent already",
+            "call specialize_warps first, and make_persistent once: without warp "
+            "specialization nothing is copied while a tile is stored",
         )
-    require_one_pipeline(sch, loop, "leave one tile to each block there")
+    require_one_pipeline(sch, loop, "leave one tile for each block")
     if blocks < 1:
         raise TransformError(
             f"blocks={blocks} is not a number of thread blocks",
@@ -132,19 +133,19 @@ def make_persistent(
     if wanted < has:
         raise TransformError(
             f"stages={wanted} are fewer than the {has} that loop '{name}' has",
-            "tell prefetch_by_tma of so few",
+            "give prefetch_by_tma the fewer stages",
         )
     enclosing = get_enclosing_loops(sch, loop)
     grid = [each for each in enclosing if (get_axis(each) or "").startswith("blockIdx")]
     if not grid:
         raise TransformError(
-            f"the tiles of loop '{name}' are on no thread blocks", "bind them to blockIdx.x"
+            f"the tiles of loop '{name}' are not bound to thread blocks", "bind them to blockIdx.x"
         )
     for each in grid:
         if constant(each.extent) is None:
             raise TransformError(
-                f"loop '{each.loop_var.name}' around loop '{name}' has {each.extent} tiles, an "
-                "open number",
+                f"loop '{each.loop_var.name}' around loop '{name}' has {each.extent} tiles, a "
+                "symbolic number",
                 "give the sizes of the problem",
             )
     # The stages of this pipeline, the mbarriers, and what the kernel keeps beside them.
@@ -160,7 +161,7 @@ def make_persistent(
     used -= count_saved(around.before, used) if around else 0
     if 2 * wanted + 1 > ROOM:
         raise TransformError(
-            f"stages={wanted} have {2 * wanted + 1} mbarriers, and there is room for {ROOM}",
+            f"stages={wanted} need {2 * wanted + 1} mbarriers, and there is room for {ROOM}",
             f"use {(ROOM - 1) // 2} stages at most",
         )
     if used > most:
@@ -253,7 +254,7 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     inner = math.prod(count for _, count in pipeline.threads[:-1])
     if pipeline.producers % inner:
         raise TransformError(
-            f"{pipeline.producers} threads more do not divide into rows of {inner}",
+            f"{pipeline.producers} more threads are not a multiple of threadIdx.x, {inner}",
             "bind threadIdx.x to a divisor of 32",
         )
     computes = LT(variable, IntImm("int32", extent))
@@ -262,7 +263,7 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         name = around[-1].loop_var.name if around else "the kernel"
         raise TransformError(
             f"loop '{pipeline.loop.loop_var.name}' stands in loop '{name}', which is not bound",
-            "give roles to warps where the loop over tiles is the kernel's outermost one",
+            "specialize warps only where the loop over tiles is the kernel's outermost one",
         )
     within = around[-1]
 
@@ -309,7 +310,7 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any) -> Any:
         return SeqStmt([_guard(each, pipeline, computes) for each in statement.seq])
     raise TransformError(
         f"loop '{pipeline.loop.loop_var.name}' stands in a statement of another kind",
-        "give roles to warps where the loop over tiles is the kernel's outermost one",
+        "specialize warps only where the loop over tiles is the kernel's outermost one",
     )
 
 
@@ -426,7 +427,7 @@ def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
     if any(is_barrier(each) for part in statements for each in find_all(part, Evaluate)):
         raise TransformError(
             f"loop '{pipeline.loop.loop_var.name}' has a barrier of all threads",
-            "give roles to warps where nothing but bulk copies stores to shared memory",
+            "specialize warps only where nothing but bulk copies stores to shared memory",
         )
 
 

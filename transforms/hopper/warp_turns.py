@@ -58,11 +58,11 @@ from .tma_tiles import (
 def overlap_products(sch: Schedule, loop: LoopRV) -> None:
     """Let the last matmuls of an iteration run while the next iteration computes.
 
-    The loop's first and last statements are products by wgmma. Behind the first of the next
-    iteration the last of this one is issued; threads wait for the first alone, and compute on until
-    they need registers of the last. As by hand in FlashAttention-3 (J. Shah and others, 2024),
-    where scores of the next tile are computed ahead, and softmax runs under the product by values.
-    Tiles of the first products and of the last ones are waited for, and released, apart: the keys
+    The loop's first and last statements are products by wgmma. After the first of the next
+    iteration the last of this one is issued; threads wait only for the first, and go on until they
+    need registers of the last. As in FlashAttention-3 (J. Shah and others, 2024), where scores of
+    the next tile are computed ahead, and softmax runs under the product by values. Tiles of the
+    first products and of the last ones are waited for, and released, separately: the keys
     of an iteration are free for the next but one while its values are still read.
 
     rewrite: ``for j: wait for full[j]; S = Q * K[j]; P = f(S); O = g(O) + P * V[j]`` ->
@@ -71,9 +71,9 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
         release V[j]; P = P'; O = g(O)`` and the last
         ``O += P * V[j]`` behind the loop, when the module is lowered
     consumes: nothing
-    requires: a loop to which `specialize_warps` has given roles, in which no group of wgmma stays
-        in flight; its first statement behind the copies, and its last one, are groups of wgmma that
-        wait for themselves, as `tensorize_warp_rows` makes them, of other registers; no other
+    requires: a loop that `specialize_warps` has specialized, with no group of wgmma in flight; its
+        first statement after the copies, and its last one, are groups of wgmma with waits of their
+        own, as `tensorize_warp_rows` makes them, in different registers; no other
         statement of the loop is one
     """
     _require_products(sch, loop, TMA_OVERLAP, "overlaps already")
@@ -101,8 +101,8 @@ def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
     threads = math.prod(get_thread_extents(sch, loop))
     if threads % WARPGROUP or threads < 2 * WARPGROUP:
         raise TransformError(
-            f"{threads} threads compute in loop '{get_loop_name(sch, loop)}', and {WARPGROUP} are "
-            "a warpgroup",
+            f"{threads} threads compute in loop '{get_loop_name(sch, loop)}', and a warpgroup "
+            f"has {WARPGROUP}",
             "let two warpgroups or more compute",
         )
     sch.annotate(loop, TMA_PINGPONG, 1)
@@ -113,12 +113,12 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_ROLES not in node.annotations or annotation in node.annotations:
         raise TransformError(
-            f"loop '{name}' is not a pipeline in which warps have roles, or {already}",
+            f"loop '{name}' is not a warp-specialized pipeline, or {already}",
             "call specialize_warps first, and this once",
         )
     if TMA_IN_FLIGHT in node.annotations:
         raise TransformError(
-            f"loop '{name}' leaves groups of wgmma in flight, beside which there is no other",
+            f"loop '{name}' leaves groups of wgmma in flight already",
             "call prefetch_by_tma without in_flight",
         )
     parts = [
@@ -130,8 +130,7 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
     waits = [sum(_is_wait(each) for each in find_all(part, Evaluate)) for part in parts]
     if len(parts) < 2 or waits[0] != 1 or waits[-1] != 1 or sum(waits) != 2:
         raise TransformError(
-            f"loop '{name}' does not begin with products by wgmma and end with others, with none "
-            "between",
+            f"loop '{name}' must begin and end with wgmma products, with none in between",
             "tensorize both with tensorize_warp_rows first",
         )
     first, last = (

@@ -77,7 +77,7 @@ from .wgmma_intrinsics import (
 TILE_STORE = "tirstep_tile_store"
 """Our annotation of a block that stores sums into a tile whose layout is not chosen yet."""
 MATRIX_BITS = 16
-"""Of an element that stmatrix stores."""
+"""Bits of an element that stmatrix stores."""
 _PAIR = 2
 """Neighbours in a row of the sums that a thread has."""
 
@@ -108,7 +108,7 @@ def store_computed(outer: SBlock, tile: WgmmaTile, sums: Any) -> SBlock:
         return {iterator.var: substitute(value, variables) for iterator, value in values}
 
     def compute_pair(first: Any, store: Callable[[Any, Any], Any]) -> For:
-        """What an element of a thread and its neighbour become, stored as one vector."""
+        """The values of a thread's element and its neighbour, stored as one vector."""
         of_pair = Var("of_pair", "int32")
         analyzer.bind(of_pair, Range.from_min_extent(0, _PAIR))
         values = find_values(first, of_pair)
@@ -278,13 +278,13 @@ def stage_swizzled_at(
     """Stage an operand's tile in shared memory as wgmma's descriptors read it.
 
     Rows of 128, 64, 32 or 16 bytes follow one another, `swizzle` at most, and their chunks of 16
-    bytes are exchanged by the number of the row (`place_in_tile`); a wider tile has several slabs
-    of such rows. 16 exchanges nothing. The last slab has room for more than the tile, if need be:
-    144 columns of 16 bits lie in three slabs of 128 bytes, and not in nine of 32, which the TMA
-    copies more slowly. Where warpgroups share a row, slabs divide what each reads of it.
+    bytes are permuted by the number of the row (`place_in_tile`); a wider tile has several slabs of
+    such rows. 16 permutes nothing. The last slab may have room for more columns than the tile: 144
+    columns of 16 bits lie in three slabs of 128 bytes, and not in nine of 32, which the TMA copies
+    more slowly. Where warpgroups share a row, slabs divide what each of them reads.
     An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
-    at a time whatever `vector` is, since wgmma transposes 16 bits alone. With `in_quads` lanes are
-    8 on threadIdx.y by 4 on threadIdx.x, and warps, four of a warpgroup, on threadIdx.z. With
+    at a time whatever `vector` is, since wgmma transposes only 16-bit types. With `in_quads` lanes
+    are 8 on threadIdx.y by 4 on threadIdx.x, and warps, four of a warpgroup, on threadIdx.z. With
     `comes_first` the copy stands in front of all else in the loop, as a pipeline wants it. A
     producer that can be inlined is: zeros of a padding become part of the fetch.
 
@@ -304,7 +304,7 @@ def stage_swizzled_at(
     if 0 <= operand < len(reads):  # which the copy refuses otherwise
         if len(extents) < 3 or len(reads[operand].source.shape) < 2:
             raise TransformError(
-                f"block '{get_sblock_name(sch, block)}' multiplies no tile of rows and columns",
+                f"block '{get_sblock_name(sch, block)}' does not multiply a tile",
                 "tile a matmul with tile_in_warpgroups first",
             )
         along = is_along_k(sch.get(block), operand)
@@ -318,7 +318,7 @@ def stage_swizzled_at(
     row_bytes = row * bits // 8
     if swizzle not in SWIZZLES:
         raise TransformError(
-            f"swizzle={swizzle} is none of wgmma's", "use 128, 64, 32, or 16 for no swizzle"
+            f"swizzle={swizzle} is not a swizzle of wgmma", "use 128, 64, 32, or 16 for no swizzle"
         )
     if row_bytes % CHUNK_BYTES:
         raise TransformError(
@@ -384,13 +384,13 @@ def tensorize_warpgroups(
     require_tf32(tile.dtype, tf32)
     if not fp22 and tile.dtype.startswith("float8"):
         raise TransformError(
-            f"sums of {tile.dtype} would keep 13 bits of a float32's 23, as wgmma adds them up",
-            "pass fp22=True where that is meant, or use mma.sync",
+            f"sums of {tile.dtype} would keep 13 of float32's 23 mantissa bits in wgmma",
+            "pass fp22=True to accept that, or use mma.sync",
         )
     name = get_sblock_name(sch, store)
     if constant(get_realize(sch, store).predicate) != 1:
         raise TransformError(
-            f"block '{name}' does not store all of its tile, and a warpgroup does",
+            f"block '{name}' stores a part of its tile, and a warpgroup stores all of it",
             "pad the problem first, or store through shared memory",
         )
     extents = [get_extent(sch, loop) for loop in sch.get_loops(store)[-2:]]
@@ -405,14 +405,14 @@ def tensorize_warpgroups(
         if in_flight and not any(computes_first(loop) for loop in around):
             raise TransformError(
                 f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave "
-                "groups in flight that read tiles while the next ones are copied to their place",
+                "groups in flight that read tiles while the next ones are copied over them",
                 "call prefetch_asynchronously(..., products_first=True) first, or "
                 "prefetch_by_tma(..., in_flight=...), or use in_flight=0",
             )
         if in_flight > 1:
             raise TransformError(
-                f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave a "
-                "group in flight that reads the tile to whose place the next copies go",
+                f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave "
+                "a group in flight that reads the tile which the next copies overwrite",
                 "use in_flight=1",
             )
     out, scope = str(result.dtype), str(result.scope())
@@ -482,7 +482,7 @@ def _find_sums(sch: Schedule, store: SBlockRV) -> tuple[int, Any]:
 
 
 def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) -> WgmmaTile:
-    """What a warpgroup multiplies, read off its blocks."""
+    """A warpgroup's product, read off its blocks."""
     node = sch.get(block)
     name = get_sblock_name(sch, block)
     tiles = [region.source for region in node.reads][-2:]
@@ -508,7 +508,7 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
 
 
 def read_swizzle(name: str, tile: Any, advice: str) -> int:
-    """The bytes of a row of a tile that block `name` reads; refuse one that is none of wgmma's."""
+    """Bytes of a tile's row that block `name` reads; refuse one that wgmma cannot swizzle."""
     chunk = CHUNK_BYTES * 8 // tile.dtype.bits
     if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
         raise TransformError(

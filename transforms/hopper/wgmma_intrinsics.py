@@ -42,17 +42,17 @@ from ..tensor_cores.fragments import (
 )
 
 ROWS = 64
-"""Of A and of the sums, in each instruction."""
+"""Rows of A and of the accumulator, per instruction."""
 THREADS = 128
-"""Of a warpgroup."""
+"""Threads per warpgroup."""
 MAX_COLUMNS = 256
-"""Of B and of the sums, in each instruction."""
+"""Columns of B and of the accumulator, per instruction."""
 CHUNK_BYTES = 16
-"""What a swizzle moves, and what an asynchronous copy takes at most."""
+"""Bytes that a swizzle moves, and that an asynchronous copy takes at most."""
 GROUP = 8
 """Rows that are swizzled together."""
 BANK_BYTES = 128
-"""What all banks of shared memory hold side by side."""
+"""Bytes of all shared-memory banks side by side."""
 Swizzle = Literal[16, 32, 64, 128]
 """The bytes of a row of a tile; its chunks change places within it. 16 is no swizzle."""
 SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32, 16)
@@ -186,9 +186,9 @@ PTX_TYPES = {
     "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2",
 }
-"""Of the operands."""
+"""PTX types of the operands."""
 SUMS = {"float32": "f32", "int32": "s32"}
-"""Of the sums."""
+"""PTX types of the accumulators."""
 IN_SHARED: dict[str, Any] = {"offset_factor": 1, "scope": SCOPE}
 IN_REGISTERS: dict[str, Any] = {"offset_factor": 1, "scope": "local"}
 ARCHITECTURE = "sm_90a"
@@ -199,7 +199,7 @@ MAX_IN_FLIGHT = 7
 
 @dataclass(frozen=True, kw_only=True)
 class WgmmaTile:
-    """What a warpgroup multiplies in one group of instructions.
+    """The product of a warpgroup in one group of instructions.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ class WgmmaTile:
 
     @property
     def bits(self) -> int:
-        """Of an operand's element."""
+        """Bits of an operand's element."""
         return int(tvm.DataType(self.dtype).bits)
 
     @property
@@ -281,7 +281,7 @@ class WgmmaTile:
 
     @property
     def name(self) -> str:
-        """What tells it from others, for the names of intrinsics."""
+        """A suffix that makes the names of intrinsics unique."""
         b = "columns_k" if self.transpose_b else "k_columns"
         sizes = f"{self.rows}x{self.columns}x{self.depth}"
         swizzles = "_".join(map(str, self.swizzles))

@@ -55,7 +55,7 @@ from .wgmma_intrinsics import (
 )
 
 WARPS = ROWS // SIDE
-"""Of a warpgroup."""
+"""Warps per warpgroup."""
 SHARE = SIDE * SIDE // WARP
 """The elements of a fragment that a lane has."""
 TYPES = ("float16", "bfloat16")
@@ -81,7 +81,7 @@ class RowsProduct(WgmmaTile):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of a warp's A, of B, and of a warp's sums."""
+        """Shapes of a warp's A, of B, and of a warp's accumulators."""
         b, sums = self.get_shape(1), (self.columns // SIDE, WARP, SHARE)
         if self.in_registers:
             return (self.depth // SIDE, WARP, SHARE), b, sums
@@ -94,7 +94,7 @@ class RowsProduct(WgmmaTile):
 
     @property
     def name(self) -> str:
-        """What tells it from others, for the name of its intrinsic."""
+        """A suffix that makes the name of its intrinsic unique."""
         swizzle_a, swizzle_b = self.swizzles
         a = "registers" if self.in_registers else f"swizzled_{swizzle_a}"
         b = f"{'columns_k' if self.transpose_b else 'k_columns'}_swizzled_{swizzle_b}"
@@ -125,7 +125,8 @@ def get_rows_intrinsic(product: RowsProduct) -> str:
     for size, what in ((product.columns, "columns"), (product.depth, "steps of k")):
         if size < SIDE or size % SIDE:
             raise TransformError(
-                f"a tile of {size} {what} has no whole fragments", f"use a multiple of {SIDE}"
+                f"a tile of {size} {what} is not made of whole fragments",
+                f"use a multiple of {SIDE}",
             )
     if not product.each or product.each % SIDE:
         raise TransformError(

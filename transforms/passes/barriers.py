@@ -69,7 +69,7 @@ SHARED = ("shared", "shared.dyn")
 
 @dataclass(frozen=True)
 class Variables:
-    """What is known of a function's variables: values that are bound, ranges of loops and threads.
+    """Known facts of a function's variables: bound values, ranges of loops and threads.
 
     TVM's passes may leave one variable with two values or two ranges: then neither is known.
     `conditions` hold where an access stands.
@@ -206,7 +206,7 @@ class Use(NamedTuple):
 
 @dataclass
 class Uses:
-    """What a function does to memory, in program order.
+    """The memory accesses of a function, in program order.
 
     Attributes
     ----------

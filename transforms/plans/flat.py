@@ -33,7 +33,7 @@ FLAT = "flat"
 _VECTORS = "tirx.VectorizeLoop"
 _MOST_GATHERED = 4
 LEFT_OVER = FlatConfig(threads=256, vector=8, tail="guard")
-"""Of any function, and of what another plan leaves alone."""
+"""The config for any function, and for what another plan leaves over."""
 
 
 @transform
@@ -50,7 +50,7 @@ def schedule_flat(sch: Schedule, block: SBlockRV, *, config: FlatConfig) -> None
     if is_reduction(sch, block):
         raise TransformError(
             f"block '{get_sblock_name(sch, block)}' reduces",
-            "use schedule_rows or schedule_matmul, or bind its spatial loops alone",
+            "use schedule_rows or schedule_matmul, or bind only its spatial loops",
         )
     loops = list(sch.get_loops(block)) or [sch.add_unit_loop(block)]
     if len(loops) > 1:
@@ -78,7 +78,7 @@ def find_gather(body: Any) -> str:
             inner = [substitute(index, place.values) for it in reads for index in it]
             if any(is_used(lane, it) and is_used(lane, analyzer.simplify(it)) for it in inner):
                 return (
-                    f"block '{place.name}' gathers vectors of {lanes} elements of 16 bits out of "
+                    f"block '{place.name}' gathers vectors of {lanes} elements of 16 bits from "
                     f"'{buffer.name}', where they do not lie side by side"
                 )
     return ""

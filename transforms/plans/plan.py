@@ -207,7 +207,7 @@ def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = Fal
 Filter = Callable[[PrimFunc], object]
 Choose = Callable[[PrimFunc], Mapping[str, object] | None]
 _TAILS = ("pad", "guard")
-"""What a rule does where sizes do not divide, unless it is told: a model has any sizes."""
+"""A rule's default tail: a model may have any sizes."""
 
 
 def match_recipe(recipe: Recipe, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
@@ -241,7 +241,7 @@ def make_recipe_rule(
     def make(function: PrimFunc, _: Target) -> Schedule | Mismatch:
         if match is not None and not (answer := match(function)):
             told = isinstance(answer, Mismatch)
-            return Mismatch(recipe.name, str(answer) if told else "its match does not take it")
+            return Mismatch(recipe.name, str(answer) if told else "its match rejects it")
         config = {} if choose is None else choose(function)
         if config is None:
             return Mismatch(recipe.name, "no config is chosen")
@@ -305,7 +305,7 @@ _LIMIT = 2**31
 _ROOM = 4
 _WIDE = ("int64", "uint64")
 _GROWING = (Add, Sub, Mul, Var)
-"""What has larger values where a schedule pads loops."""
+"""Expressions whose values grow where a schedule pads loops."""
 _OTHERS = (Cast, FloorDiv, FloorMod, IntImm, Max, Min, Select, Call)
 
 

@@ -116,7 +116,7 @@ def _match(
     """The one block of a function that reduces, if nothing of it is different; or why not."""
     blocks = [block for block in list_sblocks(sch) if is_reduction(sch, block)]
     if len(blocks) != 1:
-        return Mismatch(plan, f"{len(blocks)} blocks reduce, and a {what} is one")
+        return Mismatch(plan, f"{len(blocks)} blocks reduce, and a {what} has one")
     (block,) = blocks
     reason = find_obstacle(sch, blocks) or find_difference(sch, block)
     for producer in sch.get_producers(block):
@@ -125,17 +125,17 @@ def _match(
 
 
 def _find_difference(sch: Schedule, block: SBlockRV) -> str:
-    """What a block has that a product has not; "" if it is one."""
+    """Why a block is not a matmul; "" if it is one."""
     node, name = sch.get(block), get_sblock_name(sch, block)
     kinds = [it.iter_type for it in node.iter_vars]
     reduced = kinds.count(IterVar.CommReduce)
     if reduced != 1 or kinds[-1] != IterVar.CommReduce or len(kinds) < 3:
         return (
             f"block '{name}' has {len(kinds) - reduced} spatial iterators and {reduced} that "
-            "reduce, and a product has two or more, and then one"
+            "reduce, and a matmul has two or more, then one"
         )
     if node.init is None or len(node.writes) != 1 or len(node.reads) != 2:
-        return f"block '{name}' reads {len(node.reads)} tensors, and a product two"
+        return f"block '{name}' reads {len(node.reads)} tensors, and a matmul reads two"
     if find_factors(node.body) is None:
         return f"block '{name}' does not add up products of two operands"
     *_, row, column, depth = (it.var for it in node.iter_vars)
@@ -145,8 +145,8 @@ def _find_difference(sch: Schedule, block: SBlockRV) -> str:
         found = [any(is_used(variable, index) for index in each) for each in (first, second)]
         if found != [in_first, in_second]:
             return (
-                f"iterator '{variable.name}' of block '{name}' does not stand where a product "
-                "A[.., i, k] * B[.., k, j] has it"
+                f"iterator '{variable.name}' of block '{name}' is not where a matmul A[.., i, "
+                "k] * B[.., k, j] has it"
             )
     return ""
 
@@ -175,8 +175,9 @@ def _without_casts(term: Any) -> Any:
 
 CONVOLUTION = "convolution"
 _MOST_ELEMENTS = 2**29
-"""Of a matrix, whose places 32 bits number, whatever a schedule pads them by."""
+"""Most elements of a matrix, so that 32-bit indices suffice even with padding."""
 SQUARES = TransposeConfig(tile=32, padding=1)
+"""How operands and results whose channels do not come last are transposed."""
 SINGLE = replace(LEFT_OVER, vector=1)
 """What writes a matrix: where vectors alone are stored and read, TVM gives the matrix a type of
 these, of which it makes no asynchronous copies."""
@@ -382,7 +383,7 @@ def choose_product(
 
 
 def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
-    """What a block has that a convolution has not; "" if it is one."""
+    """Why a block is not a convolution; "" if it is one."""
     node, name = sch.get(block), get_sblock_name(sch, block)
     if not node.iter_vars or not isinstance(node.body, BufferStore):
         return f"block '{name}' is not a sum of one value over loops"
@@ -391,7 +392,7 @@ def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
     if str(node.iter_vars[0].var.ty.dtype) != "int32":
         return f"block '{name}' has indices of {node.iter_vars[0].var.ty.dtype}, not of int32"
     if node.init is None or len(node.writes) != 1 or len(node.reads) != 2:
-        return f"block '{name}' reads {len(node.reads)} tensors, and a convolution two"
+        return f"block '{name}' reads {len(node.reads)} tensors, and a convolution reads two"
     factors, zero = find_factors(node.body), node.init
     sources = [] if factors is None else [it.source for it in factors]
     if (
@@ -405,13 +406,13 @@ def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
     written = list(node.body.indices)
     spatial = [it.var for it in node.iter_vars if it.iter_type == IterVar.DataPar]
     if len(written) != len(spatial) or not all(is_among(each, written) for each in spatial):
-        return f"block '{name}' writes at other indices than its spatial iterators"
+        return f"block '{name}' is not indexed by its spatial iterators where it writes"
     first, second = _find_owners(node)
     both = [it for it in spatial if is_among(it, first) == is_among(it, second)]
     if both:
         return (
-            f"iterator '{both[0].name}' of block '{name}' is in the indices of both operands, or "
-            "of none"
+            f"iterator '{both[0].name}' of block '{name}' is in the indices of both operands, "
+            "or of neither"
         )
     # Rows and columns, in whatever order, and steps.
     counts = [1, 1, 1]
@@ -422,7 +423,7 @@ def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
     if 1 in counts:
         return f"block '{name}' is a product of {sizes}, and all are more than 1"
     if max(rows, columns) * steps >= _MOST_ELEMENTS:
-        return f"block '{name}' is a product of {sizes}, whose matrices 32 bits do not number"
+        return f"block '{name}' is a product of {sizes}, whose matrices need 64-bit indices"
     return ""
 
 

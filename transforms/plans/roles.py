@@ -20,7 +20,7 @@ from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_elements, is_among
 
 DEVICE = "NVIDIA H200"
-"""Of which the models of time know most; others are taken by their properties."""
+"""The GPU that the time models know best; others are described by their properties."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Plan:
-    """What makes a schedule of a whole function, with nothing left to bind.
+    """A plan: schedules a whole function, with nothing left to bind.
 
     Attributes
     ----------
@@ -101,9 +101,7 @@ def find_obstacle(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
         if find_all(node.body, SBlock):
             return f"block '{name}' holds other blocks"
         if not node.writes:
-            return (
-                f"block '{name}' does not say what it writes, as those that Relax makes for scatter"
-            )
+            return f"block '{name}' does not declare what it writes, like Relax's for scatter"
         kinds = {iterator.iter_type for iterator in node.iter_vars}
         if kinds - {IterVar.DataPar, IterVar.CommReduce}:
             return f"block '{name}' has iterators that are neither spatial nor of a reduction"

@@ -177,7 +177,7 @@ def _is_behind(sch: Schedule, left: Sequence[SBlockRV], blocks: Sequence[SBlockR
 
 
 def _list_results(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[object]:
-    """What the reductions among blocks write."""
+    """The buffers that the reductions among blocks write."""
     return [
         region.source
         for block in blocks
@@ -187,12 +187,12 @@ def _list_results(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[object]:
 
 
 def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
-    """What blocks have that those of rows have not; "" if they are such."""
+    """Why blocks are not a kernel of rows; "" if they are."""
     results = _list_results(sch, blocks)
     ends = [block for block in blocks if not sch.get_consumers(block)]
     if len(ends) != 1 or not sch.get(ends[0]).same_as(sch.get(blocks[-1])):
         names = ", ".join(f"'{get_sblock_name(sch, block)}'" for block in ends)
-        return f"the blocks {names} write results, and one at the end does in a kernel of rows"
+        return f"the blocks {names} write results, and in a kernel of rows only the last one may"
     first = sch.get(blocks[0])
     if not is_reduction(sch, blocks[0]):
         return f"block '{first.name_hint}' comes before any reduction, and cannot be inlined"

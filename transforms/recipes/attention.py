@@ -77,7 +77,7 @@ def schedule_unfused(sch: Schedule, config: UnfusedConfig) -> Iterator[str]:
 
 SMALL = {"batch": 1, "heads": 2, "queries": 12, "keys": 16, "dim": 8}
 SHAPE = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 64}
-"""What fills a GPU, where ladders are timed; judging that takes minutes."""
+"""Sizes that fill a GPU, where ladders are timed; judging them takes minutes."""
 FEWER = {"batch": 1, "heads": 8, "queries": 1024, "keys": 1024}
 EXAMPLE = {**SHAPE, **FEWER}
 UNFUSED = Family(
@@ -214,7 +214,7 @@ class TileConfig:
         0, "words of 4 bytes that the rows of the tile of keys are padded by", least=0
     )
     ends_at_mask: bool = knob(
-        False, "whether tiles of keys that causality hides are left out; of causal attention"
+        False, "whether fully masked tiles of keys are skipped; causal attention only"
     )
 
 
@@ -281,8 +281,8 @@ BY_QUERIES = Family(
 )
 fused = BY_QUERIES.root(
     "fused",
-    why="One kernel: a thread holds a query's scores, maximum and sums in registers, and repairs "
-    "the sums where the maximum moves",
+    why="One kernel: a thread holds a query's scores, maximum and sums in registers, and rescales "
+    "the sums when the maximum changes",
     expects={"unrolled": ("kernels == 1", "barriers == 0", "shared_bytes == 0")},
 )
 fused.plus(
@@ -322,14 +322,14 @@ BY_CAUSAL_TILES = BY_TILES.of_kernel(causal=True)
 causal = BY_CAUSAL_TILES.root(
     "causal",
     padding=1,
-    why="All scores are computed, and those of keys behind a query are hidden",
+    why="All scores are computed; those of keys after the query are masked",
     expects={"unrolled": ("kernels == 1", "barriers_per_step == 3")},
 )
 causal.plus(
     "causal_ended",
     ends_at_mask=True,
-    why="A block ends at the last key that one of its queries sees: half of the tiles are never "
-    "computed",
+    why="A block ends at the last key that one of its queries attends to: half of the tiles are "
+    "never computed",
     expects={"ends_at_mask": ("kernels == 1", "barriers_per_step == 3")},
 )
 LADDERS = (

@@ -61,22 +61,22 @@ class AttentionMmaConfig:
     keys: int = knob(64, "keys and values of a tile, in fragments of 16", choices=(32, 64, 128))
     queries: Queries = knob(
         "registers",
-        "from where the fragments of queries come for each tile of keys",
+        "where the fragments of queries come from, for each tile of keys",
         choices=("registers", "shared"),
     )
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
-    powers: Powers = knob("e", "of what exponentials are powers")
-    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(2, 3))
+    powers: Powers = knob("e", "the base of the exponentials")
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more by cp.async", choices=(2, 3))
     ends_at_mask: bool = knob(
-        False, "whether tiles of keys that causality hides are left out; of causal attention"
+        False, "whether fully masked tiles of keys are skipped; causal attention only"
     )
     splits_at_mask: bool = knob(
-        False, "whether tiles of which causality hides nothing do without masks; of the same"
+        False, "whether tiles without masked scores skip the mask; causal attention only"
     )
 
 
 class Fused(NamedTuple):
-    """What the fusion leaves: the loops of warps and of tiles of keys, and the blocks.
+    """The result of the fusion: the loops of warps and of tiles of keys, and the blocks.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ def require_half(sch: Schedule, weighted: SBlockRV) -> None:
     if (constant(values.shape[-1]) or 0) % VECTOR:
         raise TransformError(
             "attention_mma",
-            f"rows of dim={values.shape[-1]} are no whole vectors of {VECTOR}",
+            f"rows of dim={values.shape[-1]} must be a multiple of {VECTOR}",
             f"choose a multiple of {VECTOR}",
         )
 
@@ -312,7 +312,7 @@ piped = swizzled.plus(
 piped.plus(
     "mma_exp2",
     powers="two",
-    why="One factor in front of the power of two that the GPU computes",
+    why="exp(x) as 2^(x * log2 e), with one factor: the GPU computes powers of two",
 )
 CAUSAL_FRAGMENTS = FRAGMENTS.of_kernel(causal=True)
 causal = CAUSAL_FRAGMENTS.root(
@@ -320,14 +320,14 @@ causal = CAUSAL_FRAGMENTS.root(
     layout="swizzled",
     stages=2,
     powers="two",
-    why="All scores are computed, and those of keys behind a query are hidden",
+    why="All scores are computed; those of keys after the query are masked",
     expects=ASYNCHRONOUSLY,
 )
 ended = causal.plus(
     "mma_causal_ended",
     ends_at_mask=True,
-    why="A block ends at the last key that one of its queries sees: half of the tiles are never "
-    "computed",
+    why="A block ends at the last key that one of its queries attends to: half of the tiles are "
+    "never computed",
 )
 ended.plus(
     "mma_causal_parted",

@@ -58,8 +58,8 @@ _REGISTERS = {
     (3, False): (32, 160),
     (3, True): (32, 160),
 }
-"""Of a thread that copies and of one that computes, by the number of warpgroups that compute, and
-by whether thread blocks stay."""
+"""Registers of a producer's and a consumer's thread, by the number of consumer warpgroups and by
+whether CTAs are persistent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class AttentionWgmmaConfig:
 
     warpgroups: int = knob(2, "warpgroups of a block, each with 64 queries", choices=(1, 2, 3))
     keys: int = knob(128, "keys and values of a tile, in fragments of 16", choices=(64, 128))
-    powers: Powers = knob("e", "of what exponentials are powers")
+    powers: Powers = knob("e", "the base of the exponentials")
     stages: int = knob(1, "tiles in flight: 1 no pipeline", choices=(2, 3))
     copies: Copies = knob(
         "threads", "who copies keys and values into shared memory, of several stages"
@@ -77,7 +77,7 @@ class AttentionWgmmaConfig:
         False, "whether a warpgroup of its own issues TMA copies, while the others compute"
     )
     ends_at_mask: bool = knob(
-        False, "whether tiles of keys that causality hides are left out; of causal attention"
+        False, "whether fully masked tiles of keys are skipped; causal attention only"
     )
     longest_first: bool = knob(
         False, "whether blocks with the most tiles are launched first, where tiles are left out"
@@ -87,16 +87,16 @@ class AttentionWgmmaConfig:
         "whether blocks of neighbouring heads are launched one after the other, or of queries",
     )
     persistent: int = knob(
-        0, "thread blocks that stay and go through the tiles of queries; 0 for a block each"
+        0, "persistent thread blocks, over the tiles of queries; 0 for one block per tile"
     )
     splits_at_mask: bool = knob(
-        False, "whether tiles of which causality hides nothing do without masks; of the same"
+        False, "whether tiles without masked scores skip the mask; causal attention only"
     )
     overlaps: bool = knob(
-        False, "whether the scores of the next tile are computed ahead, where warps have roles"
+        False, "whether the scores of the next tile are computed ahead, with warp specialization"
     )
     pingpong: bool = knob(
-        False, "whether warpgroups take turns to issue products, where warps have roles"
+        False, "whether warpgroups issue products in turns (ping-pong), with warp specialization"
     )
 
 
@@ -243,7 +243,7 @@ plain = WGMMA.root(
 two = plain.plus(
     "wgmma_exp2",
     powers="two",
-    why="One factor in front of the power of two that the GPU computes",
+    why="exp(x) as 2^(x * log2 e), with one factor: the GPU computes powers of two",
 )
 piped = two.plus(
     "wgmma_async",
@@ -254,14 +254,14 @@ piped = two.plus(
 tma = piped.plus(
     "wgmma_tma",
     copies="tma",
-    why="The TMA copies whole tiles into the swizzle that wgmma reads; sets up the next",
+    why="The TMA copies whole tiles into the swizzle that wgmma reads; sets up the next rung",
     expects={"next_tiles_by_tma": BY_TMA},
 )
 roles = tma.plus(
     "wgmma_roles",
     roles=True,
-    why="A warpgroup of its own copies, and the two that compute wait for tiles alone, and not "
-    "for each other",
+    why="Warp specialization: a producer warpgroup copies, and two consumers wait only for tiles, "
+    "not for each other",
     expects={"warps_specialized": BY_TMA},
 )
 roles.plus(
@@ -278,14 +278,14 @@ causal = CAUSAL_WGMMA.root(
     stages=2,
     roles=True,
     overlaps=True,
-    why="All scores are computed, and those of keys behind a query are hidden",
+    why="All scores are computed; those of keys after the query are masked",
     expects={"products_overlapped": BY_TMA},
 )
 ended = causal.plus(
     "wgmma_causal_ended",
     ends_at_mask=True,
-    why="A block ends at the last key that one of its queries sees: half of the tiles are never "
-    "computed",
+    why="A block ends at the last key that one of its queries attends to: half of the tiles are "
+    "never computed",
 )
 ended.plus(
     "wgmma_causal_parted",
@@ -302,15 +302,15 @@ fused = FUSED_WGMMA.root(
     stages=2,
     roles=True,
     overlaps=True,
-    why="An exponent is one multiply-add instead of a difference and a product, which the kernel "
-    "must allow",
+    why="An exponent is one multiply-add instead of a subtraction and a multiplication; the "
+    "kernel must allow this rounding",
     expects={"products_overlapped": BY_TMA},
 )
 fused.plus(
     "wgmma_persistent",
     persistent=SMS,
-    why="A block for each multiprocessor goes through tiles of queries, and keys and values of the "
-    "next one are copied while this one is stored",
+    why="Persistent CTAs, one for each multiprocessor: keys and values of the next tile of "
+    "queries are copied while this one is stored",
     golden={"persistent": 2},
     expects={"blocks_stay": BY_TMA},
 )
@@ -320,7 +320,7 @@ half of 128 in a block of two; 1.5 for others. From runs on one H200, as what fo
 TILE_KEYS = {96: (128,), 128: (128,), 160: (96, 112), 192: (96, 112)}
 """Keys of a tile that registers hold, by elements of a head; (64, 80) beyond."""
 TURN = 10
-"""What an iteration takes beside its keys, in keys."""
+"""Fixed cost of an iteration, in keys."""
 
 
 def choose_config(
@@ -379,7 +379,7 @@ def choose_for(sch: Schedule) -> AttentionWgmmaConfig:
     if None in sizes:
         raise TransformError(
             "attention_wgmma_best",
-            f"the sizes {sizes} are not all known, and choose the config",
+            f"the sizes {sizes} are not all known, and the config depends on them",
             "use attention_wgmma_overlap, or give them",
         )
     powers: Powers = "fused" if allows_fused_exponents(power) else "two"

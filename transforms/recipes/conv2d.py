@@ -57,7 +57,7 @@ IMAGES = Example(
     options={"dtype": "bfloat16", "out": "bfloat16", "padding": 1},
 )
 DEPTH_BYTES, STEP_BYTES, MOST_STAGES = (128, 64, 32), 16, 8
-"""Of the channels of a tile, and of how many more a step takes the time; and stages, at most."""
+"""Bytes of a tile's channels; bytes that cost as much as one more step; and most stages."""
 COPIED_AT_ONCE = 4
 """Vectors of a thread of the kernels that copy operands."""
 LINE = 128

@@ -87,7 +87,7 @@ class RangesConfig:
     ends: bool = knob(
         False,
         "whether the loop over keys ends at a sequence's length, which all groups reach together, "
-        "as they take tiles by turns, and asks for it in its last tiles alone",
+        "taking tiles in turn, and checks it only in its last tiles",
     )
 
 
@@ -272,8 +272,8 @@ BY_RANGES = Family(
 )
 fused = BY_RANGES.root(
     "fused",
-    why="One kernel: threads that share a key have its running maximum and sums in registers, and "
-    "repair the sums where the maximum moves",
+    why="One kernel: threads that share a key keep its running maximum and sums in registers, and "
+    "rescale the sums when the maximum changes",
     expects={"unrolled": ("kernels == 1", "barriers == 0", "shared_bytes == 0")},
 )
 wide = fused.plus(
@@ -286,15 +286,16 @@ grouped = wide.plus(
     "grouped",
     groups=8,
     golden={"groups": 2},
-    why="The groups of threads of a block have keys of their own, and are combined behind the last",
+    why="Groups of threads of a block take keys of their own; their results are combined after "
+    "the last key",
     expects={"unrolled": ("kernels == 1", "LDG.128 >= 1 on sm_90a")},
 )
 split = grouped.plus(
     "split",
     ranges=4,
     golden={"ranges": 2},
-    why="Ranges of keys have blocks of their own, and a second kernel combines them by the factor "
-    "of the repair",
+    why="Each range of keys has blocks of its own, and a second kernel rescales and combines "
+    "their results",
     expects={"unrolled": ("kernels == 2", "LDG.128 >= 1 on sm_90a")},
 )
 
@@ -317,7 +318,7 @@ REACHED, UNEVEN, ISSUED = 0.93, 0.1, 0.8
 """What is reached of a memory's speed, how much longer the last of the blocks takes that a GPU
 holds together, and what is issued of the instructions that could be."""
 NEAR = 0.02
-"""Of two configs that are so near the first is taken: of more keys, and of fewer ranges."""
+"""If two configs are this close, the one with more keys, and with fewer ranges, is taken."""
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 

@@ -341,7 +341,7 @@ STRIPS = Family(
 
 shared = TILES.root(
     "shared",
-    why="A tile of the padded image in shared memory, so no product checks the image's bounds",
+    why="A tile of the padded image in shared memory, so no multiply-add checks the image's bounds",
     expects={"decomposed": ("threads == 256", "barriers == 1")},
 )
 tiled = shared.plus(

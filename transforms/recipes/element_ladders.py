@@ -204,7 +204,7 @@ class TransposeConfig:
     tile: int = knob(32, "rows and columns of a tile", choices=(16, 32, 64))
     threads: int = knob(256, "threads of a block, at most", choices=(64, 128, 256, 512))
     padding: int = knob(
-        0, "vectors that rows in shared memory are longer by", choices=(1, 2), least=0
+        0, "vectors by which rows in shared memory are padded", choices=(1, 2), least=0
     )
     vector: int = knob(
         1, "elements of a vector, at most; also the side of a thread's squares", choices=(2, 4)

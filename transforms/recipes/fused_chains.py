@@ -109,9 +109,8 @@ TILES = ("thread_tile", "tile_k")
 SWIZZLE = 8
 """Rows of tiles, at most, that blocks go through column by column."""
 VECTOR_BYTES = 16
-"""Of a vector, and of the padding behind each row of X's tile, with which transposed stores fall
-into different banks of shared memory.
-"""
+"""Bytes of a vector, and of the padding after each row of X's tile, which spreads transposed stores
+over the banks of shared memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +170,7 @@ class FusedConfig:
         "whether rows of X's tile lie side by side and a thread's tile in strips of 4, so that "
         "a thread reads both operands in vectors, into registers, and a warp a tile of 4 by 8",
     )
-    stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 registers", choices=(1, 2))
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 through registers", choices=(1, 2))
     tail: Tail = knob("refuse", "what happens where a tile does not divide")
 
     @property
@@ -330,7 +329,7 @@ def _climb(fused: Rung, *, tile_bytes: int) -> None:
     shared = fused.plus(
         "shared",
         shared=True,
-        why="Tiles in shared memory, of which that of X is fetched once for both sums",
+        why="Tiles in shared memory; X's tile is fetched once for both sums",
         expects={"decomposed": ("barriers_per_step == 2", f"shared_bytes == {tile_bytes}")},
     )
     warps = shared.plus(
@@ -372,8 +371,8 @@ norm_fused = FUSED_NORM_PRODUCT.root(
     "fused",
     thread_tile=(8, 8),
     golden={"thread_tile": (8, 4)},
-    why="One kernel: the norm is a factor of the sum, which waits for no squares then, and both "
-    "are summed under one loop",
+    why="One kernel: the norm becomes a factor of the result, so the matmul does not wait for the "
+    "squares; both are summed in one loop",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
 )
 _climb(norm_fused, tile_bytes=12352)

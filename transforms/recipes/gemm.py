@@ -36,9 +36,9 @@ from .rungs import Family, Pair, knob, pairs
 from .tiled_product import Engine, WholeTail
 
 WORD_BYTES = 4
-"""Of a bank of shared memory."""
+"""Bytes per shared-memory bank."""
 INDICES = 4
-"""Of 64 bits, as open sizes have them, that CUDA has a vector type for."""
+"""Most 64-bit indices, as symbolic sizes have them, in a CUDA vector type."""
 INNER = ("columns", "rows")
 
 
@@ -62,7 +62,7 @@ class GemmConfig:
         False, "whether a thread's tile is in strips of 4, a block of threads apart"
     )
     strip: int = knob(
-        STRIP, "columns of a strip; 1 spreads odd rows over the lanes", choices=(1, 4)
+        STRIP, "columns of a strip; 1 spreads unaligned rows over the lanes", choices=(1, 4)
     )
     padding: int = knob(0, "words of 4 bytes that the rows of A's tile are padded by", least=0)
     warp: Pair | None = knob(
@@ -75,7 +75,9 @@ class GemmConfig:
         1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
     )
     stages: int = knob(
-        1, "tiles in flight: 1 no pipeline, 2 registers, more cp.async", choices=(2, 3, 4)
+        1,
+        "tiles in flight: 1 no pipeline, 2 registers, 3 and more cp.async",
+        choices=(2, 3, 4),
     )
     inner: Inner = knob(
         "columns",
@@ -83,11 +85,9 @@ class GemmConfig:
         choices=INNER,
     )
     inner_strips: Inner = knob(
-        "columns", "the same of the loops over a thread's strips", choices=INNER
+        "columns", "the same for loops over a thread's strips", choices=INNER
     )
-    split_k: int = knob(
-        1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4, 8, 16)
-    )
+    split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(1, 2, 4, 8, 16))
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
 
     @property
@@ -223,7 +223,9 @@ fragments = GEMM.root(
     expects={"decomposed": VECTORS},
 )
 strips = fragments.plus(
-    "strips", strided=True, why="Adjacent threads read adjacent vectors; sets up warps"
+    "strips",
+    strided=True,
+    why="Adjacent threads read adjacent vectors; sets up warp tiles",
 )
 deeper = strips.plus(
     "deeper", tile_k=16, why="Half as many barriers per product", golden={"tile_k": 8}
@@ -261,8 +263,8 @@ inner_rows = prefetched.plus(
 split = inner_rows.plus(
     "split_k",
     split_k=4,
-    why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up; slower "
-    "where tiles are many, as here",
+    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    "with many tiles, as here",
     golden={"split_k": 2},
     searched=("inner_strips",),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},

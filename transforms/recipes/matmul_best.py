@@ -63,32 +63,30 @@ _FEW_UNALIGNED, _FEW_SCATTERED = 8, 4
 _SHORT = 1024
 """Bytes along k: of fewer, all tiles of wgmma go 128 at a time."""
 _TRANSPOSED = 0.8
-"""Of the rate where threads transpose B's tiles, an element at a time: at 5 products in TF32 on an
-H100, whose slices of k it has to choose."""
+"""Relative rate where threads transpose B's tiles element by element: from 5 TF32 matmuls on an
+H100 that need split-K."""
 _LARGE_TILE, _NARROWER = 128 * 192, 0.91
-"""Elements of the smallest tile that may be narrower; and what is left of its rate, since its rows
-of B lie across lines of the L2 cache: at 30 products in bfloat16 on an H200.
-"""
+"""Elements of the smallest tile that may be made narrower, and the relative rate of that tile then,
+whose rows of B straddle lines of the L2 cache: from 30 bfloat16 matmuls on an H200."""
 _PARTS = (1, 2, 4, 8, 16)
 _WGMMA_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Slices of the reduction that are tried."""
 
 COPY_US, COPY_BYTES_PER_US = 2.0, 2.4e6
-"""Of a kernel that copies an operand between zeros, on an H200: before its first byte, and then."""
+"""Cost of a kernel that zero-pads an operand on an H200: before its first byte, and per byte."""
 SHORT_K, _FEW_TILES = 64, 8
-"""Of a product that mma.sync multiplies in one step, in so many tiles of a multiprocessor."""
+"""Matmuls that mma.sync multiplies in one step, with at most so many tiles per multiprocessor."""
 _FEW_COLUMNS, _READ_US, _READ_BYTES_PER_US = 16, 4.5, 1.6e6
-"""Of a product whose time is that of reading A: before its first product, and element by element.
-"""
+"""Matmuls bound by reading A: time before the first product, and for reading element by element."""
 _SHALLOW, _SHALLOW_STEP = 0.65, 16
-"""Of what the model says of a short k and rows of a result that no vector writes, what tiles take
-that go through columns first in such steps, in several waves: at 5 products on an H200."""
+"""Relative time of tiles that compute column by column, in steps of so many k, where k is short,
+rows of the result are not whole vectors and there are several waves: from 5 matmuls on an H200."""
 _SLOWER = 1.2
 """What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
 _BLOCKS_READING = 6.5
 """Blocks of a multiprocessor that read A at the same time."""
 _READ_ROWS, _WEIGHT_BYTES_PER_US = 64, 1.9e6
-"""Of a product of so few rows whose time is that of reading B, element by element."""
+"""Matmuls of so few rows that they are bound by reading B, element by element."""
 
 
 ENGINES: Mapping[type, type[Engine]] = {
@@ -96,7 +94,7 @@ ENGINES: Mapping[type, type[Engine]] = {
     MmaConfig: mma.MmaEngine,
     WgmmaConfig: wgmma.WgmmaEngine,
 }
-"""What multiplies the tiles of a config."""
+"""The engine that multiplies the tiles of a config."""
 
 
 class Choice(NamedTuple):
@@ -107,9 +105,9 @@ class Choice(NamedTuple):
 
 
 SEARCHED = "a search found a config at this shape or near it, which is taken"
-FEW_ROWS = "so few rows take no tiles, but this, of the ladder matmul_skinny"
-VECTOR = "a matrix times a vector is scheduled as rows are, by the ladder of matvec"
-UNALIGNED = "rows of no whole vectors are not copied for tiles, but take this, of the ladder "
+FEW_ROWS = "too few rows for tiles: this is from the ladder matmul_skinny"
+VECTOR = "a matrix times a vector is scheduled row by row, as by the ladder of matvec"
+UNALIGNED = "rows that are not whole vectors are read as they are, by this config of the ladder "
 
 
 class MeasuredTile(NamedTuple):
@@ -133,13 +131,12 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
 
     best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (
-        "The knobs that a search found best near this shape, or else by a model of time.\n\n"
-        "Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and for "
-        "tensor\ncores, where rows are no multiples of 16 bytes, operands are copied between zeros "
-        "before. Matmuls of\nfew rows, and on tensor cores of few unaligned columns or elements, "
-        "are scheduled as other ladders\nof matmul do. Knobs: device, a GPU by its name, or by its "
-        'properties, "multiprocessors=84\nmegahertz=1695 shared_kib=99 gigabytes=936"; '
-        "transforms/recipes/tuned has the searches."
+        "The knobs that a search found best near this shape, or else those of the time model.\n\n"
+        "Where tiles do not divide the shape, they are zero-padded as they are fetched; for\n"
+        "tensor cores, a kernel before zero-pads operands with unaligned rows. Matmuls of few\n"
+        "rows, or on tensor cores of few unaligned columns, use other ladders of matmul.\n"
+        'Knobs: device, a GPU by its name, or by its properties, "multiprocessors=84\n'
+        'megahertz=1695 shared_kib=99 gigabytes=936"; transforms/recipes/tuned has the searches.'
     )
     return recipe(
         kernel=family.kernel,
@@ -162,10 +159,10 @@ matmul_wgmma_best = make_best(wgmma.WGMMA, "wgmma", {"tensorized": wgmma.ON_TENS
 
 
 def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
-    """What a recipe that chooses takes for a schedule of its product, at block "C".
+    """The config that a choosing recipe takes for a schedule of its matmul, at block "C".
 
     Without tensor cores it is a tile that a search found or the model expects to be fastest, or
-    none for few rows. Operands of 16 bits whose rows are no multiples of 16 bytes are read as they
+    none for few rows. Operands of 16 bits with unaligned rows are read as they
     lie: by mma.sync for a short k and for few columns, and else without tensor cores, but where the
     fastest tile of wgmma is faster, with the kernels that copy operands for it. Times are compared
     by models, but for one step of k. What the constants say was measured at 19 products on an H100.
@@ -329,12 +326,12 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
     """The configs by wgmma that are tried for a product on a GPU, the fastest first: the TMA copies
     and stores tiles where that is fastest.
 
-    Large tiles may be narrower, as many as before that are no wider than they need be; with
-    `narrows`, where B lies as (columns, k) and a tile of any width is as fast, all of them are.
+    Large tiles may also be as narrow as the same number of them allows. With `narrows` all are:
+    where B lies as (columns, k), a tile of any width is as fast.
     """
     length, tiles = product.k * product.size, []
     known = list(read_tiles("matmul_wgmma"))
-    for rate in [*known] if product.size == 2 else []:
+    for rate in [*known] if narrows or product.size == 2 else []:
         wide = -(-product.n // -(-product.n // rate.tile[1]))
         unit = 32 if narrows and wide > 32 else 16  # a row of the result is slabs of so many
         tile = rate.tile[0], -(-wide // unit) * unit
@@ -511,11 +508,11 @@ _MODELS: Mapping[type, tuple[str, Callable[[Product, Gpu], list[Ranked]]]] = {
 }
 """By the config of a family: its table of costs, and who ranks its configs for a product."""
 LEAST_REGISTERS = 32
-"""Of a thread."""
+"""Least registers per thread."""
 
 
 class Forecast(NamedTuple):
-    """What is expected of the configs of a recipe, for a product on a GPU."""
+    """The expectations of a recipe's configs, for a matmul on a GPU."""
 
     recipe: Rung
     product: Product

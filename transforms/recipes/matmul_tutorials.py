@@ -248,7 +248,7 @@ def matmul_tiled_shared(
     tile_k: int = 32,
     tail: PaddedTail = "refuse",
 ) -> Iterator[str]:
-    """32×32 tiles of A and B in shared memory, of which each thread fetches a share (step 3).
+    """32×32 tiles of A and B in shared memory, each thread fetching a share (step 3).
 
     The blog's 32 threads fetch 32 elements each, side by side: adjacent threads read a row apart.
 

@@ -68,7 +68,7 @@ class MmaConfig:
     )
     tile_k: int = knob(32, "the depth of the tiles of A and B", choices=(32, 64))
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
-    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(2, 3, 4, 5))
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more by cp.async", choices=(2, 3, 4, 5))
     prefetch_fragments: bool = knob(
         False, "whether fragments are loaded one step ahead, too", choices=(False, True)
     )
@@ -81,12 +81,12 @@ class MmaConfig:
         1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8)
     )
     store: Store = knob("registers", "from where the result is written")
-    split_k: int = knob(1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4))
+    split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(1, 2, 4))
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
 
     @property
     def warps(self) -> int:
-        """Of a block of threads."""
+        """Warps per thread block."""
         return self.tile[0] // self.warp[0] * (self.tile[1] // self.warp[1])
 
 
@@ -96,11 +96,11 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
 
 
 class TensorCoreEngine(Engine):
-    """What both instructions of tensor cores share: their types, and the vectors of copies."""
+    """Shared by both tensor-core instructions: their types, and the vectors of copies."""
 
     tiled: FragmentTile | WarpgroupTile
     rows_of_threads: tuple[int, int]
-    """Of a block of threads: warps or warpgroups, and the threads of each."""
+    """In a thread block: warps or warpgroups, and the threads of each."""
 
     def require_operands(self, total: SBlockRV) -> None:
         """Refuse operands that tensor cores do not multiply.
@@ -298,7 +298,7 @@ ahead = piped.plus(
 first = ahead.plus(
     "mma_fragments_first",
     fragments_first=True,
-    why="The products need not wait for shared memory at the begin of each tile",
+    why="Products need not wait for shared memory at the start of each tile",
 )
 rows = first.plus(
     "mma_rows",
@@ -311,8 +311,8 @@ rows = first.plus(
 split = rows.plus(
     "mma_split_k",
     split_k=4,
-    why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up; slower "
-    "where tiles are many, as here",
+    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    "with many tiles, as here",
     golden={"split_k": 3},
     expects={"parts_added": ("kernels == 2", *ON_TENSOR_CORES)},
 )

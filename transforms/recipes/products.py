@@ -114,11 +114,11 @@ MATMUL_BIAS_GELU = (
         "",
         "tiles in registers, with the bias and gelu in the store",
         gemm.prefetched,
-        "The bias and gelu come before the store, of sums that matmul_prefetched computes",
+        "The schedule of matmul_prefetched, with bias and gelu before the store",
     ),
 )
 PRODUCTS = (*BATCHED_MATMUL, *MATMUL_BIAS_RELU, *MATMUL_BIAS_GELU)
-"""Whose schedules are those of matmul's ladders."""
+"""Kernels with the schedules of matmul's ladders."""
 LADDERS = (
     *MATMUL_BIAS_RELU,
     order(

@@ -55,7 +55,7 @@ Pair = tuple[int, int]
 """Rows and columns."""
 _OURS = __name__.rpartition(".")[0]
 LONGEST = 60
-"""Of what is shown of a value that is no name."""
+"""Most characters of a value that is shown."""
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
@@ -105,7 +105,7 @@ class Expect:
 
 @dataclass(frozen=True)
 class SourcePattern:
-    """What the device's source must look like, as FileCheck reads it.
+    """A pattern for the device's source, as FileCheck reads it.
 
     Attributes
     ----------
@@ -129,9 +129,9 @@ def parse_expectation(text: str) -> Expect:
     if found is None:
         raise TransformError(
             "parse_expectation",
-            f"'{text}' is no expectation",
-            f"write FACT, one of {' '.join(RELATIONS)}, a number, and where the fact is of the "
-            "compiled kernel, 'on sm_80'",
+            f"'{text}' is not an expectation",
+            f"write FACT, one of {' '.join(RELATIONS)}, a number, and for facts of the "
+            "compiled kernel 'on sm_80'",
         )
     value = float(found["value"]) * UNITS[found["unit"] or ""]
     return Expect(found["fact"], found["relation"], value, found["architecture"])
@@ -186,7 +186,7 @@ class Example:
     def __post_init__(self) -> None:
         for name in ("shape", "options", "config"):
             if not isinstance(value := getattr(self, name), Mapping):
-                problem = f"{name}={show(value)} is no dict"
+                problem = f"{name}={show(value)} is not a dict"
                 raise TransformError("Example", problem, 'write Example({"n": 64}), say')
 
 
@@ -253,7 +253,7 @@ class Recipe:
 
     @property
     def tails(self) -> tuple[str, ...]:
-        """What it can do where a size does not divide; empty if no size has to."""
+        """Its choices of tail; empty if no size has to divide."""
         return tuple(map(str, self.words.get("tail", ())))
 
     def has_pairs(self, name: str) -> bool:
@@ -347,10 +347,10 @@ class Recipe:
                 raise refusal from raised
             if name is None:
                 if index == 1:
-                    advice = "yield a name after each change that is to be looked at"
+                    advice = "yield a name after each change that should be a step"
                     raise TransformError(self.name, f"{self._line()} yields no step", advice)
                 if not (sch.mod.same_as(module) or tvm_ffi.structural_equal(sch.mod, module)):
-                    problem = f"{self._line()} changes the schedule behind its last step '{last}'"
+                    problem = f"{self._line()} changes the schedule after its last step '{last}'"
                     raise TransformError(self.name, problem, "yield a name at its end, too")
                 return
             inner = generator
@@ -402,7 +402,7 @@ class Recipe:
             where = f", {self._line()}," if self.spelling else ""
             advice = f"run it on the kernel '{self.kernel_name}' in a form that has these blocks"
             if names == " ".join(self.blocks):
-                advice = f'write blocks=("{names}",): a text for each form of the kernel'
+                advice = f'write blocks=("{names}",): a string for each form of the kernel'
             raise TransformError(
                 self.name,
                 f"the module has the blocks '{names}', and this recipe{where} schedules {accepted}",
@@ -418,7 +418,7 @@ def _explain_calls(declare: Callable[Given, Made]) -> Callable[Given, Made]:
         for body in filter(callable, args):
             raise TransformError(
                 "recipe",
-                f"it stands above '{getattr(body, '__name__', body)}' without its kernel",
+                f"it decorates '{getattr(body, '__name__', body)}' without a kernel",
                 "write @recipe(kernel=..., blocks=..., default_example=..., golden=...)",
             )
         read_arguments(declare, args, kwargs)
@@ -449,19 +449,19 @@ def recipe(
     if isinstance(blocks, str) or not all(isinstance(form, str) for form in blocks):
         raise TransformError(
             "recipe",
-            f"blocks={blocks!r} is no tuple of texts",
+            f"blocks={blocks!r} is not a tuple of strings",
             f"write blocks=({blocks!r},), with a comma"
             if isinstance(blocks, str)
-            else 'write blocks=("C D",), a text of block names for each form of the kernel',
+            else 'write blocks=("C D",), a string of block names for each form of the kernel',
         )
     examples = {"default_example": default_example, "golden": golden}
     if not isinstance(kernel, str) and not (hasattr(kernel, "name") and hasattr(kernel, "problem")):
         advice = 'give its name, as "matmul", or a function under @kernel'
-        raise TransformError("recipe", f"kernel={show(kernel)} is no kernel", advice)
+        raise TransformError("recipe", f"kernel={show(kernel)} is not a kernel", advice)
     known = getattr(kernel, "size_names", None)
     for name in symbolic:
         if known is not None and name not in known:
-            problem = f"symbolic has '{name}', which is no size of '{kernel.name}'"
+            problem = f"symbolic has '{name}', which is not a size of '{kernel.name}'"
             raise TransformError("recipe", problem, f"it has {', '.join(known)}")
 
     for name, example in examples.items():
@@ -472,7 +472,7 @@ def recipe(
             advice = f"write Example({{{sizes}}}), say"
             raise TransformError("recipe", problem + (", ".join(known) or "none"), advice)
     if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
-        raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
+        raise TransformError("recipe", f"arch={arch!r} is not an architecture", 'write "sm_80"')
 
     def make(body: Body) -> Recipe:
         # The knobs of a recipe: what its function takes behind the schedule.
@@ -485,7 +485,7 @@ def recipe(
         parameters = taken[1:]
         name = body.__name__
         if not inspect.isgeneratorfunction(body):
-            advice = "yield a name after each change that is to be looked at, as 'tiled'"
+            advice = "yield a name after each change that should be a step, as 'tiled'"
             raise TransformError("recipe", f"'{name}' never yields", advice)
         for parameter in parameters:
             if parameter.default is parameter.empty:
@@ -500,7 +500,7 @@ def recipe(
                 hint = suggest(size, sizes, f"it has {', '.join(sizes) or 'none'}")
                 raise TransformError("recipe", f"'{name}' has no knob '{size}' to choose", hint)
             if not isinstance(values, (tuple, list, range)):
-                problem = f"the choices of '{size}' are {show(values)}, which is no tuple"
+                problem = f"the choices of '{size}' are {show(values)}, which is not a tuple"
                 raise TransformError("recipe", problem, f"write {size!r}: (32, 64), say")
         for which, example in examples.items():
             for size in example.config:

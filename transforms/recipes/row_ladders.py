@@ -63,7 +63,7 @@ from .rungs import Family, Ladder, knob, order
 from .time_model import H200, Gpu, read_gpu, read_table
 
 FLIGHT_BYTES = 2 * MAX_VECTOR_BYTES
-"""Of a part, that each thread asks for at once, by as many vectors as it takes, up to eight."""
+"""Bytes of a part that each thread requests at once, in up to eight vectors."""
 WHOLE_EACH, MOST_EACH = 2, 8
 """Vectors of a whole row that a thread asks for at once; and of a part, at most."""
 FEW_WAVES, MOST_PARTS = 4, 128
@@ -527,7 +527,8 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
         vectors.plus(
             "online",
             online=True,
-            why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
+            why="Maximum and sum in one reduction: half the barriers, three exponentials for each "
+            "element",
             changes={"blocks": (online,)},
         )
     return order("threads that share a row", *single.rungs, *shared.rungs)
@@ -542,15 +543,14 @@ KERNELS = (
 )
 """Kernels over rows, and the names of their sblocks."""
 REGISTER_BYTES = 128
-"""Of a row, for each thread that keeps its share of it in registers, about: what was fastest."""
+"""Bytes of a row for each thread that keeps its share in registers, about: measured fastest."""
 LONG = 32768
 """Elements of a row from which on it is read in rounds: registers of so many threads are full."""
 FULL_THREADS = 128
 """So many threads several short rows of a block have together, if there are rows enough."""
 _HALF_BYTES = 2
-"""Of an element; where vectors of these do not share out among threads, half as many in each of
-twice the threads are faster: rows of 2816 to 4080 elements, on an H100.
-"""
+"""Bytes of an element: if vectors of these do not divide evenly among threads, half as many in each
+of twice the threads are faster (rows of 2816 to 4080 elements, on an H100)."""
 
 
 def _make_best(kernel: str, names: str) -> Recipe:
@@ -576,7 +576,7 @@ def _make_best(kernel: str, names: str) -> Recipe:
 
 
 def rank_rows(sch: Schedule, recipe_name: str, gpu: Gpu) -> list[tuple[RowConfig, Cut | None]]:
-    """What `rank_configs` says of the rows of a kernel; refuses sizes that are left open."""
+    """`rank_configs` for the rows of a kernel; refuses symbolic sizes."""
     blocks = get_sblocks(sch)
     total = sch.get(blocks[0])
     height, length = (constant(iterator.dom.extent) for iterator in total.iter_vars[:2])

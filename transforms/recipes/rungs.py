@@ -173,7 +173,7 @@ class Rung(Recipe):
             if self.has_pairs(name) and not is_pair(value, least=None):
                 raise TransformError(
                     self.name,
-                    f"{name}={value!r} is no pair of integers",
+                    f"{name}={value!r} is not a pair of integers",
                     f"pass rows and columns, as {name}=(4, 8)",
                 )
         return self.body(sch, self.family.config(**{**self.config, **given}))

@@ -40,9 +40,9 @@ FEW_BLOCKS, LONG = 8, 4096
 added up then.
 """
 MOST_ROWS = 8
-"""Of A that a thread has sums for, at most; more are on blocks of their own."""
+"""Most rows of A that one thread accumulates; more rows get blocks of their own."""
 MOST_PRODUCTS = 2048
-"""Of a thread for the rows of B that it has in flight, without a loop."""
+"""Most multiply-adds of a thread for the rows of B that it has in flight, without a loop."""
 SHAPE = {"m": 4, "n": 8192, "k": 8192}
 
 
@@ -61,11 +61,9 @@ class SkinnyConfig:
         "rows of threads of a block, each with a slice of k, that add up in shared memory",
         choices=(2, 4, 8, 16),
     )
-    split_k: int = knob(
-        1, "slices of the reduction, each on blocks of its own", choices=(4, 8, 16, 32, 64)
-    )
+    split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(4, 8, 16, 32, 64))
     tail: Literal["refuse", "pad"] = knob(
-        "refuse", "what happens where these do not divide: pad with zeros, as B is read"
+        "refuse", "what happens where these do not divide: zero padding, as B is read"
     )
 
 
@@ -75,7 +73,9 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
     for name in ("vector", "depth"):
         if getattr(config, name) < 1:
             raise TransformError(
-                "matmul_skinny", f"{name}={getattr(config, name)} is no count", "use 1 or more"
+                "matmul_skinny",
+                f"{name}={getattr(config, name)} must be an integer >= 1",
+                "use 1 or more",
             )
     # The columns of a vector: of whole ones is a row of B, which is not transposed.
     if is_along_k(sch, total):
@@ -214,8 +214,8 @@ shared = columns.plus(
     vector=8,
     steps=8,
     depth=8,
-    why="One load moves 16 bytes of a row of B, of which eight are in flight; rows of threads of a "
-    "block, which are fewer so, share k, and add their sums in shared memory",
+    why="One load moves 16 bytes of a row of B, with eight in flight; fewer rows of threads share "
+    "k, and add their sums in shared memory",
     golden={"steps": 4, "depth": 2},
     expects={"unrolled": ("scalar_loads == 0", "scalar_stores == 0")},
 )

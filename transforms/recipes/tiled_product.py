@@ -34,7 +34,7 @@ WholeTail = Literal["refuse", "pad", "copy"]
 """What happens where a tile does not divide: refuse; pad the whole problem with zeros, as tiles are
 fetched; or copy the operands between zeros before, so that tiles are fetched in vectors."""
 VECTOR_BYTES = 16
-"""Of a vector that is copied, or written from shared memory."""
+"""Bytes of a vector that is copied, or written from shared memory."""
 SUM_THREADS, SUM_VECTOR = 256, 4
 """The second kernel of split-K: threads of a block, and the sums of each thread."""
 FEW_THREADS, FEW_SUMS = 32, 1 << 15
@@ -42,15 +42,14 @@ FEW_THREADS, FEW_SUMS = 32, 1 << 15
 SUMS_AT_ONCE = 16
 """Parts that a thread loads before it adds the first of them."""
 COPY_THREADS, COPY_EACH = (256, 128, 64), 8
-"""Of a block that copies an operand between zeros; and elements of a thread, at most, all of whose
-loads are in flight at the same time.
-"""
+"""Threads of a block that zero-pads an operand; and most elements of a thread, whose loads are all
+in flight at once."""
 COPY_LONG = 512
 """Elements of a row that blocks have to themselves, so that no thread divides by its length."""
 
 
 class Engine:
-    """What multiplies the tiles of a product, and the steps to its schedule.
+    """The engine that multiplies the tiles of a matmul, and the steps of its schedule.
 
     Attributes
     ----------

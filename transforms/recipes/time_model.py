@@ -39,21 +39,21 @@ from .tiled_product import VECTOR_BYTES, WholeTail, is_along_k
 
 FILE = Path(__file__).parent / "costs" / "nvidia-h200.json"
 _BLOCKS, _OTHER_REGISTERS = 32, 64
-"""Of a multiprocessor; and those of a thread beside its sums."""
+"""Blocks per multiprocessor; and registers of a thread besides its accumulators."""
 _RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 _SCHEDULERS = 4
-"""Of a multiprocessor, each with warps of its own."""
+"""Schedulers per multiprocessor, each with warps of its own."""
 _FASTEST = 2.0
-"""Of what DRAM gives a multiprocessor where all read, what it gives one at most."""
+"""Most bandwidth of one multiprocessor, relative to its share when all read."""
 _RESULT_BYTES = 4
-"""Of a sum."""
+"""Bytes of an accumulator."""
 _WIDE = 4
 """Sums of a vector."""
 _LINE = 128
 """Bytes of a line of the L2 cache."""
 _STORING_THREADS = 256
-"""Whose elements have the cost of a store."""
+"""Threads of a block whose stores have the measured cost."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Gpu:
 
     @property
     def shared_bytes(self) -> int:
-        """Of a multiprocessor, as far as one block may take them."""
+        """Shared memory of a multiprocessor, as far as one block may use it."""
         return self.shared_kib << 10
 
     @property
@@ -135,7 +135,7 @@ def read_gpu(text: str) -> Gpu:
         if name not in _PROPERTIES or not re.fullmatch(r"[1-9]\d{0,8}", number, re.ASCII):
             raise TransformError(
                 "read_gpu",
-                f"'{word}' is no property of a GPU",
+                f"'{word}' is not a property of a GPU",
                 f"give {', '.join(f'{known}=N' for known in _PROPERTIES)}, N >= 1",
             )
         found[name] = int(number)
@@ -173,7 +173,7 @@ class Product(NamedTuple):
 
     @property
     def result_bytes(self) -> int:
-        """Of an element of the results."""
+        """Bytes of an element of the result."""
         return self.stored or self.size
 
     @property
@@ -188,7 +188,7 @@ class Product(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the kernel."""
+        """The kernel's shape."""
         return (*self.outer, self.m, self.n, self.k)
 
 
@@ -212,7 +212,7 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Pro
 
 
 def choose_tail(sizes: Product, tile: tuple[int, int], depth: int) -> WholeTail:
-    """What happens where a tile of so many steps of k does not divide."""
+    """The tail for a tile of so many steps of k."""
     if sizes.m % tile[0] == sizes.n % tile[1] == sizes.k % depth == 0:
         return "refuse"
     # Without copies whole vectors lie inside or outside.
@@ -274,7 +274,7 @@ class TileRate(NamedTuple):
 
 @dataclass(frozen=True)
 class Costs:
-    """What the parts of a product cost on the GPU on which they were measured; times in us.
+    """Costs of a matmul's parts on the GPU on which they were measured; times in us.
 
     Attributes
     ----------
@@ -367,7 +367,7 @@ class Ranked(NamedTuple):
 
 
 def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Estimate:
-    """What a product takes: waves of tiles, or what memory takes, and what split-K adds to them."""
+    """The time of a matmul: waves of tiles, or memory traffic, and what split-K adds."""
     gpu = costs.gpu
     step = tile.row_bytes // product.size
     tiles = count_tiles(product, tile, parts)
@@ -462,14 +462,14 @@ def count_tiles(product: Product, tile: TileRate, parts: int) -> int:
 
 @cache
 def read_table(schedule: str) -> dict[str, Any]:
-    """What the file has of a schedule."""
+    """The file's entry for a schedule."""
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))[schedule]
     return found
 
 
 @cache
 def read_costs(schedule: str) -> Costs:
-    """What the parts of a product cost by a schedule."""
+    """Costs of a matmul's parts with a schedule."""
     return Costs(**read_table(schedule)["costs"])
 
 

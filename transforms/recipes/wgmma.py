@@ -46,19 +46,19 @@ from .rungs import Family, Pair, knob
 from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths, is_along_k
 
 Copies = Literal["threads", "tma"]
-"""Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
+"""How tiles are copied into shared memory: by all threads, or by the Tensor Memory Accelerator."""
 WgmmaStore = Literal["registers", "shared", "tma"]
 """From where a result is written: registers, shared memory, or that by the TMA."""
 _SLAB_BYTES, SLAB = 128, 64
-"""Of a row of a slab of a tile that the TMA stores; and columns of B in one, of 16 bits."""
+"""Bytes of a row in a slab of a tile that the TMA stores; columns of B, of 16 bits, in one."""
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
 _REGISTERS = {2: (40, 232), 3: (32, 160), 4: (24, 112)}
-"""Of a thread that copies and of one that computes, by the number of warpgroups that compute; of
-one each thread has as many as it can use without."""
+"""Registers of a producer's and a consumer's thread, by the number of consumer warpgroups; with
+one, each thread already has as many as it can use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,17 +81,17 @@ class WgmmaConfig:
     )
     warpgroups: Pair = knob(
         (2, 1),
-        "warpgroups of a block, at most, along the rows of its tile, of which each has 64 or more, "
-        "and along its columns",
+        "warpgroups of a block, at most, along the rows of its tile (64 or more each) and "
+        "along its columns",
         choices=((2, 1), (1, 2)),
     )
     tile_k: int = knob(64, "the depth of the tiles of A and B", choices=(64, 128))
     row_bytes: int = knob(
         16,
-        "bytes of a row of a tile whose chunks change places: 16 none, at most 128",
+        "bytes of a tile's row that the swizzle permutes: 16 for none, at most 128",
         choices=(128,),
     )
-    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(3, 4, 5, 6))
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more by cp.async", choices=(3, 4, 5, 6))
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
     roles: bool = knob(
         False,
@@ -100,8 +100,8 @@ class WgmmaConfig:
     )
     persistent: int = knob(
         0,
-        "thread blocks that stay and go through all tiles, where warps have roles: 0 one for each "
-        "tile",
+        "persistent thread blocks, over all tiles, with warp specialization; 0 for one block "
+        "per tile",
         choices=(0, 132),
         least=0,
     )
@@ -119,9 +119,9 @@ class WgmmaConfig:
     transpose: Transpose = knob(
         "tile",
         "where B as (k, columns) of 8 or 32 bits is transposed: in tiles as threads copy them, or, "
-        "where there is one product, by a kernel of its own, behind which the TMA may copy tiles",
+        "where there is one product, by a kernel of its own, after which the TMA may copy tiles",
     )
-    split_k: int = knob(1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4))
+    split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(1, 2, 4))
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
 
     @property
@@ -298,7 +298,7 @@ class WgmmaEngine(TensorCoreEngine):
 
 
 def count_slot_bytes(row: int) -> int:
-    """Of a row of so many bytes of a tile, those that slots of its slabs have room for at least."""
+    """Bytes of the slots that a tile with rows of so many bytes needs for its slabs, at least."""
     slabs, is_even = row // _SLAB_BYTES, row % (SLOTS * _SLAB_BYTES) == 0
     return SLOTS * _SLAB_BYTES if slabs > SLOTS and is_even else row
 
@@ -339,7 +339,7 @@ piped = swizzled.plus(
 flying = piped.plus(
     "wgmma_in_flight",
     in_flight=1,
-    why="Tensor cores have the next products already when those of a tile are done",
+    why="The next products are issued before those of a tile are done",
 )
 wide = flying.plus(
     "wgmma_wide",
@@ -359,8 +359,8 @@ rows = block_swizzle.plus(
 split = rows.plus(
     "wgmma_split_k",
     split_k=4,
-    why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up; slower "
-    "where tiles are many, as here",
+    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    "with many tiles, as here",
     golden={"split_k": 3},
     expects={"tensorized": ("kernels == 2", *ON_TENSOR_CORES)},
 )
@@ -369,14 +369,14 @@ BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
 tma = rows.plus(
     "wgmma_tma",
     copies="tma",
-    why="The TMA copies whole tiles, asked by one elected thread (cp.async.bulk.tensor), into the "
-    "swizzle that wgmma reads; the others spend no registers, instructions or fences on copies",
+    why="One elected thread has the TMA copy whole tiles (cp.async.bulk.tensor) into the swizzle "
+    "that wgmma reads; the others spend no registers, instructions or fences on copies",
     expects={"tensorized": BY_TMA},
 )
 roles = tma.plus(
     "wgmma_roles",
     roles=True,
-    why="Warp specialization: a producer warpgroup copies, and consumers wait for tiles alone",
+    why="Warp specialization: a producer warpgroup copies, and consumers wait only for tiles",
     expects={"warps_specialized": BY_TMA},
 )
 tma_store = roles.plus(
@@ -389,7 +389,7 @@ tma_store = roles.plus(
 tma_store.plus(
     "wgmma_persistent",
     persistent=132,
-    why="A block for each multiprocessor goes through tiles: the next one is copied and multiplied "
+    why="Persistent CTAs, one for each multiprocessor: the next tile is copied and multiplied "
     "while this one is stored",
     golden={"persistent": 3},
     expects={"blocks_stay": (*BY_TMA, "UTMASTG > 0 on sm_90a")},

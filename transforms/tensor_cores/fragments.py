@@ -36,7 +36,7 @@ SIDE = 16
 QUAD = 4
 """Lanes that share a row of the sums."""
 ROW_BYTES = 32
-"""Of a tile's row along k, in all types."""
+"""Bytes of a tile's row along k, for all types."""
 
 
 def get_depth(bits: int) -> int:
@@ -108,7 +108,7 @@ def get_matrix_row(
 
 
 SCOPE = "shared.dyn"
-"""Of the tiles that fragments are loaded from."""
+"""Scope of the tiles that fragments are loaded from."""
 PTX_TYPES = {
     "float16": "fp16",
     "bfloat16": "bf16",

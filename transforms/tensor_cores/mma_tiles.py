@@ -51,7 +51,7 @@ TileLayout = Literal["rows", "padded", "swizzled"]
 _WANTED = "tirstep_swizzle"
 """Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
 _CHUNK_BYTES = 16
-"""What ldmatrix reads of a row of a matrix, and what an asynchronous copy takes at most."""
+"""Bytes that ldmatrix reads of a matrix row, and that an asynchronous copy takes at most."""
 
 
 class FragmentTile(NamedTuple):
@@ -196,8 +196,9 @@ def stage_fragments_at(
     """Stage an operand's tile in shared memory, fetched by all lanes of all warps together.
 
     `layout` says how its rows lie: as they are ("rows"), 16 bytes further apart ("padded"), or with
-    their chunks of 16 bytes exchanged by the row ("swizzled"), either of which lets the eight rows
-    that ldmatrix reads at once lie in different banks. Rows are swizzled by `tensorize_fragments`,
+    their chunks of 16 bytes permuted by the row ("swizzled"); with either of the last two the eight
+    rows that ldmatrix reads at once lie in different banks. Rows are swizzled by
+    `tensorize_fragments`,
     on both sides at once. With `in_quads` lanes are 8 on threadIdx.y by 4 on threadIdx.x, and warps
     on threadIdx.z. With `comes_first` the copy stands in front of all else in the loop, as a
     pipeline wants it. A producer that can be inlined is: zeros of a padding become part of the

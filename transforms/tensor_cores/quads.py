@@ -54,7 +54,7 @@ from .mma_tiles import (
 
 ROLES: tuple[Role, ...] = ("A", "B")
 ROWS = WARP // QUAD
-"""Of a fragment of sums, one for each quad; a tile has as many twice."""
+"""Rows of an accumulator fragment, one for each quad; a tile has twice as many."""
 
 
 @transform
@@ -195,8 +195,8 @@ def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | No
     rewrite: ``P[i, j]`` -> ``P_local[i // 16, j // 16, lane, element]``, and ``m[i]`` ->
         ``m_local[i // 8, i % 8]``
     consumes: nothing
-    requires: a block that writes intermediate buffers with these dimensions, the last two or one of
-        rows, of which 16 divides both and 8 that of rows alone; readers that count upwards
+    requires: a block that writes intermediate buffers with these dimensions, the last two (16
+        divides both) or one of rows (8 divides it); readers that count upwards
     guarded: each thread reads registers of its own, of fragments those of its lane
     """
     for place, region in enumerate(list(sch.get(block).writes)):
@@ -245,8 +245,8 @@ def spread_over_quads(
 ) -> None:
     """Spread a block's last two loops over the lanes of a warp in mma's accumulator layout.
 
-    Without `columns` the last loop goes over rows alone, and all four threads of a quad do the
-    same. A reduction over columns becomes one over the threads of a quad.
+    Without `columns` the last loop goes only over rows, and all four threads of a quad do the same.
+    A reduction over columns becomes one over the threads of a quad.
 
     rewrite: ``for i, j`` -> ``for i_0, i_1 in 2: for i_2 in threadIdx.y: for j_0, j_1 in 2: for
         j_2 in threadIdx.x: for j_3 in 2``
@@ -281,7 +281,7 @@ def tensorize_in_quads(
     loads: Sequence[SBlockRV],
     zeros: SBlockRV | None,
 ) -> MmaIntrinsics:
-    """Multiply fragments on tensor cores, some of which are in registers from the start.
+    """Multiply fragments on tensor cores, some of them in registers from the start.
 
     rewrite: ``for i, j, k: C_local += A_local * B_local`` -> ``for row in threadIdx.y: for column
         in threadIdx.x: mma``, and so the loads and the zeros

@@ -8,6 +8,7 @@ and a value that changed until the copy arrives is a race.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,18 @@ class AsyncQueue:
                 left &= ~ready
                 arrive(ready)
         self.work = [each for each in self.work if each[1].any()]
+
+    def track(self, active: Array) -> Callable[[], None]:
+        """What completes all work of these lanes so far, committed or not."""
+
+        def bring(work: Sequence[tuple[Array, Array, Arrive]] = tuple(self.work)) -> None:
+            for _, left, arrive in work:
+                ready = left & active
+                if ready.any():
+                    left &= ~ready
+                    arrive(ready)
+
+        return bring
 
 
 def _copy_raw(

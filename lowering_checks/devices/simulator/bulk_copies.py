@@ -8,8 +8,7 @@ threads stored themselves it sees behind ``fence.proxy.async`` of the thread tha
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +19,8 @@ from ...device import Array
 from .clusters import find_pointer, list_blocks
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .mbarriers import Arrival
-from .memory import Arrive, Memory
+from .memory import Arrive, Memory, get_numpy_dtype
+from .ptx_calls import fill_register, get_type, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import BULK_LOAD, BULK_STORE, Rows, SharedMemory
 
@@ -36,8 +36,13 @@ _USUAL = (
     *("", "global", "shared::cluster", "shared::cta", "cta_group::1", _PAIR),
     *("mbarrier::complete_tx::bytes", "bulk_group", "tile", _HINT),
 )
+_GATHER, _SCATTER, _ROWS = "tile::gather4", "tile::scatter4", 5
+"""Of a tensor of two dimensions four rows, with a column and their numbers."""
 _SWIZZLE_BITS = (0, 1, 2, 3)
-"""Of an address, that change with the row: of no swizzle, and of 32, 64 and 128 bytes."""
+"""Address bits that change with the row: without a swizzle, and with 32, 64 and 128 bytes."""
+_FOUR_BITS = ("float4_e2m1fn", "int4", "uint4")
+_SPREAD_BY_16 = 14
+"""The driver's type for 4-bit numbers that lie in shared memory with gaps."""
 
 
 @dataclass
@@ -49,6 +54,7 @@ class TensorMap:
     source, offset : where the tensor lies
     pitches : bytes from one element to the next along each dimension
     box, steps : how many elements a tile has along each dimension, and how far apart
+    packed : how many of the program's elements one of these is
     """
 
     source: Memory | None = None
@@ -58,15 +64,29 @@ class TensorMap:
     box: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
     swizzle: int = 0
+    packed: int = 1
 
-    def encode(self, memory: Memory, offset: int, sizes: Sequence[int], attributes: Any) -> None:
-        """Describe a tensor, as the host does; raises `UnsupportedError` for what it may not."""
-        rank = int(attributes.rank)
+    def encode(
+        self, memory: Memory, offset: int, sizes: Sequence[int], described: str, *modes: int
+    ) -> None:
+        """Describe a tensor, as the host does; raises `UnsupportedError` for what it may not.
+
+        `sizes` and `modes` are the driver's, in its order. Elements of four bits are taken two at
+        a time. Memory of bytes may hold elements of any type.
+        """
+        rank = (len(sizes) + 1) // 4
+        interleave, swizzle, _, fill, *forced = modes
+        if described in _FOUR_BITS:
+            described, self.packed = "uint8", 2
+            is_even = not any(it % 2 for it in (sizes[0], sizes[2 * rank - 1]))
+            sizes = [it // 2 if at in (0, 2 * rank - 1) else it for at, it in enumerate(sizes)]
+        if memory.dtype.itemsize == 1:
+            begin, memory = offset, memory.reinterpret(get_numpy_dtype(described))
+            offset = begin // memory.dtype.itemsize
+        size = memory.dtype.itemsize
         shape, pitches = sizes[:rank], sizes[rank : 2 * rank - 1]
         box, steps = sizes[2 * rank - 1 : 3 * rank - 1], sizes[3 * rank - 1 :]
-        size = memory.dtype.itemsize
-        described = str(attributes.descriptor_dtype)
-        if (other := np.dtype(described).itemsize) != size:
+        if (other := get_numpy_dtype(described).itemsize) != size:
             memory.state.log.add_sentence(
                 "tensor map",
                 f"a tensor map of {memory.name}, whose elements have {size} bytes, describes "
@@ -77,15 +97,15 @@ class TensorMap:
             or any(not 1 <= extent <= 256 for extent in box)
             or box[0] * size % 16
             or any(not 1 <= step <= 8 for step in steps)
-            or int(attributes.interleave)
-            or int(attributes.oob_fill)
+            or interleave
+            or fill
+            or (self.packed > 1 and (not is_even or _SPREAD_BY_16 in forced))
         )
-        swizzle = int(attributes.swizzle)
         if wrong or (swizzle and box[0] * size > 16 << swizzle):
             raise UnsupportedError(
-                f"a tensor map of {memory.name} with shape {shape}, pitches {pitches}, box {box} "
-                f"and swizzle {swizzle} is none that cuTensorMapEncodeTiled makes and the "
-                "simulator supports"
+                f"a tensor map of {memory.name} with shape {shape}, pitches {pitches}, box "
+                f"{box} and swizzle {swizzle} is not one that cuTensorMapEncodeTiled makes "
+                "and the simulator supports"
             )
         self.source, self.offset = memory, offset
         self.shape, self.pitches = tuple(shape), (size, *pitches)
@@ -94,9 +114,17 @@ class TensorMap:
         self.box = tuple(-(-extent // step) for extent, step in zip(box, self.steps, strict=True))
 
     def find_elements(self, start: Sequence[int]) -> tuple[Array, Array]:
-        """The places of a tile's elements in the tensor, and which of them lie inside."""
+        """The places of a tile's elements in the tensor, and which of them lie inside.
+
+        With more numbers than dimensions, of one tile for each of those from the second on.
+        """
         assert self.source is not None
+        if len(start) > len(self.box):
+            rows = [self.find_elements((start[0], row)) for row in start[1:]]
+            elements, inside = map(np.concatenate, zip(*rows, strict=True))
+            return elements, inside
         at = np.indices(self.box[::-1]).reshape(len(self.box), -1)[::-1]
+        start = start[0] // self.packed, *start[1:]
         moved = zip(at, self.steps, start, strict=True)
         places = [index * step + first for index, step, first in moved]
         inside = np.ones(places[0].shape, bool)
@@ -106,9 +134,10 @@ class TensorMap:
             elements += place * (pitch // self.source.dtype.itemsize)
         return np.where(inside, elements, self.offset), inside
 
-    def place_in_shared(self, first: int, size: int) -> Array:
-        """Where a tile's elements lie in shared memory, from an address in elements of `size`."""
-        addresses = (first + np.arange(math.prod(self.box))) * size
+    def place_in_shared(self, first: int, size: int, count: int) -> Array:
+        """Where so many elements of a tile lie in shared memory, from an address in elements of
+        `size`."""
+        addresses = (first + np.arange(count)) * size
         bits = (1 << _SWIZZLE_BITS[self.swizzle]) - 1
         found: Array = (addresses ^ ((addresses >> 7 & bits) << 4)) // size
         return found
@@ -117,15 +146,16 @@ class TensorMap:
 def _load_tensor(threads: Threads, address: Any, tensor_map: TensorMap, *rest: Any) -> None:
     """A tile arrives in shared memory, with zeros where it lies outside of the tensor."""
     source, rank = _require_encoded(threads, tensor_map), len(tensor_map.box)
-    starts, barrier, (masks, others) = rest[:rank], rest[rank], _split_mask(rest[rank + 1 :])
-    _require_plain(threads, others, ("async", "bulk", "tensor", f"{rank}d"))
+    count = _ROWS if _GATHER in [it for it in rest if isinstance(it, str)] else rank
+    starts, barrier, (masks, others) = rest[:count], rest[count], _split_mask(rest[count + 1 :])
+    _require_plain(threads, others, ("async", "bulk", "tensor", f"{rank}d", _GATHER))
     for lane in get_lanes(threads):
         elements = tensor_map.find_elements([int(pick(each, lane)) for each in starts])
         if (target := find_pointer(threads, address, lane, source.dtype)) is None:
             continue
         first = target.get_place(lane)
         _check_aligned(threads, target, first, lane, "tensor")
-        places = tensor_map.place_in_shared(first, target.dtype.itemsize)
+        places = tensor_map.place_in_shared(first, target.dtype.itemsize, elements[0].size)
         at = barrier, masks, others
         _begin_load(threads, lane, (target, places), at, source, *elements)
     threads.state.interval += 1
@@ -174,14 +204,31 @@ def _begin_load(
     It goes to the own block, or to those of a mask, and arrives `at` the mbarrier of each; of pairs
     of blocks at that of the one whose rank is odd, or even, as that of the mbarrier's.
     """
-    (target, places), (barrier, masks, words), mbarriers = to, at, threads.gpu.mbarriers
-    source = _require_shared(memory)
+    source, target = _require_shared(memory), to[0]
     taken = Rows([lane], elements[None], inside[None])
     _require_fence(threads, source, taken, "asynchronous load of")
     values = source.load(taken, None, threads.location, kind=BULK_LOAD)
     brought = np.where(inside, values, 0).astype(source.dtype, copy=False)
     if brought.dtype != target.dtype:
         brought = np.ascontiguousarray(brought).view(target.dtype)
+    check = partial(source.check_unchanged, taken, values, None, threads.location)
+    _deliver(threads, lane, to, at, brought, check)
+    threads.count_bulk_copy(lane)
+
+
+def _deliver(
+    threads: Threads,
+    lane: int,
+    to: tuple[Pointer, Array],
+    at: tuple[Any, Any, Sequence[Any]],
+    brought: Array,
+    check: Callable[[], None] = lambda: None,
+    *,
+    by_proxy: bool = True,
+) -> None:
+    """Values that hardware brings for a lane, where the mbarrier `at` which they arrive completes;
+    `check` runs then."""
+    (target, places), (barrier, masks, words), mbarriers = to, at, threads.gpu.mbarriers
     blocks: list[tuple[int | None, Any]] = [(None, barrier)]
     if masks is not None:
         blocks = [*list_blocks(threads, barrier, int(pick(masks, lane)), lane)]
@@ -193,30 +240,31 @@ def _begin_load(
             pointer = replace(pointer, rank=rank & ~1 | int(odd) & 1)
         if pointer is None or (found := mbarriers.get(threads, pointer, lane)) is None:
             continue
-        if not found.is_fenced:
+        if by_proxy and not found.is_fenced:
             text = "that no fence after its initialization made visible to bulk copies"
             mbarriers.report(threads, pointer, lane, text)
-        stored = _take_row(lane, places, None if rank is None else [rank])
+        where = target.rank if rank is None else rank
+        stored = _take_row(lane, places, None if where is None else [where])
         shared = _require_shared(target.memory)
-        for before in ("stored", "loaded"):
+        for before in ("stored", "loaded") if by_proxy else ():
             _require_fence(threads, shared, stored, "asynchronous store to", before)
         bring = shared.begin_store(stored, brought, None, threads.location, BULK_STORE)
 
         def arrive(bring: Arrive = bring) -> None:
-            source.check_unchanged(taken, values, None, threads.location)
+            check()
             bring()
 
         found.arriving.append(Arrival(lane, arrive))
         found.bytes -= places.size * target.dtype.itemsize
         mbarriers.progress += 1
-    threads.count_bulk_copy(lane)
 
 
 def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
     """A tile goes to the tensor, as far as it lies inside of it."""
     rank, memory = len(tensor_map.box), _require_encoded(threads, tensor_map)
-    starts, address = rest[:rank], rest[rank]
-    _require_plain(threads, rest[rank + 1 :], ("async", "bulk", "tensor", f"{rank}d", "tile"))
+    count = _ROWS if _SCATTER in [it for it in rest if isinstance(it, str)] else rank
+    starts, address = rest[:count], rest[count]
+    _require_plain(threads, rest[count + 1 :], ("async", "bulk", "tensor", f"{rank}d", _SCATTER))
     for lane in get_lanes(threads):
         start = [int(pick(each, lane)) for each in starts]
         elements, inside = tensor_map.find_elements(start)
@@ -224,20 +272,47 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
             continue
         first = pointer.get_place(lane)
         _check_aligned(threads, pointer, first, lane, "tensor")
-        places = tensor_map.place_in_shared(first, pointer.dtype.itemsize)
-        source, target = _require_shared(pointer.memory), _require_shared(memory)
-        taken, stored = (_take_row(lane, it) for it in (places, elements[inside]))
-        _require_fence(threads, source, taken, "asynchronous load of")
-        values = source.load(taken, None, threads.location, kind=BULK_LOAD)
-        brought = values[:, inside].view(target.dtype)
-        bring = target.begin_store(stored, brought, None, threads.location, BULK_STORE)
-        check = partial(source.check_unchanged, taken, values, None, threads.location)
-        ends: list[Arrive] = [check, bring]
-        for queue, end in zip((BULK, WRITTEN), ends, strict=True):
-            threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
-        threads.count_bulk_copy(lane)
-        target.mark_stored_by_map(elements[inside])
+        places = tensor_map.place_in_shared(first, pointer.dtype.itemsize, elements.size)
+        _begin_store(threads, lane, (pointer.memory, places), (memory, elements), inside)
+        _require_shared(memory).mark_stored_by_map(elements[inside])
     threads.state.interval += 1
+
+
+def _store(threads: Threads, target: Pointer, address: Any, size: Any, *rest: Any) -> None:
+    """Neighbours go from shared to global memory."""
+    _require_plain(threads, rest, ("async", "bulk"))
+    for lane in get_lanes(threads):
+        if (pointer := find_pointer(threads, address, lane)) is None:
+            continue
+        memory, steps = target.memory.reinterpret(pointer.dtype), int(pick(size, lane))
+        _check_aligned(threads, pointer, pointer.get_place(lane), lane, "linear")
+        _check_aligned(threads, target, target.get_place(lane), lane, "linear")
+        first = target.get_place(lane) * target.dtype.itemsize // memory.dtype.itemsize
+        row = np.arange(steps // pointer.dtype.itemsize)
+        inside, places = np.ones(row.shape, bool), pointer.get_place(lane) + row
+        _begin_store(threads, lane, (pointer.memory, places), (memory, first + row), inside)
+    threads.state.interval += 1
+
+
+def _begin_store(
+    threads: Threads,
+    lane: int,
+    of: tuple[Memory, Array],
+    to: tuple[Memory, Array],
+    inside: Array,
+) -> None:
+    """Ask for a copy of places in shared memory to those elements of another that are `inside`."""
+    source, target = _require_shared(of[0]), _require_shared(to[0])
+    taken, stored = (_take_row(lane, it) for it in (of[1], to[1][inside]))
+    _require_fence(threads, source, taken, "asynchronous load of")
+    values = source.load(taken, None, threads.location, kind=BULK_LOAD)
+    brought = values[:, inside].view(target.dtype)
+    bring = target.begin_store(stored, brought, None, threads.location, BULK_STORE)
+    check = partial(source.check_unchanged, taken, values, None, threads.location)
+    ends: list[Arrive] = [check, bring]
+    for queue, end in zip((BULK, WRITTEN), ends, strict=True):
+        threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
+    threads.count_bulk_copy(lane)
 
 
 def _end(end: Arrive, lanes: Array) -> None:
@@ -297,6 +372,60 @@ def _require_fence(
         threads.report("missing proxy fence", memory.name, message)
 
 
+def _store_with_arrival(threads: Threads, address: Any, *given: Any) -> None:
+    """PTX ISA, "st.async": registers go to a block of the cluster, whose mbarrier gets their bytes;
+    no proxy is between them and threads' own accesses."""
+    words, operands = name_operands(threads.name, (address, *given))
+    (dtype, _), (barrier,) = get_type(words["type"]), operands["mbar"]
+    values = [np.broadcast_to(it, (threads.lanes, 1)) for it in operands["b"]]
+    bits = [
+        it.view(dtype) if it.dtype.itemsize == dtype.itemsize else it.astype(dtype) for it in values
+    ]
+    for lane in get_lanes(threads):
+        target = find_pointer(threads, address, lane)
+        if target is None:
+            continue
+        brought = np.hstack([it[lane : lane + 1] for it in map(np.ascontiguousarray, bits)])
+        places = target.get_place(lane) + np.arange(brought.nbytes // target.dtype.itemsize)
+        _deliver(
+            *(threads, lane, (target, places), (barrier, None, ()), brought.view(target.dtype)),
+            by_proxy=False,
+        )
+    threads.state.interval += 1
+
+
+def _try_cancel(threads: Threads, address: Any, barrier: Any, *words: str) -> None:
+    """PTX ISA, "clusterlaunchcontrol.try_cancel": a cluster that has not begun is asked for, and a
+    response of 16 bytes arrives as a bulk copy does: in all blocks of the cluster, or in one.
+
+    Here every request is granted while there are such clusters.
+    """
+    for lane in get_lanes(threads):
+        target = find_pointer(threads, address, lane)
+        if target is None:
+            continue
+        response = np.zeros((1, 4), np.uint32)
+        if (block := threads.gpu.cancel_cluster()) is not None:
+            response[0] = *threads.state.locate_block(block), 1
+        first = target.get_place(lane)
+        _check_aligned(threads, target, first, lane, "linear")
+        places = first + np.arange(response.nbytes // target.dtype.itemsize)
+        everybody = "multicast::cluster::all" in words
+        masks = (1 << threads.state.batch.cluster) - 1 if everybody else None
+        to, at = (target, places), (barrier, masks, ())
+        _deliver(threads, lane, to, at, response.view(target.dtype))
+    threads.state.interval += 1
+
+
+def _query_cancel(threads: Threads, result: Pointer, response: Any, *words: str) -> None:
+    """PTX ISA, "clusterlaunchcontrol.query_cancel": whether the request was granted, or where the
+    cluster begins that its asker runs now."""
+    fields = ["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z", "is_canceled"]
+    given = np.ascontiguousarray(np.broadcast_to(response, (threads.lanes, 1))).view(np.uint32)
+    column = fields.index(next(it for it in words if it in fields))
+    fill_register(result, given[:, column : column + 1])
+
+
 def _commit(threads: Threads, *modifiers: str) -> None:
     for queue in (BULK, WRITTEN):
         threads.commit(queue)
@@ -314,8 +443,18 @@ BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_g2s_cta": _load_tensor,
     **dict.fromkeys(("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta"), _load),
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
+    "ptx.cp_async_bulk_s2g": _store,
     "ptx.cp_async_bulk_commit_group": _commit,
     "ptx.cp_async_bulk_wait_group": _wait,
+    **dict.fromkeys(("ptx.st_async", "ptx.st_async_vec"), _store_with_arrival),
+    "ptx.clusterlaunchcontrol_try_cancel": _try_cancel,
+    **dict.fromkeys(
+        (
+            "ptx.clusterlaunchcontrol_query_cancel_is_canceled",
+            "ptx.clusterlaunchcontrol_query_cancel_get_first_ctaid",
+        ),
+        _query_cancel,
+    ),
     "ptx.prefetch": lambda threads, *_: None,  # of a tensor map, as of a tile: no value changes
     "ptx.cp_async_bulk_tensor_prefetch": lambda threads, *_: None,
 }

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tirstep.transforms.gpu_limits import WARP
+
 from ...device import Array
+from .atomics import STRONG, access_strongly
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .memory import Memory
 from .ptx_calls import fill_register, get_type, name_operands
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
 
 DEADLOCK, UNDEFINED = "deadlock", "undefined operation"
 _RANK_BIT = 24
-"""Of an address in a cluster's shared memory: where the block's number in it begins, above that of
-the byte in the block. That is where GPUs have it, whose even blocks programs address by a mask."""
+"""Bit of an address in a cluster's shared memory where the block's rank begins, above the byte
+within the block; as on GPUs, where programs reach the even block by a mask."""
 
 
 class Meetings:
@@ -150,8 +153,8 @@ class Meetings:
             if all(state.tell_heard(each)[lane % batch.group] <= time for each in inside):
                 message = (
                     f"{state.describe_lane(lane)} reaches the shared memory of the block of "
-                    f"{state.describe_lane(first)}, which may have ended: let it wait for that, "
-                    "or put a barrier of the cluster behind it"
+                    f"{state.describe_lane(first)}, which may have ended: let it wait for "
+                    "that, or put a barrier of the cluster after it"
                 )
                 state.log.add_sentence(UNDEFINED, message)
                 return
@@ -164,15 +167,11 @@ class Meetings:
 
 
 def _arrive(threads: Threads, *modifiers: str) -> None:
-    if threads.state.batch.cluster > 1:
-        threads.gpu.meetings.arrive(threads, releases="relaxed" not in modifiers)
+    threads.gpu.meetings.arrive(threads, releases="relaxed" not in modifiers)
 
 
 def _wait(threads: Threads, *modifiers: str) -> None:
-    if threads.state.batch.cluster > 1:
-        threads.gpu.meetings.wait(threads)
-    else:  # a block alone
-        threads.gpu.pass_barrier(threads.mask)
+    threads.gpu.meetings.wait(threads)
 
 
 def _meet(threads: Threads) -> None:
@@ -190,10 +189,35 @@ def _map_address(threads: Threads, result: Pointer, own: Any, rank: Any, *modifi
     result.store(0, np.broadcast_to(value, (threads.lanes, 1)).astype(result.dtype))
 
 
+def _convert_address(threads: Threads, result: Pointer, pointer: Any, *modifiers: str) -> None:
+    """cvta: the number of a pointer in the window of its memory, here of shared memory alone."""
+    number = pointer
+    if isinstance(pointer, Pointer):
+        number = tell_address(threads.gpu, pointer.memory, pointer.offset)
+    fill_register(result, np.broadcast_to(number, (threads.lanes, 1)).astype(np.uint64))
+
+
+def _read_special(threads: Threads, bits: int, name: str) -> Array:
+    """PTX ISA, section "Special Registers": those that say where a thread stands."""
+    batch = threads.state.batch
+    found = {
+        "laneid": threads.numbers % WARP,
+        "warpid": threads.numbers // WARP,
+        "cluster_ctarank": batch.block % batch.cluster,
+        "cluster_nctarank": np.full((1, 1), batch.cluster),
+        "smid": batch.first + batch.block,  # one of them for each block
+    }
+    if name not in found:
+        raise UnsupportedError(f"the simulator does not know the special register %{name}")
+    return np.broadcast_to(found[name], (threads.lanes, 1)).astype(f"int{bits}")
+
+
 def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
     """The number that a pointer into shared memory is, of which instructions take 32 bits."""
-    if not isinstance(memory, SharedMemory) or memory.shadow.is_global:
+    if not isinstance(memory, SharedMemory):
         raise UnsupportedError(f"the simulator knows no number of a pointer to {memory.name}")
+    if memory.shadow.is_global:
+        return gpu.tell_global(memory.shadow) + offset * memory.dtype.itemsize
     byte, batch = memory.shadow.begin + offset * memory.dtype.itemsize, gpu.state.batch
     if batch.cluster > 1:
         byte = byte + (batch.block % batch.cluster << _RANK_BIT)
@@ -273,15 +297,33 @@ def _require_known(threads: Threads, words: Mapping[str, str], address: Any) -> 
         others = set(words.values()) - {"", "shared::cluster", "f32"}
         if others or isinstance(address, Pointer):
             raise UnsupportedError(
-                f"the simulator supports {threads.name} of float32 in the shared memory of a "
-                "cluster alone, at an address of mapa"
+                f"the simulator supports {threads.name} of float32 only in the shared memory "
+                "of a cluster, at an address of mapa"
             )
-    elif ordered := words.get("mmio") or words["sem"].replace("weak", ""):
+    elif words.get("mmio") or (_is_strong(threads, words) and threads.state.batch.cluster > 1):
         raise UnsupportedError(
-            f"the simulator does not know what {threads.name} with .{ordered} orders"
+            f"the simulator does not know what {threads.name} of .{words['sem']} orders in clusters"
         )
-    elif not isinstance(address, Pointer):
-        raise UnsupportedError(f"the simulator supports {threads.name} at a pointer alone")
+
+
+def _is_strong(threads: Threads, words: Mapping[str, str]) -> bool:
+    """Whether an access orders others; within a block of a cluster, barriers do."""
+    is_inside = words["scope"] == "cta" and threads.state.batch.cluster > 1
+    return words["sem"] in STRONG and not is_inside
+
+
+def _point_at(threads: Threads, address: Any) -> Pointer:
+    """Each lane's own, of numbers in the shared memory of its block, too."""
+    if isinstance(address, Pointer):
+        return address
+    numbers = np.broadcast_to(np.asarray(address, np.int64), (threads.lanes, 1))
+    bytes_of = numbers & (1 << _RANK_BIT) - 1
+    memory = threads.gpu.find_shared(int(bytes_of[threads.active][0]))
+    is_own = numbers >> _RANK_BIT == threads.state.batch.block % threads.state.batch.cluster
+    if memory is None or not is_own[threads.active].all():
+        raise UnsupportedError(f"{threads.name} is not supported at {int(numbers[0, 0]):#x}")
+    place = (bytes_of - memory.shadow.begin) // memory.dtype.itemsize
+    return Pointer(threads, memory, place)
 
 
 def _find_elements(threads: Threads, address: Pointer, size: int) -> Array:
@@ -306,8 +348,13 @@ def _load(threads: Threads, *given: Any) -> None:
             column[lanes] = values
             registers[0].store(0, column, threads.get_mask(lanes))
         return
-    size = len(registers) * dtype.itemsize
-    bits = np.ascontiguousarray(address.load(_find_elements(threads, address, size))).view(dtype)
+    address = _point_at(threads, address)
+    elements = _find_elements(threads, address, len(registers) * dtype.itemsize)
+    if _is_strong(threads, words):
+        values = access_strongly(threads, address, elements, words)
+    else:
+        values = address.load(elements)
+    bits = np.ascontiguousarray(values).view(dtype)
     for place, register in enumerate(registers):
         fill_register(register, bits[:, place : place + 1])
 
@@ -326,7 +373,11 @@ def _store(threads: Threads, *given: Any) -> None:
         it.copy().view(dtype) if it.dtype.itemsize == dtype.itemsize else it.astype(dtype)
         for it in columns
     ]
+    address = _point_at(threads, address)
     elements = _find_elements(threads, address, len(values) * dtype.itemsize)
+    if _is_strong(threads, words):
+        access_strongly(threads, address, elements, words, np.hstack(bits).view(address.dtype))
+        return
     address.store(elements, np.hstack(bits).view(address.dtype))
 
 
@@ -335,6 +386,8 @@ CLUSTERS: dict[str, Semantics] = {
     "ptx.barrier_cluster_wait": _wait,
     "cuda.cluster_sync": _meet,
     **dict.fromkeys(("ptx.mapa", "ptx.mapa_u32"), _map_address),
+    **dict.fromkeys(("ptx.cvta", "ptx.cvta_generic"), _convert_address),
+    "cuda.mov_sreg": _read_special,
 }
 VECTOR_ACCESSES: dict[str, Semantics] = {
     **dict.fromkeys(("ptx.ld", "ptx.ld_vec", "ptx.ld_vec256"), _load),

@@ -23,10 +23,10 @@ from tirstep.tvm_compat import get_op_name
 
 from ...device import Array
 from .async_copies import ASYNC_COPIES
-from .atomics import ATOMICS
+from .atomics import ATOMICS, FENCES, WAIT, access_strongly, report_endless
 from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS, VECTOR_ACCESSES, tell_address
-from .function_semantics import Pointer, Semantics, Threads, get_semantics, read_call
+from .function_semantics import ALONE, Pointer, Semantics, Threads, get_semantics, read_call
 from .mbarriers import MBARRIERS
 from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
@@ -59,11 +59,13 @@ if TYPE_CHECKING:
 
 Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
 BUILT_IN: dict[str, Semantics] = {
+    **ALONE,
     **ASYNC_COPIES,
     **ATOMICS,
     **BLOCK_REDUCTIONS,
     **BULK_COPIES,
     **CLUSTERS,
+    **FENCES,
     **MBARRIERS,
     **NAMED_BARRIERS,
     **PTX_ARITHMETIC,
@@ -73,7 +75,8 @@ BUILT_IN: dict[str, Semantics] = {
     **WARP_SHUFFLES,
     **WARPGROUPS,
 }
-_ENCODE = "tensormap_encode_tiled"
+_ENCODE, _ENCODE_PACKED = "tensormap_encode_tiled", "runtime.cuTensorMapEncodeTiled"
+_MODES = ("interleave", "swizzle", "l2_promotion", "oob_fill", "force_cu_dtype")
 _OF_EQUALS = ("Sub", "EQ", "NE")
 _OF_ZEROS = ("Add", "Mul", "Div")
 _ROUNDING_DOWN = {"FloorDiv": truncdiv, "FloorMod": truncmod}
@@ -182,7 +185,7 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
 
 
 def _logical(node: Any, operate: Callable[..., Any], decides: bool) -> Evaluate:
-    """Of vectors both sides are computed; of others the right one only where it decides."""
+    """Evaluate both sides for vectors; for scalars the right side only where it decides."""
     if count_lanes(node.ty.dtype) > 1:
         return _apply(operate, [node.a, node.b])
     left, right, known = translate(node.a), translate(node.b), _constant(decides)
@@ -296,7 +299,7 @@ def _choose(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
 
 
 def _select(node: Any) -> Evaluate:
-    """Of vectors the generated source computes both arms, for all elements."""
+    """For vectors the generated source computes both arms, for all elements."""
     arms = (node.condition, node.true_value, node.false_value)
     if count_lanes(node.ty.dtype) > 1:
         return _apply(np.where, arms)
@@ -395,9 +398,7 @@ def _call(node: Any) -> Evaluate:
         if not hasattr(node.ty, "dtype"):
             return translate(node.args[0])  # a pointer, as one to anything
         if not hasattr(node.args[0].ty, "dtype"):
-            raise UnsupportedError(
-                f"the simulator does not support the number of a pointer: {node}"
-            )
+            return _tell_address(node.args[0])
         source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
         at_least = np.atleast_2d if source.itemsize != target.itemsize else np.atleast_1d
         return _apply(lambda it: np.asarray(at_least(it), source, "C").view(target), node.args)
@@ -443,13 +444,25 @@ def _call_function(node: Any) -> Evaluate:
 
 
 def _encode_tensor_map(node: Any) -> Evaluate:
-    tensor_map, data = translate(node.args[0]), translate(node.args[1])
-    sizes, attributes = [translate(each) for each in node.args[2:]], node.attrs
+    """TVM's operator, or a packed call of what it is on a host that is not CUDA's."""
+    arguments, attributes = list(node.args), node.attrs
+    if attributes is not None and get_op_name(node).endswith(_ENCODE):
+        described, modes = (
+            str(attributes.descriptor_dtype),
+            [_constant(int(getattr(attributes, it))) for it in _MODES],
+        )
+    elif str(arguments.pop(0).value) == _ENCODE_PACKED:
+        described, rank = str(arguments.pop(1).value), int(arguments.pop(1))
+        modes = [translate(arguments.pop(2 + 4 * rank - 1)) for _ in arguments[4 * rank + 1 :]]
+    else:
+        raise UnsupportedError(f"the simulator does not support {node}")
+    tensor_map, data, *sizes = [translate(each) for each in arguments]
 
     def encode(gpu: SimulatedGpu, mask: Array | None) -> int:
         address = data(gpu, mask)
-        values = [int(size(gpu, mask)) for size in sizes]
-        tensor_map(gpu, mask).encode(address.memory, int(address.offset), values, attributes)
+        values, others = ([int(it(gpu, mask)) for it in each] for each in (sizes, modes))
+        described_map = tensor_map(gpu, mask)
+        described_map.encode(address.memory, int(address.offset), values, described, *others)
         return 0
 
     return encode
@@ -459,6 +472,36 @@ def _make_tensor_map(node: Any) -> Evaluate:
     if str(node.args[0].value) != "tensormap":
         raise UnsupportedError(f"the simulator does not support {node}")
     return lambda gpu, mask: TensorMap()
+
+
+def _wait_until(node: Any) -> Evaluate:
+    """T.cuda.wait_until: loads a word until a condition holds, and acquires it then."""
+    register, place, asked, scope = node.args[:4]
+    target, source, condition = _point_to_element(register), translate(place), translate(asked)
+    dtype = get_numpy_dtype(register.ty.dtype)
+    name, location, words = read_call(node)[0], get_location(node), {"scope": str(scope.value)}
+
+    def load(gpu: SimulatedGpu, mask: Any, semantics: str) -> tuple[Threads, Array]:
+        threads, address = Threads(gpu, mask, name, location or gpu.location), source(gpu, mask)
+        word = Pointer(threads, address.memory.reinterpret(dtype), address.offset)
+        return threads, access_strongly(threads, word, np.arange(1), {**words, "sem": semantics})
+
+    def wait(gpu: SimulatedGpu, mask: Any) -> int:
+        waiting = mask
+        while waiting is not False:
+            threads, found = load(gpu, waiting, "relaxed")
+            own = target(gpu, waiting)
+            Pointer(threads, own.memory, own.offset).store(0, found)
+            waiting = restrict(waiting, condition(gpu, waiting), wanted=False)
+            if waiting is not False and not gpu.let_others_run():
+                report_endless(threads, waiting, source(gpu, waiting).memory.name)
+                mask = False if waiting is None else restrict(mask, ~waiting)
+                break
+        if mask is not False:
+            load(gpu, mask, "acquire")
+        return 0
+
+    return wait
 
 
 def _shift_pointer(node: Any, *, is_by_bytes: bool = False) -> Evaluate:
@@ -481,13 +524,14 @@ _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
         ("ptx.addr", "handle_add_byte_offset", "ptr_byte_offset"),
         functools.partial(_shift_pointer, is_by_bytes=True),
     ),
+    WAIT: _wait_until,
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
     "address_of": lambda node: (  # a variable is that of a tensor map
         translate if isinstance(node.args[0], Var) else _point_to_element
     )(node.args[0]),
     "tvm_stack_alloca": _make_tensor_map,
-    _ENCODE: _encode_tensor_map,
+    **dict.fromkeys((_ENCODE, "tvm_call_packed"), _encode_tensor_map),
     "cuda.cvta_generic_to_shared": lambda node: _tell_address(node.args[0]),
     "isnullptr": lambda node: _constant(False),  # an argument's memory is there
 }

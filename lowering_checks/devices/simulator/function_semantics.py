@@ -89,6 +89,18 @@ def pick(value: Any, lane: int) -> Any:
     return value[lane if len(value) > 1 else 0, 0] if isinstance(value, np.ndarray) else value
 
 
+def require(threads: Threads, condition: Any) -> None:
+    """A thread of which a condition does not hold ends the launch by a trap."""
+    wrong = threads.active & (np.broadcast_to(condition, threads.active.shape) == 0)
+
+    def describe(at: tuple[int, ...]) -> str:
+        return f"{threads.state.describe_lane(at[0])} traps: what it asserts does not hold"
+
+    threads.state.log.add("trap", "", threads.location, wrong, describe)
+    if wrong.any():
+        threads.state.exit_threads(wrong)
+
+
 def get_lanes(threads: Threads) -> list[int]:
     """The numbers of the lanes that reach a call."""
     return [int(lane) for lane in np.flatnonzero(threads.active[:, 0])]
@@ -197,6 +209,21 @@ class Threads:
             setattr(counts, name, getattr(counts, name) + len(np.unique(active // WARP)))
 
 
+ALONE: dict[str, Semantics] = {
+    "cuda.trap_when_assert_failed": require,
+    # What takes time, and what measures it, changes no value.
+    **dict.fromkeys(
+        (
+            *("cuda.nano_sleep", "cuda.clock64", "cuda.printf"),
+            *(f"cuda.iket_range_{it}" for it in ("start", "end", "push", "pop")),
+            *("cuda.iket_mark", "cuda.iket_sentinel_token"),
+        ),
+        lambda threads, *_: 0,
+    ),
+}
+"""Of a thread by itself."""
+
+
 @dataclass(frozen=True)
 class Pointer:
     """A pointer that each thread of a call has, into memory that is checked.
@@ -266,10 +293,12 @@ class Pointer:
         index, mask, location = self._get_access(offset, lanes)
         self.memory.check_unchanged(index, value, mask, location)
 
-    def change_atomically(self, change: Callable[[Array, Array], None]) -> None:
-        """Have a function change elements of the memory's data at places of shape (lanes, 1)."""
-        index, mask, location = self._get_access(0, None)
-        self.memory.change_atomically(index, mask, location, change)
+    def change_atomically(
+        self, change: Callable[[Array, Array], None], offset: Any = 0, *, reads: bool = True
+    ) -> None:
+        """Have a function change elements of the memory's data at places of shape (lanes, n)."""
+        index, mask, location = self._get_access(offset, None)
+        self.memory.change_atomically(index, mask, location, change, reads=reads)
 
     def _get_access(self, offset: Any, lanes: Array | None) -> tuple[Any, Array | None, str]:
         index = self.offset + offset

@@ -21,6 +21,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP, count_registers
 
 from ...device import Array
+from .async_copies import CP_ASYNC
 from .clusters import find_pointer
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .ptx_calls import fill_register
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
 KIND = "mbarrier"
-"""Of findings about the use of mbarriers."""
+"""Kind of findings about the use of mbarriers."""
 DEADLOCK = "deadlock"
 MAX_COUNT = 2**20 - 1
 _BYTES = 8
@@ -221,7 +222,7 @@ class MBarriers:
         """The mbarrier, if its phase lacks so many arrivals; else None, and a finding."""
         barrier = self.get(threads, pointer, lane)
         if barrier is not None and barrier.pending < count:
-            missing = "that nobody is known to have waited for" if barrier.is_due else "too often"
+            missing = "without a known wait" if barrier.is_due else "too often"
             self.report(threads, pointer, lane, f"in phase {barrier.phase} {missing}")
             return None
         return barrier
@@ -231,6 +232,14 @@ class MBarriers:
         barrier = self.get(threads, pointer, lane)
         if barrier is not None:
             barrier.bytes += size
+
+    def take_bytes(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
+        """Bytes that a thread says have arrived, as a copy would."""
+        self.expect(threads, pointer, lane, -size)
+        barrier = self.get(threads, pointer, lane)
+        self.progress += 1
+        if barrier is not None and barrier.is_due and not barrier.arriving:
+            self.complete(barrier)
 
     def complete(self, barrier: MBarrier) -> None:
         """End a phase: what is in flight arrives, and the next phase begins."""
@@ -307,7 +316,7 @@ class MBarriers:
             if (asked := max(first, last) + kept) > threads * begun:
                 message = (
                     f"setmaxnreg waits forever: the warpgroups of a thread block ask for {asked} "
-                    f"registers, of {threads * begun} that its threads begin with"
+                    f"registers, and its threads begin with {threads * begun}"
                 )
                 self.gpu.state.log.add_sentence(DEADLOCK, message)
         for barrier in self._made.values():
@@ -386,6 +395,21 @@ def _try_wait(
         is_over.store(0, 1)
 
 
+def _arrive_with_copies(threads: Threads, pointer: Any, *words: str) -> None:
+    """cp.async.mbarrier.arrive: an arrival when the thread's cp.async before have brought all; the
+    phase expects one more for it unless that is .noinc.
+    """
+    barriers, queue = threads.gpu.mbarriers, threads.gpu.get_queue(CP_ASYNC)
+    for lane in get_lanes(threads):
+        place = find_pointer(threads, pointer, lane)
+        barrier = None if place is None else barriers.get(threads, place, lane)
+        if place is None or barrier is None:
+            continue
+        barrier.pending += "noinc" not in words
+        bring = queue.track(threads.get_mask(np.array([lane])))
+        barriers.arrive_later(threads, place, lane, bring)
+
+
 def _fence_initialization(threads: Threads, *modifiers: str) -> None:
     threads.gpu.mbarriers.fence(get_lanes(threads))
     threads.gpu.meetings.fence(threads)
@@ -448,6 +472,8 @@ MBARRIERS: dict[str, Semantics] = {
     "ptx.mbarrier_arrive_expect_tx_state": functools.partial(_arrive_with_state, _ARRIVE_EXPECT),
     "ptx.griddepcontrol": lambda threads, *_: None,  # one kernel runs, after all before it
     "ptx.mbarrier_expect_tx": _for_each(MBarriers.expect),
+    "ptx.mbarrier_complete_tx": _for_each(MBarriers.take_bytes),
+    "ptx.cp_async_mbarrier_arrive": _arrive_with_copies,
     "ptx.fence_mbarrier_init": _fence_initialization,
     "ptx.fence_proxy": _fence_proxy,
     "ptx.setmaxnreg": _set_registers,

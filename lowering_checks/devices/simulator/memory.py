@@ -64,7 +64,13 @@ class Memory:
         raise NotImplementedError
 
     def change_atomically(
-        self, index: Any, mask: Array | None, location: str, change: Callable[[Array, Array], None]
+        self,
+        index: Any,
+        mask: Array | None,
+        location: str,
+        change: Callable[[Array, Array], None],
+        *,
+        reads: bool = True,
     ) -> None:
         """Have a function change elements of `data` at places, for the lanes of a mask."""
         raise UnsupportedError(
@@ -378,7 +384,9 @@ def _read_dtype(dtype: str) -> tuple[np.dtype[Any], int]:
     name, _, lanes = dtype.partition("x")
     if name.startswith(("bfloat", "float8")):
         return dtype_facts(name).numpy, int(lanes or 1)
-    return np.dtype("bool" if name == "uint1" else name), int(lanes or 1)
+    # Registers of 128 bits are moved, and never computed with.
+    carriers = {"uint1": "bool", "uint128": "complex128"}
+    return np.dtype(carriers.get(name, name)), int(lanes or 1)
 
 
 def differ(old: Array, new: Array) -> Array:

@@ -1,8 +1,8 @@
 """Named barriers of a thread block: bar.sync and bar.arrive with a number and a count of threads.
 
 Semantics from the PTX ISA, section "Parallel Synchronization and Communication Instructions: bar,
-barrier". A barrier is complete when as many threads have come to it as its instructions say, and is
-there again then. A warp comes as a whole, whether it waits (sync) or not (arrive). Threads that
+barrier". A barrier is complete when as many threads have arrived at it as its instructions say, and
+is there again then. A warp comes as a whole, whether it waits (sync) or not (arrive). Threads that
 waited know of what all that came had done before. Barrier 0 is that of all threads,
 ``__syncthreads``, and none here.
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
 KIND = "named barrier"
-"""Of findings about the use of named barriers."""
+"""Kind of findings about the use of named barriers."""
 MAX_BARRIERS = 16
-"""Of a thread block."""
+"""Named barriers per thread block."""
 
 
 @dataclass
@@ -106,7 +106,7 @@ class NamedBarriers:
                 barrier.expected, barrier.first = count, lane
             elif barrier.expected != count:
                 others = state.describe_lane(barrier.first)
-                text = f"for {count} threads, and {others} has come for {barrier.expected}"
+                text = f"for {count} threads, and {others} arrived for {barrier.expected}"
                 self._report(threads, lane, at, text)
             come.append((warp, key, barrier.phase))
             known, inside = state.known[0, warp].max(axis=0), warp % batch.group
@@ -150,12 +150,12 @@ class NamedBarriers:
             blocks = state.batch.block[threads.active]
             if (inside & ~threads.active & np.isin(state.batch.block, blocks)).any():
                 raise UnsupportedError(
-                    "the simulator runs the warps of a warpgroup in step, and some of one wait at "
-                    f"{threads.name} while others do not come to it"
+                    "the simulator runs the warps of a warpgroup in step, and some of one "
+                    f"wait at {threads.name} while others do not reach it"
                 )
             for warp, key, _ in waiting:
                 barrier = self._made[key]
-                text = f"waits forever: {barrier.come} of {barrier.expected} threads have come"
+                text = f"waits forever: {barrier.come} of {barrier.expected} threads have arrived"
                 self._report(threads, int(warp[0]), key[1], text, kind=DEADLOCK)
             threads.state.exit_threads(threads.get_mask(np.array([it[0] for it in waiting])))
             return

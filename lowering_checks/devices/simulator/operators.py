@@ -164,6 +164,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     # Rounded once, up to a sum that float64 rounds first.
     "fma": lambda a, b, c: (np.asarray(a, np.float64) * b + c).astype(np.result_type(a, b, c))[()],
     # TVM writes it for unsigned numbers of 32 and 64 bits alone.
+    "fdividef": lambda a, b: np.asarray(np.divide(a, b), np.float32),
     "popcount": lambda x: np.bitwise_count(np.asarray(x).astype(np.uint64)).astype(
         np.asarray(x).dtype
     )[()],
@@ -171,6 +172,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "float2_x": _take("float32", "uint64", 0),
     "float2_y": _take("float32", "uint64", 1),
     "float22bfloat162_rn": _join("bfloat16", "uint32"),
+    "float22bfloat162_rn_from_float2": lambda pair: _join("bfloat16", "uint32")(
+        *(_take("float32", "uint64", at)(pair) for at in (0, 1))
+    ),
     "float22half2_rn": _join("float16", "uint32"),
     "uint_as_float": _take("float32", "uint32", 0),
     "float_as_uint": _take("uint32", "float32", 0),

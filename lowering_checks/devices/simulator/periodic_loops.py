@@ -44,8 +44,9 @@ ENDS = ((0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (0, 3))
 
 
 class Period(NamedTuple):
-    """Of a loop: the iterations that run first, those after which all counts come again, and those
-    that run at the end, of all its iterations."""
+    """The iterations of a loop that run first, those after which all counts repeat, those that run
+    at the end, and the number of all.
+    """
 
     head: int
     period: int

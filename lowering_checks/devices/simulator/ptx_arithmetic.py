@@ -29,9 +29,8 @@ from .run_state import UnsupportedError
 
 Words = Mapping[str, str]
 Compute = Callable[..., Any]
-"""Of an instruction: its modifiers, the type of its first result, and its inputs, each of shape
-(threads, elements), make what its results get.
-"""
+"""Computes an instruction's results from its modifiers, the type of its first result, and its
+inputs, each of shape (threads, elements)."""
 NO_MODIFIERS = ("oob", "scaled", "pzo")
 """What the simulator does not know of them."""
 
@@ -116,7 +115,7 @@ _TOWARDS: dict[str, tuple[int | None, float]] = {
     "rm": (1, -np.inf),
     "rp": (-1, np.inf),
 }
-"""Of a rounding that is not to the nearest: on which side a number may not be, and where to."""
+"""For directed roundings: the side on which a result may not be, and the direction to move it."""
 
 
 def _of_floats(compute: Callable[..., Any]) -> Compute:
@@ -332,7 +331,7 @@ _INTEGERS: dict[str, Callable[..., Any]] = {
     "shl": lambda words, bits, a, b: a << np.minimum(b, bits),
     "shr": lambda words, bits, a, b: a >> np.minimum(b, bits),
 }
-"""Of arrays, whose operators are those of their numbers."""
+"""Functions of arrays, with elementwise operators."""
 _BITS: dict[str, Callable[..., int]] = {
     "not": lambda words, bits, a: not a if words["type"] == "pred" else ~a,
     "cnot": lambda words, bits, a: int(a == 0),
@@ -348,7 +347,7 @@ _BITS: dict[str, Callable[..., int]] = {
     "dp4a": _dot_bytes,
     **dict.fromkeys(("mul24", "mad24"), _multiply_24),
 }
-"""Of one thread's numbers."""
+"""Functions of one thread's numbers."""
 
 
 def _divide(name: str, threads: Threads, *given: Any) -> None:
@@ -462,6 +461,29 @@ def _pack_quarters(words: Words, _to: Any, a: Array, b: Array) -> Array:
     return (upper << 4 | lower).astype(np.uint8)
 
 
+def _find_exponents(words: Words, _to: Any, *given: Array) -> Array:
+    """cvt of two numbers to ue8m0, powers of two with neither sign nor bits behind the point; the
+    first one in the upper byte.
+    """
+    made = []
+    for each in given:
+        bits = each.view(np.uint32)
+        exponent, rest = bits >> 23 & 0xFF, bits & (1 << 23) - 1
+        # 0 is 2**-127, half of the smallest normal number.
+        is_above = (rest > 0) & (exponent < 0xFE) & ((exponent > 0) | (rest > 1 << 22))
+        exponent += np.uint32(words["rnd"] == "rp") * is_above
+        most = np.where(np.isnan(each) | (not words["satfinite"]), 0xFF, 0xFE)
+        made.append(np.minimum(exponent, most))
+    return (made[0] << 8 | made[1]).astype(np.uint16)
+
+
+def _unpack_quarters(words: Words, to: np.dtype[Any], a: Array) -> Array:
+    """cvt of a byte of two e2m1, the lower four bits of which are the lower element."""
+    halves = np.hstack([a & 15, a >> 4]).astype(np.uint8)
+    exact = halves.view(ml_dtypes.float4_e2m1fn).astype(np.float64)
+    return _round(exact, to, {**words, "rnd": ""})
+
+
 def _round_to_tf32(words: Words, to: np.dtype[Any], a: Array) -> Array:
     """Ten bits behind the point: the nearest, of two the even one, or with .rna the larger one."""
     bits, last = a.view(np.uint32).astype(np.int64), 1 << 13
@@ -501,6 +523,8 @@ _COMPUTED: dict[str, Compute] = {
     "cvt": _convert,
     "cvt_tf32_f32": _round_to_tf32,
     "cvt_f4x2_f32": _pack_quarters,
+    "cvt_f16x2_f4x2": _unpack_quarters,
+    "cvt_ue8m0x2_f32": _find_exponents,
     # Of two numbers to a packed type, the first one is the upper element.
     **dict.fromkeys(
         ("cvt_f16x2_f32", "cvt_bf16x2_f32", "cvt_f8x2_f32"),
@@ -515,7 +539,7 @@ _COMPUTED: dict[str, Compute] = {
             *(
                 f"mov_{way}_b{bits}x{n}"
                 for way in ("pack", "unpack")
-                for bits, n in ((16, 2), (16, 4), (32, 2))
+                for bits, n in ((16, 2), (16, 4), (32, 2), (32, 4), (64, 2))
             ),
         ),
         lambda words, to, a: a,

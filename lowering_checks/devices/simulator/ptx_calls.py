@@ -102,6 +102,8 @@ ELEMENTS = {
     "tf32": "float32",
     "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2",
+    "ue8m0": "uint8",
+    "b128": "uint128",
     "b32i": "uint32",
     "b64i": "uint64",
     "pred": "bool",

@@ -21,10 +21,13 @@ from .broadcasting import get_everywhere, spread_to
 
 LANES = 1 << 15
 """About how many threads are evaluated at once: enough to hide Python, few enough for the cache."""
+MOST_JOINT = 1 << 13
+"""Of threads each of which may know of each other one by itself."""
 IN_ORDER = "in order"
 """The scope of barriers behind every store, of modules in which TVM has not ordered threads yet."""
 UNSTORED = "uninitialized read on chip"
-"""Of registers or shared memory: told if anything that is stored depends on it."""
+"""Kind of uninitialized reads of registers or shared memory; reported if a stored value depends on
+one."""
 Describe = Callable[[tuple[int, ...]], str]
 """A finding's message, for the position of its first occurrence in an array."""
 
@@ -90,6 +93,7 @@ class Batch:
     first : the number of the first of these thread blocks
     blocks, threads : how many thread blocks, and threads in each of them
     cluster : how many neighbouring blocks form a cluster
+    span : how many may know of one another: those of a cluster, or all there are
     coordinates : thread axis, as ``"threadIdx.x"``, to each lane's place on it
     block : each lane's thread block, counted within this batch
     thread : each lane's thread, counted over the whole grid
@@ -104,6 +108,7 @@ class Batch:
     thread: Array
     lane: Array
     cluster: int = 1
+    span: int = 1
 
     @property
     def lanes(self) -> int:
@@ -111,8 +116,8 @@ class Batch:
 
     @property
     def group(self) -> int:
-        """Threads of a cluster, which may know of one another."""
-        return self.threads * self.cluster
+        """Threads that may know of one another."""
+        return self.threads * self.span
 
     def get_block(self, lane: int, rank: int) -> int:
         """The block of a rank in a lane's cluster, counted within this batch."""
@@ -125,9 +130,11 @@ def split_grid(
     first_only: bool = False,
     chosen: Array | None = None,
     most: int | None = None,
+    is_joint: bool = False,
 ) -> Iterator[Batch]:
     """The batches of a launch with these extents of thread axes, in the order of thread blocks.
 
+    There is one where it `is_joint`: any block may know of any other.
     With `first_only`, one batch of the first thread block alone, or of the first cluster. With
     `chosen`, these thread blocks alone, whose numbers are then their places in it.
     """
@@ -136,6 +143,11 @@ def split_grid(
     blocks = blocks if chosen is None else len(chosen)
     threads = count_places(extents, THREAD_AXES)
     size = max(1, min(LANES // threads, most or LANES) // cluster) * cluster
+    if is_joint and blocks * threads > MOST_JOINT:
+        raise UnsupportedError(
+            f"the simulator runs {MOST_JOINT} threads that exchange values through global memory "
+            f"at most, and not {blocks * threads}; choose a smaller shape"
+        )
     for first in range(0, blocks, size):
         count = min(size, blocks - first)
         lane = np.arange(count * threads, dtype=np.int64)[:, None]
@@ -147,7 +159,8 @@ def split_grid(
             CLUSTER_AXIS: (block % cluster).astype(np.int32),
         }
         thread = first * threads + lane
-        yield Batch(first, count, threads, coordinates, block, thread, lane, cluster)
+        span = count if is_joint else cluster
+        yield Batch(first, count, threads, coordinates, block, thread, lane, cluster, span)
 
 
 def count_places(extents: Mapping[str, int], axes: tuple[str, ...]) -> int:
@@ -236,6 +249,11 @@ class RunState:
         return self.running
 
     @property
+    def is_joint(self) -> bool:
+        """Whether threads of any two blocks may know of one another."""
+        return self.running is not None and self.running.span > self.running.cluster
+
+    @property
     def oldest_interval(self) -> int:
         """The earliest interval that lasts for a thread block that runs."""
         last = self.last_barrier if self.known is None else 0
@@ -300,9 +318,9 @@ class RunState:
             batch, chosen = self.batch, slice(None) if passed is None else passed
             by_block = self.known.reshape(-1, batch.blocks, batch.threads, batch.group)
             told: Any = self.interval
-            if batch.cluster > 1:
+            if batch.span > 1:
                 own = np.arange(batch.group) // batch.threads
-                is_own = own == np.arange(batch.blocks)[:, None, None] % batch.cluster
+                is_own = own == np.arange(batch.blocks)[:, None, None] % batch.span
                 told = np.where(is_own, told, by_block.max(axis=2, keepdims=True))[:, chosen]
             by_block[:, chosen] = told
 
@@ -314,7 +332,8 @@ class RunState:
         self.begin_interval()
         if knows:
             kinds = 1 if batch.cluster == 1 and not hears else 2
-            self.known = np.full((kinds, batch.lanes, batch.group), self.interval, np.int64)
+            dtype = np.int32 if self.is_joint else np.int64
+            self.known = np.full((kinds, batch.lanes, batch.group), self.interval, dtype)
 
     def get_active(self, mask: Array | None) -> Array:
         """The lanes of a mask (None: all), of shape (lanes, 1)."""
@@ -336,6 +355,12 @@ class RunState:
         block = block if self.chosen is None else int(self.chosen[block])
         place = self._format_place(inside, THREAD_AXES)
         return f"thread {place} of block {self._format_place(block, BLOCK_AXES)}"
+
+    def locate_block(self, block: int) -> tuple[int, int, int]:
+        """The coordinates of a block of the grid."""
+        sizes = [self.extents.get(axis, 1) for axis in BLOCK_AXES]
+        x, rest = block % sizes[0], block // sizes[0]
+        return x, rest % sizes[1], rest // sizes[1]
 
     def _format_place(self, number: int, axes: tuple[str, ...]) -> str:
         places = []

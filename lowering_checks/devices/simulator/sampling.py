@@ -27,7 +27,7 @@ from .operators import COMPARISONS
 from .run_state import LANES, count_places
 
 SECONDS_EACH, SECONDS_PER_LANE = 4e-5, 2e-8
-"""Of a statement, a multiplication and addition of what is loaded, say: for any threads, and for
+"""Seconds per statement (a multiply-add of loaded values, say): for any number of threads, and for
 each of those that run at once, up to `LANES`."""
 
 
@@ -96,7 +96,7 @@ def _find_edges(launch: Any, extents: Mapping[str, int], blocks: int) -> Iterato
         for _ in bound if any(is_used(it, node) for it in bound) else ():
             node = substitute(node, bound)
         for known in values:
-            with suppress(UnknownOperationError):
+            with suppress(UnknownOperationError, TypeError):  # the latter of bits
                 holds = np.broadcast_to(evaluate(node, known, refuse) != 0, numbers.shape)
                 changes = np.flatnonzero(holds[1:] != holds[:-1])
                 for edge in (*changes[:1], *changes[-1:]):
@@ -129,6 +129,6 @@ def require_separate_blocks(body: Any) -> None:
             ways.insert(0, "atomic operations")
     if ways:
         raise NotRunError(
-            "it takes too long to simulate all of its thread blocks, and some of them alone do not "
-            f"show it, since they may exchange values through {ways[0]}; choose smaller sizes"
+            "it takes too long to simulate all of its thread blocks, and some of them do not "
+            f"suffice, since they may exchange values through {ways[0]}; choose smaller sizes"
         )

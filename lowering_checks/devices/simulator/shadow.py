@@ -28,7 +28,7 @@ PROXY, GLOBAL_PROXY = "proxy", "proxy of global memory"
 """The fences between stores and what reads shared, or global, memory on another way than loads."""
 _MAX_PENDING = 64
 _BITS = 32
-"""Of a thread in a key, whose cell stands before it."""
+"""Bits of a thread's number in a key, below the element's."""
 
 
 class Accessors:
@@ -196,14 +196,17 @@ class Shadow:
 
     def _make_accessors(self, *, loads: bool = False) -> list[Accessors]:
         kinds: list[Callable[..., Array]] = [partial(self._are_unordered, loads=loads)]
-        kinds += [self._are_other_blocks] if self.is_global else []
+        is_apart = self.is_global and not self.state.is_joint
+        kinds += [self._are_other_blocks] if is_apart else []
         return [Accessors(self.cells, each) for each in kinds]
 
-    def begin_lifetime(self) -> None:
-        """Allocate the buffer again: its cells hold nothing, and may be in use by other threads."""
-        before = self.written_before
-        self.written_before = self.written if before is None else before | self.written
-        self.written = np.zeros_like(self.written)
+    def begin_lifetime(self, block: int | None = None) -> None:
+        """Allocate the buffer again, for all blocks or for one: its cells hold nothing, and may be
+        in use by other threads."""
+        before, written = self.written_before, self.written.copy()
+        self.written_before = written if before is None else before | written
+        first = 0 if block is None else block * self.span
+        self.written[first : self.cells if block is None else first + self.span] = False
 
     def track_owners(self) -> None:
         """Remember from now on as which buffer each cell was written."""
@@ -401,7 +404,7 @@ class Shadow:
         if not is_any(other):
             return other
         unordered = self._are_unordered(cells, threads, found, times[cells])
-        if self.is_global:
+        if self.is_global and not self.state.is_joint:
             unordered = unordered | self._are_other_blocks(cells, found, threads, times)
         return other & unordered
 

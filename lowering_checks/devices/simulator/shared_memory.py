@@ -33,8 +33,8 @@ AND_STORE = "and store by {rival}{near} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
 CONSTANT = (
-    "which the kernel stores by a tensor map alone: NVIDIA's compiler takes it for constant, "
-    "and loads what was there before; load it in another kernel"
+    "which the kernel stores only by a tensor map: NVIDIA's compiler takes it for constant, "
+    "and loads earlier values; load it in another kernel"
 )
 UNFENCED = "stored by {rival} with no fence.proxy.async in between"
 
@@ -119,6 +119,13 @@ class SharedMemory(Memory):
         buffer_id = buffer_id or self.buffer_id
         if (dtype, size, low, buffer_id) == (self.dtype, self.size, self.low, self.buffer_id):
             return self
+        shadow = self.shadow
+        if dtype.itemsize % shadow.unit and shadow.is_global and not shadow.is_tracked:
+            # Nobody stores here, so that nothing is to be remembered of it.
+            cells, size_of_cell = self.data.nbytes // dtype.itemsize, dtype.itemsize
+            rest: Any = {"is_written": False, "starts_written": True}
+            finer = Shadow(cells, size_of_cell, self.state, **rest)
+            return SharedMemory(name, self.data.view(dtype), finer, low=low, size=size)
         if dtype.itemsize % self.shadow.unit:
             raise UnsupportedError(
                 f"the simulator does not support {name}, a view of type {dtype} of {self.name}, "
@@ -200,7 +207,13 @@ class SharedMemory(Memory):
             self._check_lost(access, differ(self.data[at], new), self.shadow.writer)
 
     def change_atomically(
-        self, index: Any, mask: Array | None, location: str, change: Callable[[Array, Array], None]
+        self,
+        index: Any,
+        mask: Array | None,
+        location: str,
+        change: Callable[[Array, Array], None],
+        *,
+        reads: bool = True,
     ) -> None:
         access, shadow = self._locate_cells(ATOMIC, index, mask, location), self.shadow
         if not shadow.is_tracked:
@@ -209,7 +222,7 @@ class SharedMemory(Memory):
         in_flight = shadow.find_in_flight(access.cells)
         if in_flight is not None:
             self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
-        if shadow.written.size:
+        if shadow.written.size and reads:
             self._check_written(access, in_flight)
         self._check_rivals(access, access.touched)
         change(self.data, access.elements)
@@ -421,7 +434,7 @@ class SharedMemory(Memory):
             self.shadow.owner[cells] = self.buffer_id
 
     def _check_lost(self, access: _CellAccess, lost: Array, winner: Array) -> None:
-        """Of several threads that store to a cell at once, one wins; `lost` is in a row."""
+        """Check stores of several threads to one element: one wins; `lost` is sorted."""
         if is_any(lost):
             overwritten = np.zeros(access.elements.shape, bool)
             overwritten[access.active] = lost

@@ -27,8 +27,9 @@ from ...device import (
     is_scalar,
 )
 from .async_copies import AsyncQueue
+from .atomics import Releases, find_order
 from .bulk_copies import BULK, BULK_COPIES, WRITTEN
-from .clusters import Meetings
+from .clusters import CLUSTERS, Meetings
 from .expressions import Address, translate
 from .mbarriers import MBarriers
 from .memory import (
@@ -56,7 +57,7 @@ from .warpgroups import PRODUCTS
 _OF_WARPGROUPS = ("ptx.wgmma_", "ptx.setmaxnreg", "cuda.warpgroup_")
 PROXIES = PRODUCTS | BULK_COPIES.keys() | TCGEN05.keys()
 """What reaches shared memory on another way than loads and stores."""
-LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS, *WARP_BARRIERS, *TCGEN05}
+LEARNING = {"ptx.mbarrier_init", *NAMED_BARRIERS, *WARP_BARRIERS, *TCGEN05, *CLUSTERS}
 """What makes barriers of which each thread learns by itself."""
 _LARGEST_SHARED = 2**26
 """Bytes of one buffer that are simulated: what exceeds a GPU's limit by less is a finding."""
@@ -95,6 +96,8 @@ class TranslatedKernel(NamedTuple):
     pool_bytes : how large a pool of TIRx's is, which names no size where it is allocated
     static_bytes : of shared memory, which lies in front of what is dynamic
     most_blocks : how many thread blocks run in one batch at most; None for any number
+    cancels : whether clusters run in the place of others, which begin one after the other
+    order : what threads may order by strong operations, as `find_order` says
     """
 
     run: Execute
@@ -106,6 +109,8 @@ class TranslatedKernel(NamedTuple):
     static_bytes: int
     has_tensor_memory: bool
     most_blocks: int | None
+    cancels: bool
+    order: str
 
     @classmethod
     def of(cls, body: Any) -> TranslatedKernel:
@@ -126,9 +131,11 @@ class TranslatedKernel(NamedTuple):
             if str(buffer.scope()) == "shared":
                 own = math.prod(constant(it) or 1 for it in buffer.shape) * count_item_bytes(buffer)
                 static += -(-own // _PLACES) * _PLACES
-        most = 1 if _waits_apart(body) else MOST_BLOCKS if has_tensor_memory else None
+        cancels = "ptx.clusterlaunchcontrol_try_cancel" in names
+        is_alone = cancels or _waits_apart(body)
+        most = 1 if is_alone else MOST_BLOCKS if has_tensor_memory else None
         told = (has_proxies, in_step, knows, read_only, size, static, has_tensor_memory, most)
-        return cls(translate_statement(body), *told)
+        return cls(translate_statement(body), *told, cancels, order=find_order(body))
 
 
 def _waits_apart(kernel: Any) -> bool:
@@ -187,12 +194,14 @@ class SimulatedGpu:
         self.memories = Memories()
         self._shadows: list[Shadow] = []
         self.periods: Mapping[Any, Period] = {}
+        self._waiting, self._canceled = list[int](), set[int]()  # first blocks of clusters
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
         self._tensor_memory: TensorMemory | None = None
         self.mbarriers, self.turns = MBarriers(self), Turns()
         self.order = np.random.default_rng(0)  # of what threads do in any order
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
+        self.releases, self._begun = Releases(self.state), set[tuple[Any, int | None]]()
         self.part: Array | None = None  # the lanes of what runs apart; None for all
         self.in_step = WARP
         self._layout = SharedLayout({}, {}, {})
@@ -253,8 +262,8 @@ class SimulatedGpu:
                 continue
             if axis.startswith("cluster") and axis != CLUSTER_AXIS:
                 raise UnsupportedError(
-                    f"the simulator does not support clusters along '{axis}', but along "
-                    f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
+                    f"the simulator does not support clusters along '{axis}', only along "
+                    f"'{CLUSTER_AXIS}'; choose the device \"cuda\""
                 )
             if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
                 raise DeviceError(
@@ -289,13 +298,32 @@ class SimulatedGpu:
         outside, sectors = Memories(self.memories), counts.sectors  # what is there before
         self.state.chosen = None if self.choose is None else self.choose(extents, body)
         chosen, most = self.state.chosen, kernel.most_blocks
-        for batch in split_grid(extents, first_only=self.first_only, chosen=chosen, most=most):
-            knows = kernel.knows or batch.cluster > 1
+        is_joint = kernel.order == "gpu" and cluster == 1 and not self.first_only
+        grid = split_grid(
+            *(extents,),
+            first_only=self.first_only,
+            chosen=chosen,
+            most=None if is_joint else most,
+            is_joint=is_joint,
+        )
+        batches = [*grid]
+        self._waiting = [it.first for it in batches] if kernel.cancels and chosen is None else []
+        canceled = self._canceled = set[int]()
+        for batch in batches:
+            if batch.first in canceled:
+                continue  # another one runs in its place
+            self._waiting = [it for it in self._waiting if it > batch.first]
+            knows = kernel.knows or kernel.order != "" or batch.cluster > 1
             self.state.begin_batch(batch, knows=knows, hears=kernel.has_tensor_memory)
             self._queues, self._numbered = {}, []
             self.mbarriers, self.named_barriers = MBarriers(self), NamedBarriers(self)
-            self.meetings = Meetings(self)
-            kernel.run(self, None)
+            self.meetings, self.releases = Meetings(self), Releases(self.state, kernel.order != "")
+            self._begun = set()
+            if is_joint and batch.blocks > 1:
+                parts = [batch.block == number for number in range(batch.blocks)]
+                self.run_parts(kernel.run, parts, may_split=True)
+            else:
+                kernel.run(self, None)
             self.mbarriers.report_left()
             self.meetings.report_left()
             if self._tensor_memory is not None:
@@ -304,8 +332,8 @@ class SimulatedGpu:
             if BULK in self._queues and self._queues[BULK].work:
                 self.state.log.add_sentence(
                     "unfinished bulk store",
-                    "a bulk store reads shared memory when the kernel ends: nobody waits for its "
-                    "group",
+                    "a bulk store reads shared memory when the kernel ends: no thread waits "
+                    "for its group",
                 )
             if WRITTEN in self._queues:  # what bulk stores have read they write by now
                 self._queues[WRITTEN].wait(self.state.get_active(None), 0)
@@ -315,6 +343,13 @@ class SimulatedGpu:
             self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
         self.state.running = self.state.exited = None
         counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
+
+    def cancel_cluster(self) -> int | None:
+        """The first block of a cluster that has not begun, and does not begin then; or None."""
+        if not self._waiting:
+            return None
+        self._canceled.add(self._waiting[0])
+        return self._waiting.pop(0)
 
     def require_time(self) -> None:
         """Called in every iteration of a loop: give up behind the deadline of a command."""
@@ -365,6 +400,10 @@ class SimulatedGpu:
                 return memory
         return None
 
+    def tell_global(self, shadow: Shadow) -> int:
+        """The address at which a memory of the GPU begins, which no program may depend on."""
+        return (1 + self._shadows.index(shadow)) << 40
+
     def run_periodic(self, period: Period, count: int, run: Callable[[int], None]) -> None:
         """Run the iterations of a loop that count differently, and count the others."""
         times, rest = divmod(count - period.head - period.tail, period.period)
@@ -393,8 +432,11 @@ class SimulatedGpu:
             unit = 1 if halves_of == 1 else self.in_step
             first = batch.lane - batch.lane % batch.threads % unit
             group = self.order.integers(0, 2, batch.lanes)[first]
-        parts = [active & (group == number) for number in np.unique(group[active])]
-        before = self.values, self.memories, self.location
+        self.run_parts(run, [active & (group == number) for number in np.unique(group[active])])
+
+    def run_parts(self, run: Execute, parts: list[Array], *, may_split: bool = False) -> None:
+        """Run a statement for these lanes at a time, as `run_apart` says."""
+        before, outer = (self.values, self.memories, self.location), self.part
         ended: list[tuple[Array, dict[int, Any]]] = []
 
         def run_part(part: Array) -> None:
@@ -403,9 +445,10 @@ class SimulatedGpu:
             run(self, part)
             ended.append((part, self.values))
 
-        self.turns.run_together([functools.partial(run_part, part) for part in parts])
+        runs = [functools.partial(run_part, part) for part in parts]
+        self.turns.run_together(runs, may_split=may_split)
         self.values, self.memories, self.location = before
-        self.part = None
+        self.part = outer
         values = self.values  # each lane has the variables that its part of the kernel has bound
         for key in {key for _, own in ended for key in own}:
             bound = [(part, own[key]) for part, own in ended if key in own]
@@ -416,10 +459,13 @@ class SimulatedGpu:
                 elif np.ndim(value) or np.ndim(other) or value != other:
                     values[key] = np.where(part, value, other)
 
-    def let_others_run(self) -> bool:
-        """Another part of the kernel goes on; False where none can, because all wait already."""
+    def let_others_run(self, *, waits: bool = True) -> bool:
+        """Another part of the kernel goes on; False where none can, because all wait already.
+
+        This one `waits` until something happens, or could go on itself.
+        """
         kept = self.values, self.memories, self.location, self.part
-        went_on = self.turns.give_up_turn(self.mbarriers.progress)
+        went_on = self.turns.give_up_turn(self.mbarriers.progress, waits=waits)
         self.values, self.memories, self.location, self.part = kept
         return went_on
 
@@ -491,12 +537,20 @@ class SimulatedGpu:
                     f"'{name}' has {size} elements of {dtype}, more shared memory than the "
                     "simulator keeps; no GPU has as much"
                 )
+            # Blocks that run apart come here one after the other.
+            block = None
+            if self.state.is_joint and self.part is not None:
+                block = int(self.state.batch.block[self.part].min())
             if buffer not in self._allocated:
                 self._allocated[buffer] = self._make_shared(buffer, size, dtype)
                 self._shadows.append(self._allocated[buffer].shadow)
-            else:  # the same memory in all iterations, where others may be in the one before
-                self._allocated[buffer].shadow.begin_lifetime()
-            fill(self._allocated[buffer].data, self.state.garbage)
+                fill(self._allocated[buffer].data, self.state.garbage)
+            elif (buffer, block) in self._begun:
+                # The same memory in all iterations, where others may be in the one before.
+                self._allocated[buffer].shadow.begin_lifetime(block)
+                if block is None:
+                    fill(self._allocated[buffer].data, self.state.garbage)
+            self._begun.add((buffer, block))
             self.memories[BufferKey(buffer)] = self._allocated[buffer]
             self._count_bytes(buffer, scope, size * dtype.itemsize)
         else:

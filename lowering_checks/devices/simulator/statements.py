@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer
-from tvm.tirx import AllocBuffer, Broadcast, DeclBuffer, Evaluate, Ramp, SeqStmt, ceildiv
+from tvm.tirx import (
+    AllocBuffer,
+    Break,
+    Broadcast,
+    Continue,
+    DeclBuffer,
+    Evaluate,
+    Ramp,
+    SeqStmt,
+    While,
+    ceildiv,
+)
 
 from tirstep.transforms.gpu_limits import WARP
 from tirstep.transforms.tir import THREAD_EXTENT, cached_by_node, constant, find_all, find_axes
@@ -24,12 +35,13 @@ from tirstep.tvm_compat import get_op_name
 
 from ...device import THREAD_AXES, Array
 from .async_copies import CP_ASYNC
-from .atomics import ATOMICS
+from .atomics import ATOMICS, WAIT, report_endless
+from .clusters import VECTOR_ACCESSES
 from .expressions import BUILT_IN, Address, Window, restrict, translate, translate_index
 from .flatten import is_allreduce
-from .function_semantics import read_call
+from .function_semantics import Threads, read_call
 from .mbarriers import WAITS
-from .memory import BufferKey, count_lanes, get_numpy_dtype
+from .memory import BufferKey, count_lanes, differ, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
 from .operators import as_stored, is_narrow
 from .ptx_calls import has_results
@@ -43,7 +55,9 @@ if TYPE_CHECKING:
 SYNC, BLOCK = "tvm_storage_sync", ("shared", "shared.dyn")
 """The call of barriers, and the scopes of those of a thread block."""
 MAX_ITERATIONS = 20_000
-"""Of a while loop, which may wait for what never happens."""
+"""Most iterations of a while loop, which may wait forever."""
+_ROUNDS = 64
+"""Iterations of a loop that waits for other threads' stores, before these threads run."""
 Execute = Callable[["SimulatedGpu", "Array | None"], None]
 
 
@@ -71,8 +85,17 @@ def _runs_apart(statement: Any) -> bool:
 def _has_named_barriers(statement: Any) -> bool:
     """Whether warps wait for one another, at named barriers or in roles of their own."""
     names = get_names(statement)
+    if WAIT in names or any(map(_spins, find_all(statement, While))):
+        return True
     has_roles = not WAITS.keys().isdisjoint(names) and not TCGEN05.keys().isdisjoint(names)
     return has_roles or not NAMED_BARRIERS.keys().isdisjoint(names)
+
+
+def _spins(loop: Any) -> bool:
+    """Whether a loop asks for what other threads may store meanwhile."""
+    asked = find_all(loop.condition, TensorLoad)
+    is_shared = any(str(it.source.scope()) not in ("local", "warp") for it in asked)
+    return is_shared or not get_names(loop).isdisjoint(ATOMICS.keys() | VECTOR_ACCESSES.keys())
 
 
 def _uses_atomics(statement: Any) -> bool:
@@ -108,9 +131,45 @@ def _is_barrier(call: Any) -> bool:
 
 
 def _drop_exited(gpu: SimulatedGpu, mask: Any) -> Any:
-    """The lanes of a mask whose threads have not returned; False for none of them."""
-    exited = gpu.state.exited
-    return mask if exited is None or mask is False else restrict(mask, ~exited)
+    """The lanes of a mask whose threads have not returned, nor left the loop or the iteration that
+    runs; False for none of them."""
+    for gone in (gpu.state.exited, *(gpu.values.get(it) for it in _LEAVING)):
+        if gone is not None and mask is not False:
+            mask = restrict(mask, ~gone)
+    return mask
+
+
+_LEAVING = _BROKEN, _SKIPPED = -3, -4
+"""Among the values of variables, the lanes that have left the loop, or the iteration, that runs."""
+_LEAVE = {"break_loop": _BROKEN, "continue_loop": _SKIPPED}
+
+
+def _leave(key: int) -> Execute:
+    """Threads leave the innermost loop, or its iteration."""
+
+    def run(gpu: SimulatedGpu, mask: Array | None) -> None:
+        np.logical_or(gpu.values[key], gpu.state.get_active(mask), out=gpu.values[key])
+
+    return run
+
+
+def _is_left(loop: Any) -> bool:
+    """Whether threads may leave a loop, or an iteration of it."""
+    leaves = any(find_all(loop.body, kind) for kind in (Break, Continue))
+    return leaves or not _LEAVE.keys().isdisjoint(get_names(loop.body))
+
+
+def _keep_account(run: Execute) -> Execute:
+    """A loop that threads may leave, with who has left it."""
+
+    def enter(gpu: SimulatedGpu, mask: Array | None) -> None:
+        before = [gpu.values.get(key) for key in _LEAVING]
+        for key in _LEAVING:
+            gpu.values[key] = np.zeros((gpu.state.batch.lanes, 1), bool)
+        run(gpu, mask)
+        gpu.values.update(zip(_LEAVING, before, strict=True))
+
+    return enter
 
 
 def _sequence(node: Any) -> Execute:
@@ -253,6 +312,7 @@ def _loop(node: Any) -> Execute:
         translate(node.extent if by == 1 else ceildiv(node.extent, by)),
     )
     body, key = translate_statement(node.body), hash(node.loop_var)
+    is_left = _is_left(node)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         start, count = first(gpu, mask), extent(gpu, mask)
@@ -264,6 +324,8 @@ def _loop(node: Any) -> Execute:
             gpu.values[key] = start + step * by
             if running is not False:
                 body(gpu, running)
+            if is_left:
+                gpu.values[_SKIPPED].fill(False)
 
         if (period := gpu.periods.get(node)) is not None:
             gpu.run_periodic(period, int(count), run_iteration)
@@ -271,30 +333,46 @@ def _loop(node: Any) -> Execute:
         for step in range(int(count if is_uniform else count.max())):
             run_iteration(step)
 
-    return run
+    return _keep_account(run) if is_left else run
 
 
 def _while(node: Any) -> Execute:
     condition, body = translate(node.condition), translate_statement(node.body)
-    location = get_location(node)
+    location, spins, is_left = get_location(node), _spins(node), _is_left(node)
+    asked = [translate(it) for it in find_all(node.condition, TensorLoad)]
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         running: Any = mask
-        for _ in range(MAX_ITERATIONS):
+        for number in range(MAX_ITERATIONS):
             gpu.location = location
             running = restrict(running, condition(gpu, running))
             if running is False:
                 return
+            before, progress = [it(gpu, running) for it in asked], gpu.mbarriers.progress
             body(gpu, running)
+            if is_left:
+                gpu.values[_SKIPPED].fill(False)
             running = _drop_exited(gpu, running)
             if running is False:
+                return
+            if not spins:
+                continue
+            pairs = zip(before, (it(gpu, running) for it in asked), strict=True)
+            is_new = progress != gpu.mbarriers.progress or any(
+                differ(np.asarray(old), np.asarray(new)).any() for old, new in pairs
+            )
+            if is_new and number % _ROUNDS == _ROUNDS - 1:  # it may count how often it asks
+                gpu.let_others_run(waits=False)
+            if not is_new and not gpu.let_others_run():
+                threads = Threads(gpu, running, "while", location)
+                report_endless(threads, running, "what a loop loads")
                 return
         raise UnsupportedError(
             f"a while loop does not end within {MAX_ITERATIONS} iterations in the simulator, whose "
             "threads run in step"
         )
 
-    return run
+    return _keep_account(run) if is_left else run
 
 
 def _branch(node: Any) -> Execute:
@@ -377,6 +455,8 @@ def _declare(node: Any) -> Execute:
 def _evaluate(node: Any) -> Execute:
     call, location = node.value, get_location(node)
     name = getattr(getattr(call, "op", None), "name", "")
+    if (key := _LEAVE.get(name.removeprefix("tirx."))) is not None:
+        return _leave(key)
     if name.endswith("thread_return"):
         return lambda gpu, mask: gpu.state.exit_threads(mask)
     if isinstance(call, Call) and _is_barrier(call):
@@ -405,6 +485,8 @@ _MAKERS: dict[str, Callable[[Any], Execute]] = {
     "IfThenElse": _branch,
     "BufferStore": _store,
     "Bind": _bind,
+    "Break": lambda node: _leave(_BROKEN),
+    "Continue": lambda node: _leave(_SKIPPED),
     "AllocBuffer": lambda node: lambda gpu, mask: gpu.allocate(node.buffer),
     "DeclBuffer": _declare,
     "Evaluate": _evaluate,

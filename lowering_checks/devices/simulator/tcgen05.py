@@ -47,10 +47,10 @@ _TYPES = {
     **{kind: {0: "e4m3", 1: "e5m2"} for kind in ("f8f6f4", "mxf8f6f4")},
     **{kind: {1: "e2m1x2"} for kind in ("mxf4", "mxf4nvf4")},
 }
-"""Of the elements of A and B, by the fields of an instruction descriptor (9.7.16.4.2)."""
+"""Types of the elements of A and B, by the fields of an instruction descriptor (9.7.16.4.2)."""
 _SUMS = {0: np.dtype("float16"), 1: np.dtype("float32"), 2: np.dtype("int32")}
 _ROW_BYTES = 32
-"""Of a row of A that one instruction multiplies, whatever its type (9.7.16.2.1)."""
+"""Bytes of a row of A per instruction, for all types (9.7.16.2.1)."""
 _OWN: tuple[int | None, ...] = (None,)
 _COPIES = {"": (0,), "warpx4": (0, 32, 64, 96), "warpx2::02_13": (0, 64), "warpx2::01_23": (0, 32)}
 """Where tcgen05.cp copies to, by its multicast: lanes further on."""
@@ -188,11 +188,14 @@ def _allocate(issue: _Issue) -> None:
     free = [it for it in range(0, COLUMNS, count) if not taken[it : it + count].any()]
     if not free:
         left = (taken == 0).sum()
-        issue.report(f"waits forever for {count} columns, of which {left} are left", "deadlock")
+        issue.report(f"waits forever for {count} columns, and {left} are left", "deadlock")
         threads.state.exit_threads(mask)
         return
     taken[free[0] : free[0] + count] = taken.max() + 1
-    issue.operands["dst"][0].store(0, free[0], mask)
+    where, word = issue.operands["dst"][0], np.dtype("uint32")
+    place = find_pointer(threads, where, int(issue.lanes[0]), word)
+    if place is not None:
+        place.store(0, free[0], mask)
 
 
 def _free(issue: _Issue) -> None:
@@ -202,7 +205,7 @@ def _free(issue: _Issue) -> None:
     if np.array_equal(own, np.arange(start, start + count)) and taken[start]:
         issue.memory.free(issue.lane, own, issue.threads.location)
     else:
-        issue.report(f"of {count} columns from {start} on, which are not an allocation")
+        issue.report(f"of {count} columns from {start} on, which no allocation returned")
 
 
 def _relinquish(issue: _Issue) -> None:
@@ -434,10 +437,12 @@ def _get_tensor_address(threads: Threads, address: Any, lane: Any, column: Any) 
 
 
 def _encode_tile(
-    threads: Threads, target: Pointer, tile: Pointer, leading: Any, stride: Any, swizzle: Any
+    threads: Threads, target: Pointer, tile: Any, leading: Any, stride: Any, swizzle: Any
 ) -> None:
     """A descriptor of shared memory, stored to 64 bits of the thread."""
-    start = np.asarray(tell_address(threads.gpu, tile.memory, tile.offset)) // _UNIT
+    if isinstance(tile, Pointer):
+        tile = tell_address(threads.gpu, tile.memory, tile.offset)
+    start = np.asarray(tile, np.int64) // _UNIT
     value = np.full((threads.lanes, 1), _SWIZZLES[int(swizzle)] << 61 | 1 << 46, np.uint64)
     for field, bit in ((start, 0), (leading, 16), (stride, 32)):
         value |= (np.asarray(field).astype(np.uint64) & np.uint64(_FIELD)) << np.uint64(bit)
@@ -467,8 +472,13 @@ _MULTIPLIES = [
     for operand in ("ss", "ts")
 ]
 TCGEN05: dict[str, Semantics] = {
-    "ptx.tcgen05_alloc": _for_each(_allocate, WARP),
-    "ptx.tcgen05_dealloc": _for_each(_free, WARP),
+    # What is exclusive is all there is of a kernel that runs alone.
+    **dict.fromkeys(
+        ("ptx.tcgen05_alloc", "ptx.tcgen05_alloc_exclusive"), _for_each(_allocate, WARP)
+    ),
+    **dict.fromkeys(
+        ("ptx.tcgen05_dealloc", "ptx.tcgen05_dealloc_exclusive"), _for_each(_free, WARP)
+    ),
     "ptx.tcgen05_relinquish_alloc_permit": _for_each(_relinquish, WARP),
     **dict.fromkeys(("ptx.tcgen05_ld", "ptx.tcgen05_ld_split"), _for_each(_load, WARP)),
     **dict.fromkeys(("ptx.tcgen05_st", "ptx.tcgen05_st_split"), _for_each(_store, WARP)),

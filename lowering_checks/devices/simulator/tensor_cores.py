@@ -111,6 +111,15 @@ def _store_matrices(threads: Threads, target: Pointer, *rest: Any) -> None:
     target.store(place, threads.spread(warps, values), lanes)
 
 
+def _transpose(threads: Threads, target: Any, share: Any, *words: str) -> None:
+    """movmatrix: an 8×8 matrix of b16, of whose rows four lanes have one, becomes its transpose."""
+    warps = threads.groups(WARP)
+    shares = np.broadcast_to(share, (threads.lanes, 1))[warps].astype(np.uint32)
+    halves = np.ascontiguousarray(shares).view(np.uint16).reshape(len(warps), 8, 8)
+    made = np.ascontiguousarray(halves.swapaxes(1, 2)).view(np.uint32).reshape(len(warps), WARP, 1)
+    fill_register(target, threads.spread(warps, made), threads.get_mask(warps))
+
+
 def _multiply(threads: Threads, shape: str, *arguments: Any) -> None:
     """mma.sync: C += A × B, of the fragments of a warp.
 
@@ -283,6 +292,7 @@ TENSOR_CORES: dict[str, Semantics] = {
     "ptx_legacy.mma": _multiply,
     "ptx.stmatrix": _store_matrices,
     "ptx.ldmatrix": _load_registers,
+    "ptx.movmatrix": _transpose,
     **dict.fromkeys(("ptx.mma", "ptx.mma_f16acc", "ptx.mma_int"), _multiply_registers),
     "mma_fill_legacy": _fill,
     "mma_store_legacy": _store_matrix,

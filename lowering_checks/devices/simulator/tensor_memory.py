@@ -28,7 +28,7 @@ from .shared_memory import Rows, SharedMemory
 
 LANES, COLUMNS = 128, 512
 FEWEST_COLUMNS, KIND = 32, "tensor memory"
-"""Of an allocation, which has a power of two of them; and of findings about its use."""
+"""Least columns of an allocation, a power of two; and the kind of findings about it."""
 BEFORE, AFTER = "before_thread_sync", "after_thread_sync"
 """The fences of tcgen05."""
 MOST_BLOCKS = 16
@@ -199,10 +199,12 @@ class TensorMemory(SharedMemory):
         """Where what stored to a cell last runs before an operation, if both are in flight, too.
 
         9.7.16.6.2: an mma before one of the same accumulator, shape and type, and a cp before an
-        mma; 9.7.16.6.3: of another thread, where fences stand on both sides.
+        mma; 9.7.16.6.3: of another thread, where fences stand on both sides. Beyond the ISA's
+        pairs, a cp before a cp of the same thread: NVIDIA's kernels, which bring the factors of
+        each step where the last ones are, rely on it.
         """
         last, found = self._last[cells], np.zeros(cells.shape, bool)
-        for number in np.unique(last[last >= 0]) if operation.kind[0] == "mma" else ():
+        for number in np.unique(last[last >= 0]) if operation.kind[0] in ("mma", "cp") else ():
             before = self._operations[number]
             if before.kind == operation.kind or before.kind[0] == "cp":
                 lane, other = operation.lane, before.lane
@@ -230,7 +232,7 @@ class TensorMemory(SharedMemory):
         state = self.state
         for operation in [it for it in self._operations if not it.is_over][:1]:
             what = f"tcgen05.{operation.kind[0]} by {state.describe_lane(operation.lane)}"
-            text = f"a {what} is in flight when the kernel ends: nobody waits for it"
+            text = f"a {what} is in flight when the kernel ends: no thread waits for it"
             state.log.add_sentence("race", text)
         for block in np.flatnonzero(self.allocated.any(axis=1))[:1]:
             count = int((self.allocated[block] > 0).sum())

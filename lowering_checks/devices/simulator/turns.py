@@ -17,14 +17,16 @@ class _Abandoned(BaseException):
 
 
 class _Part:
-    def __init__(self, run: Callable[[], None]) -> None:
+    def __init__(self, run: Callable[[], None], parent: _Part | None, may_split: bool) -> None:
         self.run, self.turn = run, threading.Semaphore(0)
+        self.parent, self.may_split, self.is_split = parent, may_split, False
         self.is_done, self.seen = False, -1
         self.error: BaseException | None = None
 
 
 class Turns:
-    """Whose turn it is, among the parts of the innermost branch that waits on both sides."""
+    """Whose turn it is, among the parts of the outermost branch that waits on both sides; or of
+    blocks that exchange values, each of which may have parts of its own."""
 
     def __init__(self) -> None:
         self._parts: list[_Part] = []
@@ -32,38 +34,46 @@ class Turns:
 
     @property
     def are_taken(self) -> bool:
-        """Whether parts of a kernel take turns."""
-        return self._current is not None
+        """Whether parts of a kernel take turns, and have none of their own."""
+        return self._current is not None and not self._current.may_split
 
-    def run_together(self, runs: Sequence[Callable[[], None]]) -> None:
+    def run_together(self, runs: Sequence[Callable[[], None]], *, may_split: bool = False) -> None:
         """Run parts of a kernel until all have ended; one at a time."""
-        if self._current is not None:  # within a part: the outer parts are those that take turns
+        if self.are_taken:  # within a part: the outer parts are those that take turns
             for run in runs:
                 run()
             return
-        self._parts = [_Part(run) for run in runs]
+        parent = self._current
+        parts = [_Part(run, parent, may_split) for run in runs]
+        self._parts.extend(parts)
         workers = []
-        for part in self._parts:
+        for part in parts:
             context = contextvars.copy_context()  # NumPy's settings are in there
             worker = threading.Thread(target=context.run, args=(self._work, part), daemon=True)
             workers.append(worker)
             worker.start()
-        self._hand_to(self._parts[0])
+        if parent is not None:
+            parent.is_split = True
+        self._hand_to(parts[0])
         for worker in workers:
             worker.join()
-        parts, self._parts, self._current = self._parts, [], None
+        if parent is not None:
+            parent.turn.acquire()  # which its last part has handed over
+            parent.is_split = False
+        self._parts = [it for it in self._parts if it not in parts]
+        self._current = parent
         for part in parts:
             if part.error is not None:
                 raise part.error
 
-    def give_up_turn(self, progress: int) -> bool:
+    def give_up_turn(self, progress: int, *, waits: bool = True) -> bool:
         """Let another part run; False where none can go on, because all wait already."""
         part = self._current
         if part is None:
             return False
-        part.seen = progress
+        part.seen = progress if waits else -1
         for other in self._get_others(part):
-            if not other.is_done and other.seen != progress:
+            if not other.is_done and not other.is_split and other.seen != progress:
                 self._hand_to(other)
                 part.turn.acquire()
                 if self._has_failed():
@@ -92,6 +102,10 @@ class Turns:
         except BaseException as error:  # raised again by run_together
             part.error = error
         part.is_done = True
-        left = next((other for other in self._get_others(part) if not other.is_done), None)
-        if left is not None:
-            self._hand_to(left)
+        beside = [it for it in self._parts if it.parent is part.parent and not it.is_done]
+        if part.parent is not None and not beside:
+            self._hand_to(part.parent)
+            return
+        left = [it for it in self._get_others(part) if not it.is_done and not it.is_split]
+        if left:
+            self._hand_to(left[0])

@@ -126,7 +126,7 @@ _VOTES: dict[str, Callable[..., Array]] = {
     "uni": lambda held, named: (held == named) | (held == 0),
     "ballot": lambda held, named: held,
 }
-"""Of the bits of the lanes whose predicate holds, and of those named."""
+"""Results of votes, from the bits of lanes whose predicate holds, and of the lanes in the mask."""
 
 
 def _vote(mode: str) -> Semantics:
@@ -146,7 +146,7 @@ _REDUCTIONS: dict[str, tuple[Any, Callable[[Any], int]]] = {
     "or": (np.bitwise_or, lambda limits: 0),
     "xor": (np.bitwise_xor, lambda limits: 0),
 }
-"""Of 32-bit integers, with the number that changes none; `and` is that of unsigned ones."""
+"""Reductions of 32-bit integers with their identities; `and` has that of unsigned integers."""
 
 
 def _reduce(operation: str) -> Semantics:
@@ -263,6 +263,21 @@ def _reduce_by_ptx(threads: Threads, result: Any, value: Any, members: Any, *wor
     fill_register(result, _reduce(operation)(threads, members, given))
 
 
+def _reduce_floats(
+    threads: Threads, result: Any, value: Any, members: Any, operation: str, *words: str
+) -> None:
+    """redux.sync of .f32, which passes over NaN unless it says .NaN."""
+    given = np.abs(value) if "abs" in words else np.asarray(value)
+    step = getattr(np, f"{operation}imum" if "NaN" in words else f"f{operation}")
+    empty = np.float32(np.inf if operation == "min" else -np.inf) if "NaN" in words else np.nan
+
+    def reduce(values: Array, named: Array) -> Array:
+        there = np.where(named, values, np.float32(empty))
+        return np.asarray(step.reduce(there, axis=-1), np.float32)
+
+    fill_register(result, _combine(threads, members, given, combine=reduce))
+
+
 def _match(threads: Threads, *given: Any) -> None:
     """match.sync: the lanes that have a lane's value, or all of them if all have the same."""
     words, operands = name_operands(threads.name, given)
@@ -316,6 +331,7 @@ WARP_SHUFFLES: dict[str, Semantics] = {
     **dict.fromkeys(("ptx.vote_sync", "ptx.vote_sync_ballot"), _vote_by_ptx),
     **dict.fromkeys(("ptx.match_any_sync", "ptx.match_all_sync", "ptx.match_all_sync_p"), _match),
     **dict.fromkeys(("ptx.redux_sync", "ptx.redux_sync_bitwise"), _reduce_by_ptx),
+    "ptx.redux_sync_f32": _reduce_floats,
     "ptx.elect_sync": _elect_by_ptx,
     "cuda.thread_rank": lambda threads: threads.numbers.astype(np.int32),
     **WARP_BARRIERS,

@@ -444,7 +444,7 @@ def plan_cases(
         if name in kernels() and name not in known:
             raise BenchError(
                 f"{name} has no recipe to time; give a file with one of yours (@recipe), or "
-                f"tirstep.modules:{name} for its peers alone"
+                f"tirstep.modules:{name} for only its peers"
             )
         if name not in known:
             hint = suggest(name, known, f"there are {', '.join(known)}")

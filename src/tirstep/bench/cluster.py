@@ -23,8 +23,8 @@ def require_reachable(address: str) -> None:
     host, colon, port = address.rpartition(":")
     if "://" in address or not (colon and host and port.isdigit() and 0 < int(port) < 1 << 16):
         raise BenchError(
-            f"--cluster {address} is no address; give auto, local, or HOST:PORT of the cluster's "
-            "head, such as 10.0.0.5:6379, on a machine that has joined it with ray start"
+            f"--cluster {address} is not an address; give auto, local, or HOST:PORT of the "
+            "cluster's head, such as 10.0.0.5:6379, on a machine that has joined it with ray start"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
@@ -73,7 +73,7 @@ def connected(address: str, **settings: Any) -> Iterator[None]:
             if place == "auto" and isinstance(error, ConnectionError):
                 continue  # there is none to join
             raise BenchError(
-                f"--cluster {address}: Ray does not take part ({find_last_line(error)}); run this "
+                f"--cluster {address}: Ray does not work ({find_last_line(error)}); run this "
                 "on a machine that has joined the cluster, with the same versions of Ray and "
                 "Python, and with RAY_AUTH_MODE=token where the cluster's head asks for a token"
             ) from error

@@ -120,8 +120,8 @@ def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str
         return None, f"crashed: the process that was to {doing} it ended with {error.exitcode}"
     except BrokenProcessPool as error:
         raise BenchError(
-            "the processes that try candidates do not start; see what they say above, and let a "
-            'script of yours begin its work under: if __name__ == "__main__"'
+            "the processes that try candidates do not start; see their messages above, and "
+            'start the work of a script under: if __name__ == "__main__"'
         ) from error
     except Exception as error:  # TVM, compilers and linkers have errors of their own
         # A full disk is no fault of a candidate's; compilers tell of it in words.

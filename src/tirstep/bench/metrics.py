@@ -116,7 +116,7 @@ def get_bases(case: Case) -> dict[str, str | None]:
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> float | None:
-    """Of the ratios that there are; None if there are none."""
+    """The geometric mean of those ratios that are known; None without any."""
     logs = [math.log(ratio) for ratio in ratios if ratio is not None]
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 

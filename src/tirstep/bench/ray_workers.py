@@ -37,8 +37,8 @@ MEASURE_SECONDS = 20.0
 SAME = ("tirstep", "apache-tvm", "cuda", "driver")
 """Versions that workers must have in common: times of others are not theirs."""
 NONE_LEFT = (
-    "no worker is left to measure candidates; see above why, mend the cluster, and give the same "
-    "command again, which goes on from what --trials kept"
+    "no worker is left to measure candidates; see the reasons above, mend the cluster, and "
+    "repeat the command, which resumes from --trials"
 )
 
 
@@ -112,7 +112,7 @@ class RayWorkers:
     ) -> None:
         if not plan.recipe.spelling and plan.peer is not PEERS["torch"]:
             name = plan.peer.name
-            raise BenchError(f"{name} is a peer of this process alone; leave --cluster out")
+            raise BenchError(f"{name} runs only in this process; leave --cluster out")
         count, self._compilers = count_workers()
         tell(f"starting {count} workers that measure, with {self._compilers} each that compile")
         self._actor = ray.remote(GpuWorker).options(num_gpus=1, num_cpus=1 + self._compilers)
@@ -149,7 +149,7 @@ class RayWorkers:
                 return done
 
     def keep(self, configs: Sequence[Sizes]) -> None:
-        """Of others nothing stays on the devices."""
+        """Drop all others from the devices."""
         self._keep = [*configs]
 
     def decide(self, configs: Sequence[Sizes]) -> Contest:

@@ -16,7 +16,7 @@ from tirstep.files import require_writable, write_file
 from . import BenchError
 
 VERSION = 1
-"""Of the document's form; a file of another version is refused."""
+"""Version of the document; files of other versions are refused."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ def from_document(document: Any, source: str) -> BenchRun:
         return BenchRun(**about, ceilings=ceilings, cases=tuple(cases))
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
-            f"{source} is no document of tirstep bench in form {VERSION}; "
-            "write it again on a GPU with: tirstep bench --output FILE"
+            f"{source} is not a file of tirstep bench, version {VERSION}; write it again on a "
+            "GPU with: tirstep bench --output FILE"
         ) from None
 
 
@@ -205,7 +205,7 @@ def require_run_or_nothing(file: Path) -> None:
         with contextlib.suppress(ValueError):
             document = json.loads(file.read_bytes())
         if not isinstance(document, dict) or document.get("command") != "bench":
-            raise BenchError(f"{file} is no document of tirstep bench; it stays: give another name")
+            raise BenchError(f"{file} is not from tirstep bench, and is kept; give another name")
     file.parent.mkdir(parents=True, exist_ok=True)
     require_writable(file)
 

@@ -142,7 +142,7 @@ class SearchResult:
 
     Attributes
     ----------
-    best : None where no candidate ran and was exact
+    best : None where no candidate ran with exact results
     skipped : how many candidates are out, by reason
     samples : the first whole sentence of each of these reasons, where there is one
     tried : how many there were
@@ -196,7 +196,7 @@ class Trials:
                 raise ValueError
         except ValueError:
             raise BenchError(
-                f"{self.file} is no file of trials of this run; move it away, or give another "
+                f"{self.file} does not hold trials of this run; move it away, or give another "
                 "database"
             ) from None
         self.known = [
@@ -331,7 +331,7 @@ def record_best(
     something else, and if nothing was found.
     """
     if found.best is None:
-        raise BenchError(f"no candidate of {plan.recipe.name} ran and was exact")
+        raise BenchError(f"no candidate of {plan.recipe.name} ran with exact results")
     file.parent.mkdir(parents=True, exist_ok=True)
     with locked(file):
         table, problem, best = read_best(file), plan.problem, found.best
@@ -389,9 +389,9 @@ def read_best(file: Path) -> dict[str, Any]:
             untimed = [it for it in shapes if not isinstance(shapes[it].get("us"), int | float)]
             flaw = flaw or (f"{untimed[0]} has no time" if untimed else "")
     except ValueError:
-        flaw = "it is no JSON"
+        flaw = "it is not JSON"
     if flaw:
         raise BenchError(
-            f"{file} is no table of best knobs ({flaw}); give --into another file, or delete it"
+            f"{file} is not a table of best knobs ({flaw}); give --into another file, or delete it"
         )
     return dict(table)

@@ -88,7 +88,7 @@ class TorchMachine:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of the driver, CUDA, and the packages; what is not there is left out."""
+        """Versions of the driver, CUDA and the packages, as far as they are installed."""
         import tirstep
 
         found = {"tirstep": tirstep.__version__, "python": platform.python_version()}

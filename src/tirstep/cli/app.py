@@ -43,10 +43,10 @@ COMMANDS = (
 
 app = typer.Typer(
     name="tirstep",
-    help="A workbench for TensorIR schedules: kernels go through their recipes step by step, and "
-    "every step can be printed, diffed, checked and timed. A RECIPE may also be a program of "
-    "yours: a Python file (which is imported, and so runs), TVMScript as printed by .script(), "
-    "TVM's JSON, a MetaSchedule database, or a trace of an app.",
+    help="A workbench for TensorIR schedules: a recipe schedules a kernel step by step, and every "
+    "step can be printed, diffed, checked and timed. A RECIPE may also be a program of yours: "
+    "a Python file (which is imported, and so runs), TVMScript as printed by .script(), TVM's "
+    "JSON, a MetaSchedule database, or a trace of an app.",
     epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use, 3 nothing could be judged.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -57,7 +57,7 @@ RENAMED = {
     "golden": "check --write-goldens",
     "source": "lower --source",
 }
-"""What commands of earlier versions are now."""
+"""New names of commands of earlier versions."""
 MODULES = {"list": "listing", "pass": "pass_"}
 """A module `list` would hide the type in its package, and `pass` is no name."""
 for _name in COMMANDS:

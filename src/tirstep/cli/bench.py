@@ -62,11 +62,11 @@ def command(
     All run in one process, on the same tensors and stream, taking turns, with cold caches; a wrong
     result gets no time. Needs the extra bench: pip install '.[bench]'.
 
-    A program of yours runs against dlight, and against PyTorch where its file has a dict TORCH of
-    functions of tensors by the name of the kernel.
+    A program of yours runs against dlight, and against PyTorch if its file has a dict TORCH that
+    maps the kernel's name to a function of tensors.
     """
     if file is not None and save is not None:
-        raise UseError("--output and --save both say where the run is written; give one")
+        raise UseError("--output and --save both name the file to write; give one")
     if compare is not None:
         return show_comparison(*compare, as_json=json)
     from tirstep.bench.cases import LADDER_SUITES, SUITES, CaseChoice
@@ -80,7 +80,7 @@ def command(
 
     own = [name for name in names or () if is_program(name)]
     if own and recipe:
-        raise UseError(f"--recipe is for names; give {own[0]}:NAME instead")
+        raise UseError(f"--recipe takes names; give {own[0]}:NAME instead")
     if function is not None and not own:
         raise UseError("--function is for modules of your own; leave it out")
     for text in shape or []:  # for which kernel it is, is not known yet
@@ -115,7 +115,7 @@ def command(
                     "device": run.place,
                     "versions": ", ".join(f"{key} {it}" for key, it in run.versions.items()),
                     "ceilings": ", ".join([f"copy {limits.copy / 1e12:.2f} TB/s", *peaks]),
-                    "empty": f"{limits.empty_us:.1f} us for a kernel of nothing",
+                    "empty": f"{limits.empty_us:.1f} us for an empty kernel",
                     "cases": str(len(cases)),
                 }.items():
                     screen.line((f"{name:<10}", "dim"), text)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 RUNS = 10
 """How many other runs there are by default; those with open sizes are among so many."""
 SECONDS = 2.0
-"""Of the process, for the other runs of one recipe by default; the last may exceed them."""
+"""CPU seconds for the other runs of one recipe, by default; the last run may exceed them."""
 
 
 @with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference", "format")
@@ -49,13 +49,11 @@ def command(
         show_default=False,
         autocompletion=complete("recipe"),
     ),
-    everything: bool = flag(
-        "--all", "Check every recipe, and that each golden file is a recipe's."
-    ),
+    everything: bool = flag("--all", "Check every recipe, and that each golden is a recipe's."),
     runs: int | None = option(
         "--runs",
         "N",
-        f"How many other runs a recipe gets. [default: {RUNS}, within {SECONDS:.0f} s]",
+        f"How many more runs the last step gets. [default: {RUNS}, within {SECONDS:.0f} s]",
         least=0,
     ),
     write_goldens: bool = flag(
@@ -79,7 +77,7 @@ def command(
     at random from the seed.
 
     --write-goldens touches only the folders of these recipes and their kernels, where it deletes
-    the goldens of steps that no longer exist. Files that no recipe makes are reported, and stay.
+    the goldens of steps that no longer exist. Files that no recipe makes are reported and kept.
     """
     names = recipes or []
     if everything == bool(names):
@@ -88,12 +86,12 @@ def command(
         plain = Request(None, {}, {}, request.golden_dir, function=request.function)
         if request != plain or runs is not None:
             raise UseError(
-                "--write-goldens writes what recipes make at their examples; of the other options "
-                "it takes --all, --golden-dir, --function and --json"
+                "--write-goldens writes the steps of the recipes' examples; the only other "
+                "options it takes are --all, --golden-dir, --function and --json"
             )
         return write_goldens_of(names, request, as_json=json)
     if everything and not request.is_of_examples:
-        raise UseError("--all checks every recipe at its example; name recipes for other knobs")
+        raise UseError("--all checks every recipe at its example; name recipes to change knobs")
 
     if watch:
         from .watching import run_on_changes
@@ -183,7 +181,7 @@ def command(
             screen.line(("find the first bad step:  ", "dim"), spell_command("why", wrong, asked))
         elif lacking is not None and lacking.problem.find_refusal() is not None:
             words = spell_command("check", lacking, replace(request, reference="FILE:NAME"))
-            screen.line(("hold it against another program:  ", "dim"), words)
+            screen.line(("compare it with another program:  ", "dim"), words)
         if rung.refusal is not None:
             print_error(f"{rung.recipe.name}: {rung.refusal}")
     if json:
@@ -297,8 +295,8 @@ def write_goldens_of(names: Sequence[str], request: Request, *, as_json: bool) -
     folder, root = request.golden_dir, request.golden_dir or GOLDEN_DIR
     if folder is None and not root.parent.is_dir():
         raise UseError(
-            f"there is no folder {root.parent} here; run this at the top of the repository, "
-            "or give --golden-dir"
+            f"there is no folder {root.parent} here; run this in the repository's root, or "
+            "give --golden-dir"
         )
     if root.exists() and not root.is_dir():
         raise UseError(f"{root} is not a folder; give --golden-dir the folder of the goldens")
@@ -309,8 +307,8 @@ def write_goldens_of(names: Sequence[str], request: Request, *, as_json: bool) -
         others = {path.name for path in root.iterdir()} - {INPUTS, *RECIPES}
         if not all(name.startswith(left) for name in others):
             raise UseError(
-                f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens; give "
-                "--golden-dir another folder, a new one or an empty one"
+                f"{root} has files but no {VERSION_FILE}, so it may not be a folder of "
+                "goldens; give --golden-dir a new or an empty folder"
             )
     store, screen = GoldenStore(root), Screen(quiet=as_json)
     runs = []

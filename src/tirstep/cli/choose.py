@@ -1,4 +1,4 @@
-"""``tirstep choose``: the knobs that a model of time expects to be fastest, and why."""
+"""``tirstep choose``: the knobs that the time model predicts to be fastest, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .request import Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 
 OTHERS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec", "attention", "decode_attention")
-"""Kernels that are no products: over rows, and attention."""
+"""Kernels other than matmuls: over rows, and attention."""
 
 
 @with_options("shape", "dtype", "option")
@@ -34,10 +34,11 @@ def command(
 ) -> int:
     """Predict the fastest knobs for a shape, and say why.
 
-    Recipes whose names end in "best" choose so at shapes for which no search was made. It takes
+    Recipes whose names end in "best" choose this way for shapes that no search covers. It takes
     milliseconds and no GPU: a time model adds up waves of tiles, memory traffic, the launch and
     split-K slices. Its constants were measured on an H200; for another GPU they are estimated from
-    its properties. Of row kernels, long rows with one reduction have a model, others rules.
+    its properties. Row kernels follow measured rules, but for one reduction over long rows, which
+    has a model.
     """
     from tvm.s_tir import Schedule
 
@@ -68,7 +69,7 @@ def command(
         known = [recipe for recipe in known if recipe.name == name]
     if not known:
         raise UseError(
-            f"no model chooses for {name}; "
+            f"there is no time model for {name}; "
             f"try {join_alternatives(['matmul', 'batched_matmul', *OTHERS])}"
         )
     dtype = request.options.get("dtype") or "float32"
@@ -81,7 +82,7 @@ def command(
     if not fitting:
         types = sorted({it for recipe in known for it in recipe.dtypes})
         raise UseError(
-            f"no recipe of {name} that a model chooses for takes {dtype} on "
+            f"no recipe of {name} with a time model takes {dtype} on "
             f"{gpu.architecture}; they take {', '.join(types)}"
         )
     recipe = fitting[0]
@@ -96,22 +97,22 @@ def command(
     if family == "decode_attention":
         choices = [(config, parts._asdict()) for config, parts in rank_ranges(sch, gpu)]
     elif family == "attention":
-        why = "rules that were measured say, and no model of time:"
+        why = "measured rules, without a time model:"
         choices = [(choose_for(sch), {})]
     elif "k" not in problem.shape:
         ranked = rank_rows(sch, recipe.name, gpu)
         times = [cut.us for _, cut in ranked if cut]
         if not times:
-            why = "rules that were measured say, and no model of time:"
+            why = "measured rules, without a time model:"
         elif times[0] > min(times):
-            why = "a rule that was measured takes the first; by the model others are near:"
+            why = "a measured rule takes the first; by the time model these are close:"
         choices = [(config, cut._asdict() if cut else {}) for config, cut in ranked]
     else:
         # What a search found at the shape, for few rows one without tiles, or for odd ones another
         # ladder's is taken; then the fastest of each tile.
         choice = matmul_best.choose(sch, recipe.name, gpu.name)
         if choice.why:
-            why, taken = f"{choice.why}; tiles by the model follow:", choice.config
+            why, taken = f"{choice.why}; tiles by the time model follow:", choice.config
         products = matmul_best.rank_configs(recipe.name, read_product(problem), gpu)
         for config, estimate in keep_tiles(products):
             parts = estimate._asdict()
@@ -133,7 +134,7 @@ def command(
         screen.line(why)
 
     def show_knobs(config: Any, room: int) -> None:
-        """Those that are not as in the family's plain schedule."""
+        """The knobs that differ from the family's plain schedule."""
         usual = type(config).__dataclass_fields__
         knobs = {it: value for it, value in vars(config).items() if value != usual[it].default}
         screen.line((f"{'':{room}}{spell_config(knobs)}", "dim"))

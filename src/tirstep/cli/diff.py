@@ -60,7 +60,7 @@ def command(
     numbers: bool = flag(
         "--numbers",
         "With --against: compare structure, numbers and facts, too; --device, --seed and "
-        "--target go with it.",
+        "--target apply to it.",
     ),
     target: str,
     context: int,
@@ -76,13 +76,13 @@ def command(
     wrong, 2 if one has no counterpart, 3 if one could not be judged.
     """
     if against is None and (step, against_step) != (None, None):
-        raise UseError("--step and --against-step go with --against; without it, give FROM and TO")
+        raise UseError("--step and --against-step need --against; without it, give FROM and TO")
     if against is not None and (before, after) != (None, None):
-        raise UseError("FROM and TO go without --against; with it, give --step and --against-step")
+        raise UseError("FROM and TO cannot be given with --against; give --step and --against-step")
     if numbers and against is None:
         raise UseError("--numbers compares two programs; give --against OTHER")
     if not numbers and (request.device, request.seed, target) != ("auto", 0, "cuda"):
-        raise UseError("--device, --seed and --target go with --numbers")
+        raise UseError("--device, --seed and --target need --numbers")
     if against is None:
 
         def show_own(run: Run) -> int:
@@ -102,7 +102,7 @@ def command(
     def show_both(recipes: Sequence[Recipe]) -> int:
         if len(recipes) == 1:
             alone = recipes[0].spelling or recipes[0].name
-            raise UseError(f"{alone} is in one of {recipe} and {against} alone")
+            raise UseError(f"{alone} is only in one of {recipe} and {against}")
         run, other = (run_requested(it, request, among=recipes) for it in recipes)
         shape = dict(run.problem.shape)
         is_alike = list(shape) == list(other.problem.shape) and shape != dict(other.problem.shape)
@@ -151,8 +151,8 @@ def _print_diffs(
 
 
 def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ...]]:
-    """What is to be compared: two recipes, or all that files and modules have, by their names or
-    those of their functions. What only one of the two has stands alone.
+    """The pairs to compare: two recipes, or all that files and modules have, by their names or
+    those of their functions. What only one of the two has is not compared.
     """
     ours, theirs = (pick_each(name, request) for name in (first, second))
     if len(ours) == 1 and len(theirs) == 1:
@@ -246,7 +246,7 @@ def compare(
     screen.line()
     structure = f"+{found.diff.added} -{found.diff.removed} lines"
     if found.is_same_structure:
-        structure = "the same, whatever the names"
+        structure = "the same up to names"
     screen.line(("structure  ", "green"), structure)
     devices = " and ".join(dict.fromkeys(each.device for each in judged if each.device))
     apart = [
@@ -254,9 +254,9 @@ def compare(
         for it in found.differences
         if it.changed
     ]
-    numbers = f"right on {devices}; rounded otherwise: {'; '.join(apart)}"
+    numbers = f"right on {devices}; rounded differently: {'; '.join(apart)}"
     if found.is_same and found.is_bitwise:
-        numbers = f"the same to the bit, and right, on {devices}"
+        numbers = f"bitwise equal, and right, on {devices}"
     elif not found.is_same:
         numbers = ", ".join(f"{name} {it.status}" for name, it in zip(names, judged, strict=True))
         numbers += f", on {devices}" if devices else ""

@@ -1,4 +1,4 @@
-"""``tirstep export``: a schedule that replays with TVM alone."""
+"""``tirstep export``: a schedule that replays with only TVM."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILES = {
     "database": (REPLAY, _WORKLOAD, _RECORD),
     "tirx": (KERNEL,),
 }
-"""What each form consists of."""
+"""The files of each form."""
 _UNMEASURED = 1.0
 """Seconds of a tuning record, which MetaSchedule passes over without any; nothing was measured."""
 _LAMBDA_CONSTANT = re.compile(r"(?<=[(,] )(\d+)(?=,)|(?<=: \()(\d+)(?=,)")
@@ -43,7 +43,7 @@ _JUDGED = 'It is compiled by\n`tvm.compile(..., tir_pipeline="tirx")`.'
 _IMPORT = "from tvm.script import tirx as T"
 _BEGIN = f'''"""{{about}}
 
-Written by tirstep export; it needs TVM alone. {_REPLAYS}
+Written by tirstep export; it needs only TVM. {_REPLAYS}
 """
 '''
 _END = """
@@ -78,7 +78,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def replay() -> Schedule:
-    """The one record of the database, on its workload; the time that it bears is not measured."""
+    """The one record of the database, on its workload; its time was not measured."""
     database = JSONDatabase(
         str(HERE / "database_workload.json"), str(HERE / "database_tuning_record.json")
     )
@@ -100,7 +100,7 @@ expected = tvm.ir.load_json(Path(sys.argv[2]).read_text(encoding="utf-8"))
 if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
     sys.exit("it loads tirstep")
 if not structural_equal(replay.replay().mod, expected):
-    sys.exit("it makes another module")
+    sys.exit("it makes a different module")
 """
 """Replays in a process of its own, and compares."""
 
@@ -118,7 +118,8 @@ def command(
     """Write a recipe as a schedule for projects without tirstep.
 
     Its trace as JSON, as Python, or as a record in a MetaSchedule database, with a replay.py that
-    applies it and was run once. Or one TIRx kernel, kernel.py, whose numbers were checked.
+    applies it and has been run once. Or one TIRx kernel, kernel.py, whose numbers have been
+    checked.
     """
     from .json_output import print_document, run_keys
     from .screen import Screen
@@ -143,7 +144,7 @@ def command(
         with made_aside(folder) as made:
             for name, text in files.items():
                 write_file(made / name, text)
-    how = "its numbers right on the simulator" if form == "tirx" else "replayed with TVM alone"
+    how = "its numbers right on the simulator" if form == "tirx" else "replayed with only TVM"
     shape = run.problem.shape_text
     about = f"  {run.recipe.name}{shape and f' at {shape}'} as {form}, {how}"
     screen.line((str(folder), "bold"), about)
@@ -202,7 +203,7 @@ def make_files(run: Run, form: str) -> dict[str, str]:
             lines.append(line)
     calls = "\n".join(lines)
     if named is None or "def apply_trace" not in calls:
-        raise UseError("TVM prints no program of this trace; export it --as trace")
+        raise UseError("TVM cannot print this trace as Python; export it --as trace")
     replay = (
         f'def replay() -> s_tir.Schedule:\n    """The module, with all calls applied."""\n'
         f"    sch = s_tir.Schedule({named[1]})\n    apply_trace(sch)\n    return sch\n"
@@ -232,7 +233,7 @@ def _verify(run: Run, files: dict[str, str], form: str) -> None:
         write_file(expected, tvm.ir.save_json(run.steps[-1].module))
         reason = run_alone(_CHECK, str(folder), str(expected))
     if reason:
-        told = f"{run.recipe.name} does not replay with TVM alone as {form}: {reason}"
+        told = f"{run.recipe.name} does not replay with only TVM as {form}: {reason}"
         raise UseError(f"{told}; export it --as trace" if form == "python" else told)
 
 
@@ -257,4 +258,4 @@ def _judge(run: Run, text: str) -> None:
     except Exception as error:  # of TVM's parser, which may refuse what TVM prints
         reason = get_reason(error)
     if reason:
-        raise UseError(f"{run.recipe.name} has no form in TIRx that TVM lowers: {reason}")
+        raise UseError(f"{run.recipe.name} has no TIRx form that TVM lowers: {reason}")

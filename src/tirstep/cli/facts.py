@@ -40,7 +40,8 @@ def command(
 
     Launch, memory accesses, barriers; with --arch or --all-archs also registers, spills, occupancy
     and instructions, which needs a CUDA compiler (pip install 'tirstep[cuda]', or nvcc) but no GPU;
-    with --counts memory traffic and bank conflicts. A loop's body, or a helper's, counts once.
+    with --counts memory traffic and bank conflicts. Bodies of loops and of helper functions count
+    once.
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")

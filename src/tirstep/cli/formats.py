@@ -23,7 +23,7 @@ chosen: ContextVar[str] = ContextVar("chosen", default=JSON)
 _PLACE = re.compile(r"\s*\[([^\[\]]+):(\d+)\]$")
 """Where the simulator's findings end: the line of the statement."""
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no character for."""
+"""Characters that XML 1.0 does not allow."""
 
 
 class Found(NamedTuple):
@@ -93,7 +93,7 @@ def render(text: str) -> str:
         return text
     document = json.loads(text)
     if document["command"] == "diff" and "programs" not in document:
-        raise UseError(f"--format {chosen.get()} is of findings, which diff --numbers has; add it")
+        raise UseError(f"--format {chosen.get()} is for findings; add --numbers")
     return _FORMATS[chosen.get()](f"tirstep {document['command']}", document)
 
 
@@ -117,7 +117,7 @@ def list_cases(document: Mapping[str, Any]) -> Iterator[Case]:
     for program in document.get("programs", ()):
         about = program["numbers"], program["reason"], program["findings"]
         yield _read_case(program["name"], "", *about)
-    change, source = document.get("change", "audit"), document.get("source")
+    change, source = document.get("change", ""), document.get("source")
     for module in (*document.get("modules", ()), *document.get("trials", ())):
         name = module.get("module") or f"trial {module['trial']}, {module['label']}"
         status, reason = module["status"], module["reason"]

@@ -21,7 +21,7 @@ def first_sentence(doc: str | None) -> str:
 
 
 def describe_recipe(recipe: Recipe) -> str:
-    """What a rung adds, and why; of other recipes the first sentence of their docstring."""
+    """What a rung adds, and why; for other recipes the first sentence of their docstring."""
     added = f"{spell_config(recipe.delta)}: " if recipe.delta else ""
     return added + first_sentence(recipe.doc)
 
@@ -70,7 +70,7 @@ MANY = 40
 def suggest(
     name: str, known: Iterable[str], listing: str = "tirstep list says which there are"
 ) -> str:
-    """What to do about an unknown name: the names that look like it, or else all, if few, or what
+    """Advice about an unknown name: the names that look like it, or else all, if few, or what
     lists them.
     """
     names = list(known)
@@ -99,7 +99,7 @@ def list_names(kind: Literal["recipe", "ladder", "name"]) -> list[str]:
 
 
 def complete(*kinds: Literal["recipe", "ladder"]) -> Callable[[str], list[str]]:
-    """What offers a shell the names of these kinds that begin as the word does."""
+    """Shell completion: the names of these kinds that start with a word."""
 
     def offer(incomplete: str) -> list[str]:
         return [it for kind in kinds for it in list_names(kind) if it.startswith(incomplete)]
@@ -108,8 +108,8 @@ def complete(*kinds: Literal["recipe", "ladder"]) -> Callable[[str], list[str]]:
 
 
 def explain_unknown(name: str, wanted: Literal["recipe", "ladder", "name"]) -> str | None:
-    """What to say of a name that is no recipe, no ladder with recipes, or none of kernels, ladders
-    and recipes; None of one that is.
+    """The sentence about a name that is not a recipe, a ladder with recipes, or any of kernels,
+    ladders and recipes; None of one that is.
     """
     ladders = name_recipes()
     by_recipe = {recipe: ladder for ladder, recipes in ladders.items() for recipe in recipes}

@@ -25,8 +25,8 @@ from tirstep.programs.naming import is_program
 PASS = "pass"
 """The command that runs so."""
 JUDGES = ("check", "diff", "report", "why")
-"""The commands that run so where a program of the user's is named, which they execute; of these
-diff with --numbers alone."""
+"""The commands that run so where a program of the user's is named, which they execute; diff only
+with --numbers."""
 SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
 _guard: socket.socket | None = None
@@ -45,8 +45,8 @@ def is_guarded(argv: Sequence[str]) -> bool:
 
 
 def run_guarded(argv: Sequence[str]) -> int:
-    """Run a command line in a process of its own, which alone hears of Ctrl-C; its exit code, or 1
-    where it was ended.
+    """Run a command line in a process of its own, the only one that gets Ctrl-C; its exit code, or
+    1 where it was ended.
     """
     ours, theirs = socket.socketpair()
     tried, code = "", None
@@ -77,22 +77,22 @@ def run_guarded(argv: Sequence[str]) -> int:
 
 
 def explain_end(signal_number: int, tried: str, *, is_judge: bool) -> str:
-    """What to say of a process that a signal ended while something was tried: in a sentence, and
+    """The sentence about a process that a signal ended while something was tried, and
     what to do.
     """
     number = signal.Signals(signal_number)
     where = f" at {tried}" if tried and not is_judge else ""
     if number not in CRASHES:
-        return f"the process was ended by {number.name}{where}; nothing was judged from there on"
+        return f"the process was ended by {number.name}{where}; nothing after that was judged"
     if is_judge:
         return (
-            f"the program ends the process ({number.name}), as one does that stores far beyond a "
-            "buffer on the device cpu, where steps run that are not bound to threads; look at its "
-            "indices, or bind its loops and use --device simulator, which names the store"
+            f"the program ends the process ({number.name}), as a store far out of bounds does "
+            "on the device cpu, where steps without thread bindings run; check its indices, "
+            "or bind its loops and use --device simulator, which names the store"
         )
     return (
-        f"TVM crashes ({number.name}){where}: one of its passes does not survive what the change "
-        "makes; fix that, or leave the module out (of a corpus with --from, the trial after it)"
+        f"TVM crashes ({number.name}){where}: one of its passes crashes on the changed "
+        "module; fix that, or leave the module out (in a corpus: --from with the next trial)"
     )
 
 

@@ -56,7 +56,7 @@ def read_keys(value: object, names: str) -> Document:
 
 
 def run_keys(run: Run | None) -> Document:
-    """What ran: recipe, shape, options and config."""
+    """The recipe, shape, options and config that ran."""
     if run is None:
         return {"shape": None, "options": None, "config": None}
     keys = read_keys(run.problem, "shape options")
@@ -64,7 +64,7 @@ def run_keys(run: Run | None) -> Document:
 
 
 def _encode(value: object) -> object:
-    """What JSON has no word for: mappings, the values of `FIELDS`, and all else as its text."""
+    """JSON for other values: mappings, the values of `FIELDS`, and all else as its text."""
     if isinstance(value, Mapping):
         return dict(value)
     kind = type(value).__name__

@@ -1,4 +1,4 @@
-"""Judges recipes: plans what to run, holds it against the checks, and says what they found."""
+"""Judges recipes: plans what to run, runs the checks, and says what they found."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from .wrong_use import UseError, find_sentence
 Tell = Callable[..., None]
 """Takes a line of progress, and about how many seconds it takes."""
 COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
-"""Of a ladder on the simulator, where times would say nothing."""
+"""The columns of a ladder on the simulator, whose times would say nothing."""
 PROSE = ("recipe", "adds", "golden", "numbers", "shape")
-"""The columns that are no numbers."""
+"""The columns that are not numbers."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class JudgedRecipe:
 
     @property
     def timing(self) -> Timing | None:
-        """Of the last step."""
+        """The time of the last step."""
         return self.verdicts[-1].timing if self.verdicts and not self.own_findings else None
 
     @property
@@ -96,7 +96,7 @@ class JudgedRecipe:
 
     @property
     def unrun(self) -> list[str]:
-        """What never ran of the last step, in no run."""
+        """Parts of the last step that ran in no run."""
         last = [*self.verdicts[-1:], *self.others]
         return [it for it in (last[0].unrun if last else ()) if all(it in v.unrun for v in last)]
 
@@ -149,7 +149,7 @@ class JudgedRecipe:
 
 
 class Judge:
-    """What recipes are held against: the device and the goldens that a request asks for.
+    """What recipes are checked with: the device and the goldens that a request asks for.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class Judge:
                     rung.run = run_requested(recipe, self.request, example=example, among=others)
             except (TransformError, KernelError) as error:
                 if self.request.is_of_examples and not recipe.spelling:
-                    message = f"the recipe refuses its own example: {error}"
+                    message = f"the recipe rejects its own example: {error}"
                     rung.own_findings.append(Finding("recipe", recipe.name, message))
                 else:
                     rung.error = error
@@ -236,7 +236,7 @@ class Judge:
 
 
 def find_baseline(rungs: Sequence[JudgedRecipe]) -> JudgedRecipe | None:
-    """What speed-ups are over: the first rung that has a time."""
+    """The baseline of speed-ups: the first rung that has a time."""
     return next((rung for rung in rungs if rung.timing is not None), None)
 
 
@@ -369,14 +369,10 @@ def show_ladder_table(
     screen.table(table)
     notes = []
     if baseline is not None:
-        notes.append(
-            f"speed-up over {baseline.recipe.name}; GFLOP/s by the kernel's count of operations"
-        )
+        notes.append(f"speed-up: over {baseline.recipe.name}; GFLOP/s: by the kernel's FLOP count")
     if has_counts:
-        notes.append(
-            "traffic: global memory that the last step touches, as a multiple of the least to move"
-        )
-        notes.append("the rest: of the first thread block of its launches, a request for each warp")
+        notes.append("traffic: global memory that the last step moves, over the minimum")
+        notes.append("the rest: first thread block of each launch; one request per warp access")
     devices = {_name_device(place) for rung in rungs for place in rung.checked_on}
     for other in sorted(devices - {device.name, NO_DEVICE}):
         skipped = f"steps that {device.name} cannot run yet"

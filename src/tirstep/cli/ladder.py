@@ -69,7 +69,7 @@ def command(
                 raise first
             if rungs[0].is_broken:
                 raise UseError("; ".join(f"{it.recipe.name}: {it.refusal}" for it in rungs))
-            raise UseError(f"no recipe of {name} takes this; {rungs[0].recipe.name}: {first}")
+            raise UseError(f"no recipe of {name} accepts this; {rungs[0].recipe.name}: {first}")
         shape, where = get_common_shape(rungs), SHAPES[shape_from]
         title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
         dtypes = {get_dtype(rung.run.problem): None for rung in rungs if rung.run}

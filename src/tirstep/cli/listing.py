@@ -42,7 +42,7 @@ def command(
     """
     if schema:
         if name is not None or json:
-            raise UseError("--schema is of all commands; give it alone")
+            raise UseError("--schema covers all commands; give no other argument with it")
         print(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"), end="")
         return 0
     if name is not None and is_program(name):
@@ -138,7 +138,7 @@ def command(
             screen.table(table, wraps=True)
     if name is None and screen.is_terminal:
         screen.line()
-        screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))
+        screen.line(("tirstep list NAME describes a kernel or a recipe.", "dim"))
     return 0
 
 

@@ -44,7 +44,7 @@ def command(
     diffs, or the generated source. Needs no GPU.
     """
     if source and (diff or pass_name is not None):
-        raise UseError("--source is what comes of all passes; give it without --pass and --diff")
+        raise UseError("--source is the result of all passes; give it without --pass and --diff")
 
     def show(run: Run) -> int:
         from rich.text import Text
@@ -106,9 +106,7 @@ def command(
                 # A line above a diff or a module, which ``patch`` and Python skip.
                 own = found.get(each.number)
                 is_seen = own is not None and bool(own.lines)
-                change = (
-                    change_words(own) if is_seen else [("changes nothing that is printed", "dim")]
-                )
+                change = change_words(own) if is_seen else [("the text does not change", "dim")]
                 spent = (f"  {each.seconds * 1e3:.2f} ms", "dim")
                 screen.line((f"# {each.label}  ", "bold"), *change, spent)
                 if diff:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 SHRUNK = 6
-"""Wrong modules of which one is to be made small."""
+"""Wrong modules, one of which is to be reduced."""
 DERIVED = (", vectors", ", scalars", ", widest")
 """Ends of the names of facts that another one tells, too."""
 BAD_STYLE = "bold red"
@@ -62,7 +61,7 @@ def command(
     after: str | None = option("--after", "NAME", "Insert it after this pass: s_tir.ThreadSync."),
     before: str | None = option("--before", "NAME", "Insert it before this pass."),
     replace: str | None = option("--replace", "NAME", "Put it in this pass's place."),
-    drop: str | None = option("--drop", "NAME", "Leave this pass out; name no pass of yours."),
+    drop: str | None = option("--drop", "NAME", "Leave this pass out, instead of adding one."),
     pipeline: str | None = option(
         "--pipeline", "FILE.py:NAME", "A function that returns all the passes."
     ),
@@ -73,8 +72,6 @@ def command(
         least=1,
     ),
     first: int = option("--from", "TRIAL", "The first trial of the corpus.", default=0, least=0),
-    state: Path | None = option("--state", "FILE", "Save the trials here, and resume from it."),
-    audit: bool = flag("--audit", "Check each of TVM's own passes instead."),
     device: list[str] | None = option(
         "--device",
         "NAME",
@@ -107,11 +104,6 @@ def command(
     }
     chosen = {place: name for place, name in places.items() if name is not None}
     modules = list(names or ())
-    if audit and (chosen or modules):
-        raise UseError("--audit is of TVM's own pipeline; give --corpus and --seed alone")
-    if audit:
-        trials = range(first, first + (corpus or 100))
-        return audit_passes(trials, request.seed, state, as_json=json)
     if len(chosen) > 1:
         raise UseError("give one of --after, --before, --replace, --drop and --pipeline")
     takes_pass = not {"drop", "pipeline"} & chosen.keys()
@@ -119,14 +111,14 @@ def command(
         raise UseError("name a pass: FILE.py:PASS, with --after, --before or --replace NAME")
     spec = modules.pop(0) if takes_pass else ""
     if modules and corpus is not None:
-        raise UseError(f"--corpus is tried alone; leave it out, or {' and '.join(modules)}")
-    if modules and (state is not None or first):
-        raise UseError("--state and --from are of a search over --corpus; leave them out here")
+        raise UseError(f"--corpus excludes modules; leave it out, or {' and '.join(modules)}")
+    if modules and first:
+        raise UseError("--from belongs to --corpus; leave it out here")
     if not modules and corpus is None:
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
 
     from tirstep.experiments import Corpus, PromiseReport, try_change
-    from tirstep.experiments.corpus import TrialFile, hunt
+    from tirstep.experiments.corpus import hunt
     from tirstep.experiments.promises import attempt_change, load_experiment
     from tirstep.experiments.shrinking import find_counterexample, require_place
     from tirstep.experiments.trying import LEFT_OUT, RIGHT, UNJUDGED, choose_devices
@@ -187,12 +179,10 @@ def command(
             tried, keys = [*tries], {"modules": [spell_trial(each) for each in tries]}
         else:
             drawn, numbers = Corpus(seed), range(first, first + corpus)
-            head = {"change": experiment.title, "seed": seed, "text": experiment.digest}
-            head["promises"] = [*experiment.promises]
             records: list[TrialRecord] = []
             attempt = partial(attempt_noted, partial(attempt_change, experiment))
             with screen.working():
-                for record in hunt(drawn, numbers, TrialFile(state, head), attempt):
+                for record in hunt(drawn, numbers, attempt):
                     records.append(record)
                     screen.doing(f"trial {record.trial}, {len(records)} of {len(numbers)}")
             raised = records[-1].raised
@@ -207,7 +197,7 @@ def command(
             show_promises(screen, held, experiment)
             bad = [drawn.draw(each.trial) for each in worst[:SHRUNK]]
             lines = [spell_record(each) for each in records]
-            changed = [each for each in records if each.changed]
+            changed = [each for each in records if each.is_changed]
             tried, keys = [*records], {"seed": seed, "trials": lines}
         tested = sum(each.status not in (LEFT_OUT, UNJUDGED) for each in changed)
         if not (bad or tested):
@@ -285,7 +275,7 @@ def show_promises(screen: Screen, held: PromiseReport, experiment: Experiment) -
         screen.line(("broken  ", BAD_STYLE), f"'{promise}' on {label}: {how}")
     listed = ", ".join(f"'{each}'" for each in experiment.promises)
     if experiment.promises and not held.changed:
-        told = "the pass changes none of these modules, or none of which the answer stays right"
+        told = "the pass changes none of these modules, or none that is right without it"
         screen.line(("unchecked  ", "yellow"), f"{listed}: {told}")
     if held.changed and not held.broken:
         where = count(held.changed, "module")
@@ -349,7 +339,9 @@ def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
     screen.line((title, "bold"), (where and f"  at {where}", "dim"))
     headings = ("module", "change", "answer", "run on", "what differs")
     screen.table(make_table(headings, (), rows), wraps=True)
-    screen.line((f"{count(len(trials), 'module')}: ", "dim"), _spell_counts(trials))
+    counts = Counter(each.status for each in trials)
+    told = ", ".join(f"{number} {status}" for status, number in counts.items())
+    screen.line((f"{count(len(trials), 'module')}: ", "dim"), told)
 
 
 def show_records(screen: Screen, records: Sequence[TrialRecord], title: str, seed: int) -> None:
@@ -365,53 +357,6 @@ def show_records(screen: Screen, records: Sequence[TrialRecord], title: str, see
     screen.table(make_table([""], statuses, rows))
     for each in [each for each in records if each.is_bad][:MOST_SHOWN]:
         show_bad(screen, each.status, f"trial {each.trial}, {each.label}: {each.reason}")
-
-
-def audit_passes(trials: Sequence[int], seed: int, state: Path | None, *, as_json: bool) -> int:
-    """Hold TVM's own passes against the interpreter, over the corpus, and show a row for each that
-    changed something; 1 if one is wrong.
-    """
-    from tirstep.experiments import Corpus, list_passes
-    from tirstep.experiments.audit import audit, tabulate
-    from tirstep.experiments.corpus import TrialFile, hunt
-
-    from .screen import Screen, make_table
-
-    screen = Screen(quiet=as_json)
-    records: list[TrialRecord] = []
-    file = TrialFile(state, {"audit": True, "seed": seed})
-    with screen.working():
-        for record in hunt(Corpus(seed), trials, file, partial(attempt_noted, audit)):
-            records.append(record)
-            screen.doing(f"{len(records)} of {len(trials)} trials")
-    rows, cells = tabulate(records, list_passes()), []
-    for row in rows:
-        told = ", ".join(f"{number} {what}" for what, number in row.wrong.items())
-        cells.append((row.name, str(row.changed or ""), told, str(row.refused or "")))
-    about = f"  {count(len(records), 'module')}, seed {seed}"
-    screen.line(("TVM's passes", "bold"), (about, "dim"))
-    screen.table(make_table(["pass"], ("changed", "first wrong", "refused"), cells))
-    screen.line(_spell_counts(records))
-    wrong = [each for each in records if each.status == "wrong"]
-    for each in wrong[:MOST_SHOWN]:
-        show_bad(screen, each.at, f"trial {each.trial}, {each.label}: {each.reason}")
-    if as_json:
-        print_document(
-            "pass",
-            audit=True,
-            seed=seed,
-            ok=not wrong,
-            counts=Counter(each.status for each in records),
-            kinds=Counter(each.kind for each in records),
-            passes=[asdict(row) for row in rows],
-            trials=[spell_record(each) for each in records if each.status != "right"],
-        )
-    return 1 if wrong else 0
-
-
-def _spell_counts(trials: Sequence[Trial | TrialRecord]) -> str:
-    counts = Counter(each.status for each in trials)
-    return ", ".join(f"{number} {status}" for status, number in counts.items())
 
 
 def show_counterexample(screen: Screen, found: Counterexample | None, label: str) -> None:
@@ -468,7 +413,7 @@ def print_json(
 
 def spell_record(record: TrialRecord) -> Document:
     """A trial of the corpus."""
-    return read_keys(record, "trial kind label status reason what at")
+    return read_keys(record, "trial kind label status reason what")
 
 
 def spell_trial(trial: Trial) -> Document:

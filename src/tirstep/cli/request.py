@@ -1,4 +1,4 @@
-"""What the user asks of a kernel and of its recipes: the options that commands share, how they are
+"""Requests for kernels and recipes: the options that commands share, how they are
 read, and the recipes, steps, runs and goldens that they name.
 
 Nothing here imports TVM before a name or an option was found to be right.
@@ -68,17 +68,17 @@ def flag(name: str, text: str, *, default: bool = False) -> Any:
 
 
 def argument(metavar: str, text: str, *, default: Any = ..., **more: Any) -> Any:
-    """What stands without a name."""
+    """A positional argument."""
     return typer.Argument(default, metavar=metavar, help=text, **more)
 
 
 PROGRAMS = "or a program of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json, DATABASE/ or -."
-"""What every command takes beside its names: see docs/own-programs.md."""
+"""What every command takes besides names; see docs/own-programs.md."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a recipe, over its example, and how it is to be checked.
+    """The changes to a recipe's example, and how it is to be checked.
 
     Attributes
     ----------
@@ -126,14 +126,14 @@ def make_request(
 
 
 RECIPE_OPTIONS = ("shape", "dtype", "option", "config", "function")
-"""What every command that runs a recipe takes."""
+"""The options of every command that runs a recipe."""
 _TYPES: dict[str, Any] = {
     "option": list[str] | None,
     "config": list[str] | None,
     "golden_dir": Path | None,
 }
 _TYPES |= {"device": str, "seed": int}
-"""Of the options that make a request, but for those that are a text or not given."""
+"""Types of the request's options that are not `str | None`."""
 _SHARED: Mapping[str, Any] = {
     "recipe": argument(
         "RECIPE", f"A recipe (see tirstep list), {PROGRAMS}", autocompletion=complete("recipe")
@@ -142,7 +142,7 @@ _SHARED: Mapping[str, Any] = {
         "--shape",
         "SIZES",
         "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small shape of the "
-        "recipe's goldens; where a GPU times, that of its example]",
+        "recipe's goldens; that of its example where a GPU times]",
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
@@ -185,7 +185,7 @@ _SHARED: Mapping[str, Any] = {
         default=TEXT,
     ),
 }
-"""What typer knows of the parameters that commands share, by name."""
+"""typer's options of the parameters that commands share, by name."""
 
 
 def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -321,7 +321,7 @@ def pick_each(name: str, request: Request) -> list[Recipe]:
     if request.reference is not None:
         raise UseError(f"--reference is for modules of your own; '{name}' has one, leave it out")
     if request.function is not None:
-        raise UseError(f"--function is for modules of your own, and '{name}' is none; leave it out")
+        raise UseError(f"--function is for modules of your own, not for '{name}'; leave it out")
     from tirstep.transforms.recipes import RECIPES
 
     if name not in RECIPES:
@@ -334,7 +334,7 @@ def pick_recipe(name: str, request: Request, *, by: str = "this command") -> Rec
     recipes = pick_each(name, request)
     if len(recipes) > 1:
         texts = join_alternatives([recipe.spelling for recipe in recipes])
-        raise UseError(f"{name} has {len(recipes)} recipes, and {by} takes one; name {texts}")
+        raise UseError(f"{name} has {len(recipes)} recipes, and {by} takes one; name one: {texts}")
     return recipes[0]
 
 
@@ -365,7 +365,7 @@ def do_tasks(tasks: Sequence[tuple[str, Callable[[], int]]], *, as_json: bool = 
         return tasks[0][1]()
     if as_json:
         names = ", ".join(name for name, _ in tasks)
-        raise UseError(f"--json is of one program; name one of the {len(tasks)} here: {names}")
+        raise UseError(f"--json takes one program; name one of the {len(tasks)} here: {names}")
     codes: list[int] = []
     for place, (name, do) in enumerate(tasks):
         if place and codes[-1] != 2:
@@ -411,8 +411,8 @@ def pick_recipes(
             other = picked.setdefault(recipe.name, recipe)
             if other.spelling != recipe.spelling:
                 raise UseError(
-                    f"{other.spelling or other.name} and {recipe.spelling or recipe.name} have one "
-                    "name, under which one of them would be lost; give one at a time"
+                    f"{other.spelling or other.name} and {recipe.spelling or recipe.name} have the "
+                    "same name, and the output would keep one of them; give one at a time"
                 )
     return list(picked.values())
 

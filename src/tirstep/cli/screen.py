@@ -1,4 +1,4 @@
-"""What people see: colours and progress in a terminal, plain text in a pipe."""
+"""The output for people: colours and progress in a terminal, plain text in a pipe."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WORD_STYLES = {
     "not judged": "yellow",
     "none": "dim",
 }
-"""Of the words of goldens and verdicts."""
+"""Styles of the words of goldens and verdicts."""
 
 # In a pipe nothing is wrapped or cut; tables take the width that they need.
 _ENDLESS = 100_000

@@ -144,14 +144,14 @@ def command(
             elif into is not None and record_best(into, plan, found, device, versions):
                 screen.line((f"wrote {into}", "green"))
             elif into is not None:
-                screen.line((f"{into} has faster knobs for this, which stay", "yellow"))
+                screen.line((f"{into} already has faster knobs for this; kept", "yellow"))
     if json:
         print_document("search", device=device, seed=seed, ok=not code, searches=documents)
     return code
 
 
 def describe_result(plan: SearchPlan, found: SearchResult) -> Document:
-    """What was searched, in a document."""
+    """The search, as a document."""
     return {
         "recipe": plan.recipe.name,
         **read_keys(plan.problem, "shape options"),
@@ -168,7 +168,7 @@ def make_plans(
     limit: int | None,
     timeout: float,
 ) -> list[SearchPlan]:
-    """What is to be searched, for each shape; all that is asked for must be possible.
+    """The searches, one for each shape; all that is asked for must be possible.
 
     ``threads=16,16`` is one value where a knob takes pairs of rows and columns, as a rung says, or
     another recipe's default; several are ``16x16,8x16``.
@@ -217,7 +217,7 @@ def show_result(
     before: Sequence[tuple[str, str]] = (),
     after: str = "",
 ) -> None:
-    """What was searched: how many candidates are out, by the kind of reason, with the first
+    """Summary of a search: how many candidates were rejected, by the kind of reason, with the first
     sentence of each kind; the times of the best; or why there is none: the commonest reason, and
     the tail that would let sizes run.
     """
@@ -234,10 +234,10 @@ def show_result(
     if after:
         screen.line((after, "dim"))
     if found.best is None or found.config is None:
-        screen.line(("no candidate ran and was exact", "bold red"))
+        screen.line(("no candidate ran with exact results", "bold red"))
         of_all = max(found.tried, found.skipped.total())
         for kind, number in found.skipped.most_common(1):
-            sentence = f"{number} of {of_all}, the first of them: {found.samples.get(kind, kind)}"
+            sentence = f"{number} of {of_all}, such as {found.samples.get(kind, kind)}"
             tails = [f"--set tail={tail}" for tail in plan.recipe.tails if tail != "refuse"]
             is_open = "tail" not in plan.fixed and "tail" not in plan.among
             if tails and is_open and any('tail="' in text for text in found.samples.values()):
@@ -246,7 +246,7 @@ def show_result(
             screen.line(sentence)
         return
     us, ratio = found.expected_us, found.ratio
-    expected = None if us is None else f"{us:,.1f} us by the model of time"
+    expected = None if us is None else f"{us:,.1f} us by the time model"
     faster = None if ratio is None else f"{ratio:.3f} times as fast as {peer}"
     chosen = {name: value for name, value in found.config.items() if value is not None}
     config = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())

@@ -33,7 +33,7 @@ Defaults = dict[str, dict[str, Any]]
 def read_settings(commands: dict[str, Any]) -> Defaults:
     """The options of each command, as the nearest pyproject.toml above the current folder has them.
 
-    Raises `UseError` for a file that is not TOML, and for what is no option.
+    Raises `UseError` for a file that is not TOML, and for unknown options.
     """
     here = Path.cwd()
     files = (folder / "pyproject.toml" for folder in (here, *here.parents))

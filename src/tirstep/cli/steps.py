@@ -16,7 +16,7 @@ def command(
     recipe: str,
     request: Request,
     step: str | None,
-    trace: bool = flag("--trace", "Print the traces, as Python, and not the TIR."),
+    trace: bool = flag("--trace", "Print the schedule traces, as Python, instead of the TIR."),
     json: bool,
 ) -> int:
     """Print the TIR of each step of a recipe, as TVMScript."""

@@ -93,8 +93,8 @@ def command(
     told = f"{told}, {called} with arguments; next: tirstep report {folder} -o report.html"
     if not builds:
         told = (
-            "nothing was compiled, or not by a Python that has tirstep; those that are started "
-            "with -I, -E or -S are not recorded"
+            "nothing was compiled, or only by a Python without tirstep; a Python started with "
+            "-I, -E or -S is not recorded"
         )
     print_error(f"{folder}: {told}")
     return code

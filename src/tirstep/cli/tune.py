@@ -47,9 +47,9 @@ def command(
 
     The design space is the recipe with its knobs as decisions; --set tile_k=8,16 replaces a knob's
     values. Each candidate is checked exactly before it is timed. The fastest goes into a database
-    that TVM applies without tirstep, after a test that it does. Every trial is kept in DIR: the
-    same command resumes an interrupted run, and with more --trials it continues one. For a GPU of
-    this machine, tirstep search measures more precisely, and beside PyTorch.
+    that TVM applies without tirstep, which is tested before it is written. Every trial is kept in
+    DIR: the same command resumes an interrupted run, and with more --trials it continues one. For a
+    GPU of this machine, tirstep search measures more precisely, and beside PyTorch.
     """
     import tvm
     from tvm.support import cc
@@ -81,7 +81,7 @@ def command(
     if kind == "cuda":
         device = str(tvm.cuda(0).device_name)
     if cc.get_cc() is None:
-        raise UseError("there is no C++ compiler here, which links candidates; install g++")
+        raise UseError("there is no C++ compiler here to link candidates; install g++")
     processes, code, documents = jobs or count_cores(), 0, []
     sizes = {"trials": trials, "seed": seed, "batch": max(4, 2 * processes)}
     for plan in [make_plan(search, goal, device=device, **sizes) for search in searches]:
@@ -102,14 +102,14 @@ def command(
                 found = Tuner(plan, builder, runner, known, screen.doing).run()
         except TimeoutError:
             raise UseError(
-                f"another process tunes this into {output} now; wait until it has ended, or "
+                f"another process is tuning this into {output}; wait until it has ended, or "
                 "give another folder"
             ) from None
         kept = f", {found.kept} of them by an earlier run" if found.kept else ""
         tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
-        stale = f"{count(found.stale, 'trial')} of an earlier run made another program"
+        stale = f"{count(found.stale, 'trial')} of an earlier run made a different program"
         told = [(f"{stale}, and did not count", "yellow")] if found.stale else []
-        same = f"  {found.repeated:>5} the same program as another one" if found.repeated else ""
+        same = f"  {found.repeated:>5} the same program as another" if found.repeated else ""
         show_result(screen, plan, found, tried, before=told, after=same)
         documents.append(describe_result(plan, found))
         if found.winner is None:
@@ -119,14 +119,14 @@ def command(
             "Idx" in (get_axis(loop) or "")
             for loop in find_all(found.winner.sch.mod["main"].body, For)
         ):
-            serial = "a GPU's threads ran one after the other: the times say nothing of a GPU"
+            serial = "GPU threads ran one after the other: these times say nothing about a GPU"
             screen.line((serial, "yellow"))
         with screen.working():
-            screen.doing("replaying it with TVM alone")
+            screen.doing("replaying it with only TVM")
             trace = found.winner.sch.trace
             is_new = add_record(output, plan.workload, trace, found.times, plan.target)
         word = "wrote" if is_new else "it is already in"
-        screen.line((f"{word} {output}", "green"), "  replayed with TVM alone")
+        screen.line((f"{word} {output}", "green"), "  replayed with only TVM")
     if json:
         about = {"database": output, "target": str(goal), "seed": seed}
         print_document("tune", **about, ok=not code, searches=documents)

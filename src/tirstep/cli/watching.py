@@ -23,7 +23,7 @@ WARM = (
     "programs.picking",
     "transforms.recipes",
 )
-"""What a check imports, which takes longer than most checks."""
+"""Modules that a check imports, which takes longer than most checks."""
 
 
 def run_on_changes(names: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ def run_on_changes(names: Sequence[str]) -> None:
     """
     folders = {file.parent for file in list_named_files(names)}
     if not folders or not hasattr(os, "fork"):
-        raise UseError("--watch is of files, on a system that can fork; name FILE.py")
+        raise UseError("--watch takes files, on a system that can fork; name FILE.py")
     for name in WARM:
         import_module(f"tirstep.{name}")
     known = None

@@ -44,7 +44,8 @@ def command(
     timeout: float = option(
         "--timeout",
         "SECONDS",
-        "Time limit for interpreting states; what is left is reported as not run.",
+        "Time limit for running the steps and what TVM lowers them to; the rest is reported "
+        "as not run.",
         default=120,
         least=1,
         kind=float,
@@ -54,8 +55,8 @@ def command(
     """Find the step, or the TVM pass, that makes a recipe wrong.
 
     Every step is run as it is, and then as TVM lowers it. The first bad state is printed with its
-    diff, and a script that reproduces it is written, which needs only TVM and NumPy, or tirstep,
-    too, where those do not show the fault on this machine.
+    diff, and a script that reproduces it is written, which needs only TVM and NumPy, or also
+    tirstep where those cannot show the fault on this machine.
     """
     if left_open is not None:
         request = replace(request, symbolic=tuple(left_open.split(",")))
@@ -95,7 +96,7 @@ def explain(
 
     if request.symbolic == ("all",):
         if not recipe.symbolic:
-            raise UseError(f"{recipe.name} lets a module leave no size open; leave --open out")
+            raise UseError(f"{recipe.name} has no sizes that can be left open; leave --open out")
         request = replace(request, symbolic=tuple(recipe.symbolic))
     run = run_requested(recipe, request)
     refusal = run.problem.find_refusal()
@@ -161,7 +162,7 @@ def explain(
         if unsound:  # the threads of the last step
             told, style = "no answer is wrong, but the last step is unsound on a GPU", "bold red"
         elif found.not_run or unknown:  # which may be where it is wrong
-            told, style = "nothing is wrong in what was judged", "yellow"
+            told, style = "nothing is wrong in the parts that were judged", "yellow"
         screen.line((f"{place}: ", "bold"), (told, style))
         for finding in unsound:
             say("wrong", str(finding))
@@ -170,7 +171,7 @@ def explain(
         say_judged()
         if smaller:
             sizes = " and ".join(it.problem.shape_text for it in smaller)
-            say("judged", f"at {sizes}, in the same way: nothing is wrong there")
+            say("judged", f"at {sizes}, in the same way: nothing is wrong")
         # A pass has another number in each step.
         numbered = (text.partition(", ")[2] for text in found.not_run)
         not_run = Counter(re.sub(r"^all from \d+", "all passes from", text) for text in numbered)
@@ -185,15 +186,15 @@ def explain(
     what = bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
     screen.line((f"{place}: ", "bold"), (what, "bold red"))
     if bad.step is not None:
-        what = "is right as it stands, and wrong after this pass of TVM"
+        what = "is right as scheduled, and wrong after this pass of TVM"
         if bad.kind == "refused":
-            what = "is not wrong as it stands, as far as it could be run: TVM does not lower it"
+            what = "is not wrong as scheduled, as far as it could be run: TVM does not lower it"
         elif bad.source:
             what = "is right after the last pass that could be run, and its source is wrong"
         label = step_label(bad.step)
         told = f"{label} {what}"
         if bad.kind == "between" and not bad.source:
-            how = "could not be judged, or not in the same way"
+            how = "could not be judged, or only in another way"
             told = f"what stands between the two {how}, in {label}"
         if bad.is_pass:
             say("step", told)
@@ -201,7 +202,7 @@ def explain(
     say("wrong", bad.finding.message)
     say_judged()
     for text in bad.not_run:
-        say("not run", f"{text}; it may be the first bad as well", "yellow")
+        say("not run", f"{text}; that may be the first bad one, too", "yellow")
     for text in found.not_run:
         say("not run", text, "yellow")
     screen.line()

@@ -35,7 +35,7 @@ _OF_THE_SYSTEM = {
     errno.ENOMEM,
     errno.EAGAIN,
 }
-"""What no call of ours can fix."""
+"""Errors that no call of ours can fix."""
 
 
 class UseError(Exception):
@@ -43,7 +43,7 @@ class UseError(Exception):
 
 
 def find_sentence(error: BaseException) -> str | None:
-    """What to tell the user of an error that is theirs to fix; None for any other."""
+    """The sentence about an error that is the user's to fix; None for any other."""
     if isinstance(error, UseError | ProgramError):
         return str(error)
     if isinstance(error, _PARSING_ERROR):
@@ -83,7 +83,7 @@ def find_sentence(error: BaseException) -> str | None:
 def spell_error(error: TransformError) -> str:
     """A recipe's error with its config as the command line takes them: ``--set tail=guard``.
 
-    What only a program can do, such as calling `pad_block`, is no advice here. Errors that come
+    What only a program can do, such as calling `pad_block`, is not advice here. Errors that come
     from no recipe stay as they are.
     """
     spelt = copy.copy(error)

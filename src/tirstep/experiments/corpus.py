@@ -2,21 +2,18 @@
 
 Three quarters of the trials are drawn programs, the others steps of recipes, at their goldens'
 shapes and at drawn ones, and drawn schedules. The same seed and number always give the same module.
-A search over it keeps its trials in a file: a head, then a line each.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pebble import ProcessExpired
 
-from tirstep.files import KeptRows
 from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
 from tirstep.modules import KernelError
@@ -28,14 +25,13 @@ from tirstep.strategies.problems import SIZES, Dice, draw_problem
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
-from .editing import ExperimentError
 from .trying import BAD, ModuleOracle, Oracle, ProblemOracle, Subject, make_subject
 
 PROGRAM, STEP, SCHEDULE = KINDS = ("program", "step", "schedule")
 ORDER = (PROGRAM, STEP, PROGRAM, PROGRAM, PROGRAM, SCHEDULE, PROGRAM, PROGRAM)
 """The kinds of eight trials."""
 TRIES = range(3, 16)
-"""Of transforms in a drawn schedule."""
+"""How many transforms a random schedule tries."""
 LONGEST = 20_000
 """Statements that the interpreter may go through in a step of a recipe: a second or two. A tile of
 wgmma as single products has six millions of them, and takes ten minutes.
@@ -104,7 +100,7 @@ class Corpus:
                 step = choice.one(short, "short step")
             label = f"{run.label(step)} at {run.problem.shape_text}"
             return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
-        raise UndrawnError("every step of the recipes takes the interpreter too long")
+        raise UndrawnError("every step of the recipes takes too long to interpret")
 
 
 def list_steps(run: Run, seed: int = 0) -> Iterator[Subject]:
@@ -132,8 +128,7 @@ class TrialRecord:
     ----------
     status : that of a `Trial`, or ``"undrawn"``
     what : the kind of wrong: ``"numbers"``, ``"race"``, ``"refused"``
-    at : in an audit, the first pass after which it is wrong, or the one that refuses it
-    changed : the passes that changed the module, in an audit all of TVM's
+    is_changed : the pass changed the module
     broken : a promise of the pass's, and how it is broken; empty where none is
     raised : the traceback of an error of the pass's own
     """
@@ -144,8 +139,7 @@ class TrialRecord:
     status: str
     reason: str = ""
     what: str = ""
-    at: str = ""
-    changed: Sequence[str] = ()
+    is_changed: bool = False
     broken: Sequence[str] = ()
     raised: str = ""
 
@@ -155,64 +149,28 @@ class TrialRecord:
         return self.status in BAD
 
 
-class TrialFile:
-    """Trials in a file of JSON lines, to which each new one is added; without a path, in memory.
-
-    Raises `ExperimentError` for a file of another kind or another search.
-
-    Attributes
-    ----------
-    records : the trials that are known, by number
-    """
-
-    def __init__(self, path: Path | None, head: Mapping[str, Any]) -> None:
-        try:
-            self._rows = KeptRows(path, head)
-            if not self._rows.is_other:
-                self.records = {row["trial"]: TrialRecord(**row) for row in self._rows.rows}
-        except (ValueError, TypeError, KeyError) as error:
-            raise ExperimentError(f"{path} is no state of a search; give another file") from error
-        if self._rows.is_other:
-            raise ExperimentError(
-                f"{path} is of another search, or of another text of this pass; delete it, or give "
-                "another file"
-            )
-
-    def add(self, record: TrialRecord) -> None:
-        """Note a trial, and write it down; raises `OSError`."""
-        self.records[record.trial] = record
-        self._rows.add(asdict(record))
-
-
 Attempt = Callable[[Subject], Mapping[str, Any]]
 """Gives the fields of a `TrialRecord` from the status on. It can be pickled."""
 
 
-def hunt(
-    corpus: Corpus, trials: Sequence[int], file: TrialFile, attempt: Attempt
-) -> Iterator[TrialRecord]:
-    """Draw the modules of some trials and attempt each, on all cores; those of the file are not
-    made again.
+def hunt(corpus: Corpus, trials: Sequence[int], attempt: Attempt) -> Iterator[TrialRecord]:
+    """Draw the modules of some trials and attempt each, on all cores.
 
-    It ends behind a trial in which the pass's own code raises an error, which is not kept.
+    It ends behind a trial in which the pass's own code raises an error.
     """
-    missing = [trial for trial in trials if trial not in file.records]
-    cores = min(count_cores(), len(missing) // FEWEST)
+    cores = min(count_cores(), len(trials) // FEWEST)
     make = partial(make_record, corpus, attempt)
     pool = WorkerProcesses(cores, 0, _begin_worker)
     try:
-        made = {trial: pool.submit(make, trial) for trial in missing if cores > 1}
+        made = {trial: pool.submit(make, trial) for trial in trials if cores > 1}
         for trial in trials:
-            if trial not in file.records:
-                try:
-                    record = made[trial].result() if made else make(trial)
-                except ProcessExpired:  # here it ends this process, and who guards that says so
-                    record = make(trial)
-                if record.raised:
-                    yield record
-                    return
-                file.add(record)
-            yield file.records[trial]
+            try:
+                record = made[trial].result() if made else make(trial)
+            except ProcessExpired:  # here it ends this process, and who guards that says so
+                record = make(trial)
+            yield record
+            if record.raised:
+                return
     finally:
         pool.close()
 

@@ -32,7 +32,7 @@ from tirstep.transforms.pipeline import name_passes
 DEFAULT = "default"
 PLACES = ("after", "before", "replace", "drop")
 OPTIONS = ("tirx.use_async_copy", "tirx.instrument_bound_checkers", "tirx.instrument_lwp")
-"""Of the pass context: each adds passes to the pipeline."""
+"""Options of the pass context that add passes to the pipeline."""
 MARK = "experiment:"
 """Begins the name under which a user's pass runs, in front of its own."""
 RUNS_PASSES = str(Path("tvm", "ir", "transform.py"))
@@ -137,8 +137,8 @@ def get_pass(value: Any, name: str = "") -> Pass:
 
         return run
     raise ExperimentError(
-        f"{shown} is no pass; give a pass of TVM, a function without parameters that returns one, "
-        "or what is called with an IRModule alone and returns one"
+        f"{shown} is not a pass; give a pass of TVM, a function without parameters that "
+        "returns one, or a callable that takes an IRModule and returns one"
     )
 
 
@@ -291,7 +291,7 @@ def make_whole(value: Any, name: str) -> Callable[[], Pipeline]:
     """What makes a pipeline of a user's function, which returns a list of passes or a pass."""
     if not callable(value) or isinstance(value, Pass) or _count_needed(value):
         raise ExperimentError(
-            f"{name} is no pipeline; give a function without parameters that returns its passes"
+            f"{name} is not a pipeline; give a function without parameters that returns its passes"
         )
 
     def make() -> Pipeline:

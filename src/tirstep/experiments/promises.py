@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copyreg
 import functools
-import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,9 +61,9 @@ def _compare_barriers(trial: Trial, *, drops_only: bool) -> str:
     runs = [(each.before, each.module) for each in _get_runs(trial)]
     for before, after in [map(count, pair) for pair in runs]:
         if after > before:
-            return f"there are {after} barriers behind it, and {before} before"
+            return f"there are {after} barriers after it, and {before} before"
     is_other = drops_only and not all(is_same(*map(drop_barriers, pair)) for pair in runs)
-    return "it changes something else than barriers" if is_other else ""
+    return "it changes something other than barriers" if is_other else ""
 
 
 def _get_runs(trial: Trial) -> list[RunPass]:
@@ -91,11 +90,11 @@ PROMISES: Mapping[str, Callable[[Trial, Pass], str]] = MappingProxyType(
     {
         NUMBERS: lambda trial, _: trial.reason if trial.is_bad else "",
         "changes no bits": lambda trial, _: (
-            "an output has other bits than without it" if have_same_bits(trial) is False else ""
+            "the bits of an output differ" if have_same_bits(trial) is False else ""
         ),
         "drops barriers only": lambda trial, _: _compare_barriers(trial, drops_only=True),
         "adds no barriers": lambda trial, _: _compare_barriers(trial, drops_only=False),
-        "is done at once": lambda trial, made: (
+        "is idempotent": lambda trial, made: (
             "run twice, it changes the module twice"
             if any(not is_same(it.module, made(it.module)) for it in _get_runs(trial))
             else ""
@@ -165,13 +164,12 @@ class PromiseReport:
 
     Attributes
     ----------
-    tried, changed, left_out : modules
+    tried, changed : modules
     broken : the module, the promise, and how it is broken
     """
 
     tried: int = 0
     changed: int = 0
-    left_out: int = 0
     broken: list[tuple[str, str, str]] = field(default_factory=list)
 
     def hold(self, trial: Trial, made: Pass, promises: Sequence[str]) -> None:
@@ -215,7 +213,6 @@ def assert_keeps_promises(
             trial = try_change(experiment, subject)
             report.tried += 1
             report.changed += trial.is_changed and trial.status != LEFT_OUT
-            report.left_out += trial.status == LEFT_OUT
             if not trial.is_changed or trial.status == LEFT_OUT:
                 continue
             report.hold(trial, run, [NUMBERS, *declared.promises])  # which is promised by all
@@ -264,12 +261,8 @@ def load_experiment(place: str, anchor: str, spec: str) -> Experiment:
     if place == "drop":
         return Experiment(name, Edit(place, anchor), named=named)
     value = load_value(own)
-    file = own.rpartition(":")[0]
-    if not file.endswith(".py"):
-        file = getattr(sys.modules.get(file), "__file__", None) or ""
-    digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else ""
     if place == "pipeline":
-        return Experiment(anchor, whole=make_whole(value, anchor), named=named, digest=digest)
+        return Experiment(anchor, whole=make_whole(value, anchor), named=named)
     declared = get_declaration(value)
     if not place and declared is not None:
         place, anchor = declared.place, declared.anchor
@@ -280,7 +273,7 @@ def load_experiment(place: str, anchor: str, spec: str) -> Experiment:
         )
     promises = () if declared is None else [p for p in declared.promises if p != NUMBERS]
     edit = Edit(place, anchor, get_pass(value, name))
-    return Experiment(name, edit, promises=promises, named=named, digest=digest)
+    return Experiment(name, edit, promises=promises, named=named)
 
 
 @functools.cache
@@ -302,9 +295,9 @@ def attempt_change(experiment: Experiment, subject: Subject) -> dict[str, Any]:
         trial = try_change(experiment, subject, devices=("cpu",))
     if trial.status == RIGHT and experiment.edit is not None and experiment.edit.made is not None:
         report.hold(trial, experiment.edit.made, experiment.promises)
-    fields = {name: getattr(trial, name) for name in ("status", "reason", "what", "raised")}
-    changed = [experiment.name] * trial.is_changed
-    return {**fields, "changed": changed, "broken": report.broken[0][1:] if report.broken else ()}
+    names = ("status", "reason", "what", "is_changed", "raised")
+    fields = {name: getattr(trial, name) for name in names}
+    return {**fields, "broken": report.broken[0][1:] if report.broken else ()}
 
 
 def show_counterexample(

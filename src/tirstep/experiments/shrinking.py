@@ -41,6 +41,9 @@ NOTHING = "T.evaluate(0)"
 Edit = list[tuple[Any, str, Any]]
 """Nodes with a field of each, and the value that it gets."""
 Reduction = Callable[[ast.Module], Iterator[Edit]]
+Fields = Sequence[tuple[type, str]]
+"""Kinds of nodes, each with a field that has a list."""
+STATEMENTS: Fields = ((ast.stmt, "body"), (ast.stmt, "orelse"))
 
 
 def parse_script(text: str) -> ast.Module:
@@ -55,132 +58,97 @@ def print_script(tree: ast.Module) -> str:
     return f"# from tvm.script import tirx as T\n{ast.unparse(ast.fix_missing_locations(tree))}\n"
 
 
-def _bodies(tree: ast.AST) -> list[tuple[Any, str, list[ast.stmt]]]:
-    """The lists of statements within functions, in a fixed order: node, field and list."""
+def _find_lists(tree: ast.AST, fields: Fields) -> list[tuple[Any, str, list[Any]]]:
+    """Those of some fields, in a fixed order: node, field and list."""
     return [
-        (node, name, body)
+        (node, name, items)
         for node in ast.walk(tree)
-        for name in ("body", "orelse")
-        if isinstance(body := getattr(node, name, None), list) and body
-        if not isinstance(node, ast.Module)
+        for kind, name in fields
+        if isinstance(node, kind) and (items := getattr(node, name, []))
     ]
 
 
-def _drop_chunks(tree: ast.Module) -> Iterator[Edit]:
-    """Statements that stand together: all of a body, then half of it, then each alone."""
-    for node, name, body in _bodies(tree):
-        size = len(body)
+def _drop(tree: ast.Module, *, fields: Fields) -> Iterator[Edit]:
+    """What stands together in a list: all of it, then half of it, then each alone."""
+    for node, name, items in _find_lists(tree, fields):
+        size = len(items)
         while size:
-            for start in range(0, len(body), size):
-                if any(ast.unparse(each) != NOTHING for each in body[start : start + size]):
-                    kept = body[:start] + body[start + size :]
-                    yield [(node, name, kept or ast.parse(NOTHING).body)]
+            for start in range(0, len(items), size):
+                kept = items[:start] + items[start + size :]
+                if name == "body" and not kept:
+                    kept = ast.parse(NOTHING).body
+                if [*map(ast.unparse, kept)] != [*map(ast.unparse, items)]:
+                    yield [(node, name, kept)]
             size //= 2
 
 
-def _unwrap_all(tree: ast.Module) -> Iterator[Edit]:
-    """A loop, branch or block without what is around its body."""
-    compounds = [
-        (node, name, body, place, statement)
-        for node, name, body in _bodies(tree)
-        for place, statement in enumerate(body)
-        if isinstance(statement, ast.For | ast.If | ast.With)
-    ]
-    for node, name, body, place, statement in compounds:
-        other = getattr(statement, "orelse", [])
-        for inside in [statement.body, other] if other else [statement.body]:
-            # A loop's variables are 0, the axes of a block their bindings.
-            values: dict[str, Any] = {}
-            if isinstance(statement, ast.For):
-                names = [it.id for it in ast.walk(statement.target) if isinstance(it, ast.Name)]
-                values = dict.fromkeys(names, ast.Constant(0))
-            kept = []
-            for each in copy.deepcopy(inside):
-                if not isinstance(statement, ast.With):
-                    kept.append(_substitute(each, values) if values else each)
-                elif (
-                    isinstance(each, ast.Assign)
-                    and isinstance(each.value, ast.Call)
-                    and ".axis." in ast.unparse(each.value.func)
-                ):
-                    target, bound = each.targets[0], each.value.args[-1]
-                    axes = target.elts if isinstance(target, ast.Tuple) else [target]
-                    bindings = bound.elts if isinstance(bound, ast.List) else [bound]
-                    pairs = zip(axes, bindings, strict=False)
-                    values |= {it.id: to for it, to in pairs if isinstance(it, ast.Name)}
-                elif not ast.unparse(each).startswith(DECLARATIONS):
-                    kept.append(_substitute(each, values))
-            yield [(node, name, body[:place] + kept + body[place + 1 :])]
-        if other and isinstance(statement, ast.If):
-            yield [(statement, "orelse", [])]
+def _unwrap(tree: ast.Module) -> Iterator[Edit]:
+    """A loop, branch or block without what is around its body, and a let in its places.
 
-
-class _Substitution(ast.NodeTransformer):
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-
-    def visit_Name(self, node: ast.Name) -> Any:
-        if isinstance(node.ctx, ast.Load) and node.id in self.values:
-            return copy.deepcopy(self.values[node.id])
-        return node
+    A loop's variables are 0, and the axes of a block their bindings.
+    """
+    bodies = _find_lists(tree, STATEMENTS)
+    places = [(*each, place) for each in bodies for place in range(len(each[2]))]
+    for node, name, body, place in places:
+        values: dict[str, Any] = {}
+        insides, rest = list[list[ast.stmt]](), body[place + 1 :]
+        match body[place]:
+            case ast.For(target=target, body=inside):
+                names = [it.id for it in ast.walk(target) if isinstance(it, ast.Name)]
+                values, insides = dict.fromkeys(names, ast.Constant(0)), [inside]
+            case ast.If(body=inside, orelse=other):
+                insides = [inside, other] if other else [inside]
+            case ast.With(body=inside):
+                axes: list[Any] = [
+                    it for it in inside if ".axis." in ast.unparse(it).partition("(")[0]
+                ]
+                for axis in axes:
+                    target, bound = axis.targets[0], axis.value.args[-1]
+                    left, right = (getattr(it, "elts", [it]) for it in (target, bound))
+                    values |= {it.id: to for it, to in zip(left, right, strict=False)}
+                own = [it for it in inside if not ast.unparse(it).startswith(DECLARATIONS)]
+                insides = [[it for it in own if it not in axes]]
+            case ast.AnnAssign(target=ast.Name(id=let), value=ast.expr() as value):
+                # Of a register TVM prints the type alone.
+                values, insides, rest = {let: value}, [rest], []
+        for inside in insides:
+            yield [(node, name, body[:place] + [_substitute(it, values) for it in inside] + rest)]
 
 
 def _substitute(node: Any, values: dict[str, Any]) -> Any:
-    return _Substitution(values).visit(node)
+    class Substitution(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> Any:
+            is_known = isinstance(name.ctx, ast.Load) and name.id in values
+            return copy.deepcopy(values[name.id]) if is_known else name
+
+    return Substitution().visit(copy.deepcopy(node))
 
 
-def _change_numbers(tree: ast.Module, *, is_everywhere: bool) -> Iterator[Edit]:
-    """A smaller number in one place, or, above 1, in all: an extent and its loops."""
-    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    numbers: list[Any] = [node for node in constants if type(node.value) in (int, float)]
-    places = [[node] for node in numbers]
-    if is_everywhere:
-        values: list[Any] = sorted({n.value for n in numbers if n.value > 1}, reverse=True)
-        places = [
-            [n for n in numbers if n.value == value and type(n.value) is type(value)]
-            for value in values
-        ]
-    for nodes in places:
-        kept, number = nodes[0].value, int(nodes[0].value)
-        tried = [1, 2, 4, number // 2, number - 1] if number > 1 else [0] if number == 1 else [1]
-        for smaller in dict.fromkeys(tried):
-            is_known = not 0 <= smaller < max(2, number) or smaller == kept
-            if not is_known and (smaller or not is_everywhere):
-                yield [(node, "value", type(kept)(smaller)) for node in nodes]
-
-
-def _drop_arguments(tree: ast.Module, kind: type) -> Iterator[Edit]:
-    """Parameters of functions, or options of calls: annotations of loops, say."""
-    nodes: list[Any] = [each for each in ast.walk(tree) if isinstance(each, kind)]
-    for node in nodes:
-        holder, name = (node, "keywords") if isinstance(node, ast.Call) else (node.args, "args")
-        items = getattr(holder, name)
-        for at, item in enumerate(items):
-            if item.arg not in ("thread", "scope"):
-                yield [(holder, name, items[:at] + items[at + 1 :])]
-
-
-def _change_types(tree: ast.Module) -> Iterator[Edit]:
-    """A simpler type in all places of another one."""
+def _change_values(tree: ast.Module, *, is_everywhere: bool) -> Iterator[Edit]:
+    """A smaller number in one place, or, above 1, in all: an extent and its loops; and a simpler
+    type in all places of another one.
+    """
     fields = {ast.Constant: "value", ast.Attribute: "attr"}
-    for name in TYPES:
-        typed = [(node, fields[type(node)]) for node in ast.walk(tree) if type(node) in fields]
-        places = [(node, field) for node, field in typed if getattr(node, field) == name]
-        for simpler in SIMPLER_TYPES:
-            if places and name != simpler:
-                yield [(node, field, simpler) for node, field in places]
-
-
-def _inline_names(tree: ast.Module) -> Iterator[Edit]:
-    """A let, or another name of a value, in its places."""
-    for holder, name, body in _bodies(tree):
-        for place, node in enumerate(body):
-            match node:  # of a register TVM prints the type alone
-                case ast.AnnAssign(target=ast.Name(id=let), value=ast.expr() as value):
-                    rest = [
-                        _substitute(each, {let: value}) for each in copy.deepcopy(body[place + 1 :])
-                    ]
-                    yield [(holder, name, body[:place] + rest)]
+    places: dict[tuple[type, Any], list[tuple[Any, str]]] = {}
+    for node in ast.walk(tree):
+        if field := fields.get(type(node)):
+            value = getattr(node, field)
+            if value in TYPES or type(value) in (int, float):
+                places.setdefault((type(value), value), []).append((node, field))
+    largest = sorted(places, key=lambda it: it[1] if it[0] is not str else 0, reverse=True)
+    for kind, value in largest:
+        if kind is str:
+            tried: list[Any] = [it for it in SIMPLER_TYPES if it != value] * is_everywhere
+        else:
+            number = int(value)
+            tried = (
+                [1, 2, 4, number // 2, number - 1] if number > 1 else [0] if number == 1 else [1]
+            )
+            tried = [it for it in dict.fromkeys(tried) if 0 <= it < max(2, number) and it != value]
+            tried = [kind(it) for it in tried if not is_everywhere or value > 1]
+        together = [places[kind, value]] if is_everywhere else [[it] for it in places[kind, value]]
+        for each in together:
+            yield from ([(*place, simpler) for place in each] for simpler in tried)
 
 
 def _simplify_expressions(tree: ast.Module) -> Iterator[Edit]:
@@ -196,19 +164,13 @@ def _simplify_expressions(tree: ast.Module) -> Iterator[Edit]:
     for parent, name, place in places:
         value = getattr(parent, name)
         node = value if place is None else value[place]
-        called = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
         simpler: list[ast.expr] = []
         match node:
-            case ast.BinOp(left=left, right=right):
-                simpler = [left, right]
-            case ast.UnaryOp(operand=operand):
-                simpler = [operand]
-            case ast.BoolOp(values=operands):
-                simpler = [*operands]
-            case ast.Call(args=given) if called in LIKE_CHOICES:
-                simpler = given[1:]
-            case ast.Call(args=given) if called not in LOOPS:
-                simpler = [each for each in given if not isinstance(each, ast.Constant)]
+            case ast.BinOp() | ast.UnaryOp() | ast.BoolOp():
+                simpler = [it for it in ast.iter_child_nodes(node) if isinstance(it, ast.expr)]
+            case ast.Call(func=ast.Attribute(attr=called), args=given) if called not in LOOPS:
+                is_choice = called in LIKE_CHOICES
+                simpler = [it for it in given if is_choice or not isinstance(it, ast.Constant)]
         is_index = isinstance(parent, ast.Subscript) and name == "slice"
         if (is_index or isinstance(parent, ast.Tuple)) and not isinstance(node, ast.Constant):
             simpler.append(ast.Constant(0))
@@ -218,21 +180,19 @@ def _simplify_expressions(tree: ast.Module) -> Iterator[Edit]:
 
 
 REDUCTIONS: tuple[Reduction, ...] = (
-    _drop_chunks,
-    partial(_change_numbers, is_everywhere=True),
-    _unwrap_all,
-    partial(_drop_arguments, kind=ast.FunctionDef),
-    _change_types,
-    _inline_names,
+    partial(_drop, fields=STATEMENTS),
+    partial(_change_values, is_everywhere=True),
+    _unwrap,
+    partial(_drop, fields=[(ast.arguments, "args")]),
     _simplify_expressions,
-    partial(_change_numbers, is_everywhere=False),
-    partial(_drop_arguments, kind=ast.Call),
+    partial(_change_values, is_everywhere=False),
+    partial(_drop, fields=[(ast.Call, "keywords")]),
 )
 """The largest steps come first."""
 
 
 SECONDS = 60.0
-"""Of the processor's time."""
+"""Seconds of CPU time."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +208,7 @@ class Shrunk:
 
     @property
     def lines(self) -> int:
-        """Of the text, without comments and empty ones."""
+        """The lines of the text, without comments and empty ones."""
         lines = [line.lstrip() for line in self.text.splitlines()]
         return sum(bool(line) and not line.startswith("#") for line in lines)
 
@@ -324,7 +284,7 @@ SCRIPT = '''{first_line}
 
 {reason}
 
-Shrunk from {label} to {lines} lines. It ends with 1 where this shows, and with 0 where it does not.
+Reduced from {label} to {lines} lines. It exits with 1 if this shows, and with 0 otherwise.
 """
 
 import sys

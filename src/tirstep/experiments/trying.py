@@ -51,7 +51,7 @@ from .editing import DEFAULT, MARK, Edit, Pipeline, edit_pipeline, list_places, 
 HOST = UNOPTIMIZED  # nobody runs the machine code that comes of it
 UNORDERED = re.compile(r"race: store to \w+\[.*? and store by ")
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
-NONE_BEHIND = "no state of the module behind the change can be interpreted"
+NONE_BEHIND = "no state of the module after the change can be interpreted"
 AT_ENDS = {
     "float32": "nan nan inf -inf 0 -0.0 0.1 0.5 -0.5 1 -1.5 2 2.5 2049 -4099 65504 70000 -70000",
     "int32": "-2147483648 -2147483647 2147483647 2147483646 46341 -65536 65535 32768 -32769 255 "
@@ -216,7 +216,6 @@ class Experiment:
         takes its place
     promises : what the pass declares besides right numbers
     named : place, anchor and spec, as it was named; see `load_experiment`
-    digest : a hash of its file
     """
 
     name: str
@@ -224,7 +223,6 @@ class Experiment:
     whole: Any = None
     promises: Sequence[str] = ()
     named: tuple[str, str, str] = ("", "", "")
-    digest: str = ""
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _known: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
 
@@ -404,7 +402,7 @@ def try_change(
     known = {str(variable.name_hint) for variable in get_end(found).get_global_vars()}
     names = [str(variable.name_hint) for variable in subject.module.get_global_vars()]
     if not refusal and (lost := [name for name in names if name not in known]):
-        refusal = f"the module has no function '{lost[0]}' behind it"
+        refusal = f"the module has no function '{lost[0]}' after it"
     ends = [(get_end(it), it.passes[-1].module) for it in (without, found)]  # and the host's part
     has_same_source = without.language != "cuda" or without.source == found.source
     is_other = not (found.failed is None and has_same_source and all(map(is_same, *ends)))
@@ -471,7 +469,7 @@ def try_change(
             own = ours[-1].number  # what it runs is logged as the next one
             behind = LoweredDevice(target, found, own, own + 1)
         if behind is not None and _check(subject, behind)[0] == ():
-            status, reason = UNJUDGED, f"TVM's passes behind it change the answer: {reason}"
+            status, reason = UNJUDGED, f"TVM's passes after it change the result: {reason}"
     elif any(each.after == () for each in judged):
         status, reason, what = RIGHT, "", ""
     elif judged:

@@ -67,7 +67,7 @@ def plan_program(
 
 
 def find_peer(recipe: Recipe) -> Peer:
-    """What the winner of a search is compared with: PyTorch, of a user's own what its file gives.
+    """The peer of a search's winner: PyTorch, or for a user's program what its file gives.
 
     Where that gives no function of its kernel, dlight.
     """

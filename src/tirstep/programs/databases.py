@@ -14,7 +14,7 @@ from tvm.s_tir.schedule import Trace
 from .naming import ProgramError, describe_error
 
 WORKLOADS, RECORDS = "workload", "tuning_record"
-"""What the names of the two files have; a folder has ``database_workload.json`` and so on."""
+"""Parts of the names of the two files; a folder has ``database_workload.json`` and so on."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is in a place that a user named: kernels, recipes, schedules, modules, functions, passes."""
+"""Finds what a user's place has: kernels, recipes, schedules, modules, functions, passes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .traces import Capture
 
 COMMANDS = "check, why, steps, diff, lower, facts, ladder, bench, report, export"
 DECLARED = "__experiment__"
-"""What `tirstep.experiments.pass_experiment` sets on a pass."""
+"""The attribute that `tirstep.experiments.pass_experiment` sets on a pass."""
 TAKEN_BY: Mapping[str, str] = {
     "kernel": f"{COMMANDS}; with --shape where it has no recipe",
     "recipe": f"{COMMANDS}, search",
     "pass": "pass, with --after NAME or the like where it is not decorated with pass_experiment",
     "helper": "no command: each of its parameters beside the schedule needs a default",
 }
-"""What some kinds of programs can be given to; the others to `COMMANDS`."""
+"""The commands for some kinds of programs; the others go to `COMMANDS`."""
 KINDS: Mapping[str, type] = {
     "kernel": Kernel,
     "recipe": Recipe,
@@ -51,7 +51,7 @@ class Found:
     ----------
     kind : a key of `KINDS`, ``"schedule"``, or ``"helper"``: a function of a schedule that needs
         other arguments, too, which its `doc` names
-    location : ``FILE:LINE``, or the place alone
+    location : ``FILE:LINE``, or only the place
     functions : of a module or function: the names of its PrimFuncs
     """
 
@@ -109,8 +109,8 @@ def find_programs(loaded: Loaded) -> list[Found]:
 
 
 def list_missing(function: Any) -> list[str] | None:
-    """Of a function whose first parameter is a schedule, by type or name, the others that have no
-    default; None of any other function.
+    """The parameters without a default, besides the schedule, of a function that takes a schedule
+    first (by type or name); None for any other function.
     """
     parameters = [*inspect.signature(function).parameters.values()]
     if not parameters:

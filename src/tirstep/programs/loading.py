@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from unittest import mock
 
 from tirstep.files import show_path
 from tirstep.printing import printing_beside
@@ -32,7 +31,7 @@ KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's
 
 @dataclass(frozen=True)
 class Loaded:
-    """What stands in a place.
+    """The contents of a place.
 
     Attributes
     ----------
@@ -92,7 +91,7 @@ def _load_place(place: str, folder: str) -> Loaded:
 
 
 def load_text(text: str, place: str, name: str) -> Loaded:
-    """What is neither run nor in a file of Python: JSON, or a script as TVM prints it."""
+    """Load text that is not run: JSON, or a script as TVM prints it."""
     if text.lstrip().startswith("{"):
         import tvm
         from tvm.tirx import PrimFunc
@@ -115,8 +114,8 @@ def load_text(text: str, place: str, name: str) -> Loaded:
     tree = _parse(text, place)
     if not is_script(tree):
         raise ProgramError(
-            f"{place} has more than TVMScript, and only a file FILE.py is run; give what .script() "
-            "prints, JSON, or the file under such a name"
+            f"{place} has more than TVMScript, and only a FILE.py is run; give what .script() "
+            "prints, JSON, or rename it to FILE.py"
         )
     return _read_script(text, tree, place)
 
@@ -130,7 +129,7 @@ def _parse(text: str, place: str) -> ast.Module:
 
 
 def is_script(tree: ast.Module) -> bool:
-    """Whether a file is TVMScript alone, as `.script()` prints it: nothing in it has to be run.
+    """Whether a file is only TVMScript, as `.script()` prints it: nothing in it has to be run.
 
     Beside ``@I.ir_module class``, ``@T.prim_func def`` and the like it may have imports of TVM's
     script, a docstring, or the metadata that `.script(show_meta=True)` prints.
@@ -197,8 +196,11 @@ def _sources_named(place: str) -> Iterator[None]:
             super().__init__(program)
             self.source_name = place
 
-    with mock.patch.object(entry, "Source", Source):
+    theirs, entry.Source = entry.Source, Source
+    try:
         yield
+    finally:
+        entry.Source = theirs
 
 
 @contextlib.contextmanager

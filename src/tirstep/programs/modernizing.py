@@ -80,16 +80,16 @@ FAMILIES = {
     "tvm.tir": ("tvm.tirx", "tvm.s_tir"),
     "tvm.contrib": ("tvm.contrib", "tvm.support"),
 }
-"""What was divided: each name below is looked up in these, in turn."""
+"""Modules that were split: each name below is looked up in these, in turn."""
 METHODS = {"asnumpy": "numpy", "astext": "script", "get_block": "get_sblock"}
 METHODS |= {"get_source": "inspect_source", "imported_modules": "imports", "struct_info": "ty"}
-"""Of schedules, tensors, compiled modules, and Relax's expressions."""
+"""New names of methods of schedules, tensors, compiled modules, and Relax's expressions."""
 KEYWORDS = {"out_sinfo": "out_ty", "sinfo_args": "ty_args"}
-"""Of Relax's calls."""
+"""New names of keywords in Relax's calls."""
 SCHEDULES = ("sch", "schedule")
-"""What schedules are called in files that do not import TVM."""
+"""Names of schedules in files that do not import TVM."""
 OF_MODULES = ("entry_name", "get_source", "imported_modules", "time_evaluator")
-"""What `tvm.build` had on its result, and `tvm.compile` has on that one's `mod`."""
+"""Attributes that `tvm.build` had on its result, and `tvm.compile` has on its `mod`."""
 ADVICE = {
     f"{OLD_SCRIPT}.LetStmt": "write NAME: T.let = VALUE before the statements in it",
     f"{OLD_SCRIPT}.load": "write BUFFER[INDEX]",
@@ -99,7 +99,7 @@ ADVICE = {
     "tvm.autotvm": "tune with tvm.s_tir.meta_schedule, or schedule by hand",
     "tvm.contrib.graph_executor": "models run on a tvm.relax.VirtualMachine",
     "tvm.lower": "tvm.compile lowers by itself; tirstep lower shows every pass",
-    "tvm.relay": "models are tvm.relax's now",
+    "tvm.relay": "models are now tvm.relax's",
     "tvm.script.asscript": "write MODULE.script()",
     "tvm.target": 'write tvm.target.Target({"kind": "cuda", "arch": "sm_80"})',
     "tvm.te.create_schedule": "make a PrimFunc of the tensors with tvm.te.create_prim_func, and "
@@ -107,9 +107,9 @@ ADVICE = {
     "tvm.tir.ir_builder": "write the loops as a @T.prim_func",
     "tvm.tir.stmt_functor": "walk with tvm_ffi.structural_walk, change with tvm_ffi.structural_map",
 }
-"""What to do about names that have no successor; one of a module is for all below it."""
+"""Advice for names that have no successor; a module's is for all below it."""
 NOALIAS = ("tir.noalias", "tirx.noalias")
-"""The attribute that TVM reads as a Boolean of Python's alone."""
+"""The attribute that TVM reads only as a Python bool."""
 DECLARES = {
     *("Buffer", "Ptr", "SizeVar", "alloc_buffer", "allocate", "allocate_const", "axis", "bind"),
     *("buffer_decl", "buffer_var", "comm_reducer", "decl_buffer", "env_thread", "handle"),
@@ -119,7 +119,7 @@ DECLARES = {
 
 
 class Mark(NamedTuple):
-    """What is left to do by hand."""
+    """A change that is left to do by hand."""
 
     line: int
     message: str
@@ -254,7 +254,7 @@ class _Respell(cst.CSTTransformer):
     def mark_gone(self, node: cst.CSTNode, name: str, spelt: str) -> None:
         parts = name.split(".")
         above = (".".join(parts[:end]) for end in range(len(parts), 1, -1))
-        advice = next((ADVICE[it] for it in above if it in ADVICE), "find what took its place")
+        advice = next((ADVICE[it] for it in above if it in ADVICE), "find its replacement")
         self.mark(node, f"TVM {SERIES} has no {spelt}; {advice}")
 
     def qualify(self, node: cst.CSTNode) -> str | None:
@@ -326,7 +326,7 @@ class _Respell(cst.CSTTransformer):
         owner, old = node.value, node.attr.value
         new = METHODS.get(old, old)
         if old == "name_hint" and self.is_old:
-            self.mark(node, "this is .name now where it is a variable's, and stays a GlobalVar's")
+            self.mark(node, "for a variable this is .name now; for a GlobalVar it stays")
         if not (self.has_tvm or _spell(owner) in SCHEDULES):
             return updated
         is_built = _spell(owner) in self._built
@@ -344,7 +344,7 @@ class _Respell(cst.CSTTransformer):
         return updated.with_changes(attr=cst.Name(new))
 
     def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
-        """What is imported and gone; its uses are not marked again."""
+        """Imported names that are gone; their uses are not marked again."""
         match self.get_metadata(ParentNodeProvider, node):
             case cst.ImportFrom(relative=(), module=module) if module is not None:
                 name = f"{_spell(module)}.{node.evaluated_name}"
@@ -450,7 +450,7 @@ class _Respell(cst.CSTTransformer):
                 node.args[1:2] and node.args[1].value, cst.List
             ):
                 advice = ADVICE["tvm.te.create_schedule"]
-                self.mark(node, f"tvm.compile takes a module alone; {advice}")
+                self.mark(node, f"tvm.compile takes only a module; {advice}")
             if "target_host" in keywords:
                 advice = 'give target=tvm.target.Target(TARGET, host="llvm")'
                 self.mark(node, f"tvm.compile takes no target_host; {advice}")

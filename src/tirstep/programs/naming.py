@@ -1,4 +1,4 @@
-"""What a text on the command line names: a name of `tirstep list`, or a program of the user's, and
+"""Names on the command line: a name of `tirstep list`, or a program of the user's, and
 what is wrong with one, in one sentence with its file and line.
 
 A name of the list has letters, digits, ``_`` and ``-``. A program has a ``.``, ``/`` or ``:``
@@ -48,7 +48,7 @@ class Spelling:
 
     @property
     def path(self) -> Path:
-        """Of a file or a folder."""
+        """The path of a file or a folder."""
         return Path(self.place)
 
     def of(self, *names: str) -> str:
@@ -114,7 +114,7 @@ def explain_error(error: BaseException) -> str | None:
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in one line: TVM's schedule errors are a page, of which the last line says it, with
+    """An error in one line: TVM's schedule errors are a page, whose last line says it, with
     marks such as ``SBlock#0`` for the blocks and loops on that page.
     """
     if (found := find_ill_formed(error)) is not None:

@@ -33,7 +33,7 @@ from .refusals import explain_spelling
 from .traces import Capture
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
-"""Of a kernel without recipes, where no shape is given: small, and pairwise different."""
+"""Sizes of a kernel without recipes, where no shape is given: small, and pairwise different."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ProgramRecipe(Recipe):
         return [first, *(self._list_states(module) or self.run(sch, **config))]
 
     def _list_states(self, module: tvm.IRModule) -> list[Step]:
-        """The states of a traced function behind the first, at the sizes of the module."""
+        """The states of a traced function after the first, at the sizes of the module."""
         steps, names = list[Step](), ["input"]
         for label, function in self.states[1:]:
             extents = [
@@ -173,8 +173,8 @@ def pick_programs(
     for recipe in found:
         if not isinstance(recipe.kernel, ModuleKernel):
             raise ProgramError(
-                f"{recipe.name} is of the kernel {recipe.kernel_name}, which has a reference; "
-                "leave --reference out"
+                f"{recipe.name} schedules the kernel {recipe.kernel_name}, which has a "
+                "reference; leave --reference out"
             )
     return [dataclasses.replace(it, kernel=it.kernel.with_reference(known[0])) for it in found]
 
@@ -223,8 +223,8 @@ class Picker:
             return self._make(schedule, function, is_named=True)
         if schedule.kind != "schedule":
             raise ProgramError(
-                f"{schedule.location}: '{names[1]}' is a {schedule.kind}, and no function of a "
-                f"schedule; give {place}:{names[1]}"
+                f"{schedule.location}: '{names[1]}' is a {schedule.kind}, not a function that "
+                f"takes a schedule; give {place}:{names[1]}"
             )
         return self._make_scheduled(schedule, found, function)
 
@@ -243,7 +243,7 @@ class Picker:
             return programs
 
         def list_parts(found: Found) -> tuple[str, ...]:
-            """What `--function` may name of a program, or of the module that a schedule is of."""
+            """The functions that `--function` may name, of a program or of a schedule's module."""
             if found.kind == "schedule":
                 return list_parts(self.targets[0]) if len(self.targets) == 1 else ()
             if found.kind == "record":
@@ -284,8 +284,8 @@ class Picker:
         match found.kind:
             case "pass" if is_named:
                 raise ProgramError(
-                    f"{found.location}: '{found.name}' is a pass, and this takes programs; give a "
-                    "kernel, a recipe, a module or a function of a schedule"
+                    f"{found.location}: '{found.name}' is a pass, and this command takes programs; "
+                    "give a kernel, a recipe, a module or a function that takes a schedule"
                 )
             case "helper" if is_named:
                 raise ProgramError(f"{found.location}: '{found.name}': {found.doc}")
@@ -448,7 +448,7 @@ class Picker:
 
     @functools.cached_property
     def targets(self) -> list[Found]:
-        """What a function of a schedule may be for: modules, kernels, or what is imported."""
+        """The candidates for a function of a schedule: modules, kernels, or imported ones."""
         modules = [it for it in self.programs if it.kind in ("module", "function")]
         if found := modules or [it for it in self.programs if it.kind == "kernel"]:
             return found
@@ -462,11 +462,11 @@ class Picker:
         if not self.targets:
             raise ProgramError(
                 f"{schedule.location}: '{schedule.name}' takes a schedule, and {place} has no "
-                "module that it could be of; define one, or import one"
+                "module for it; define one, or import one"
             )
         names = [it.name for it in self.targets]
         raise ProgramError(
-            f"{schedule.location}: '{schedule.name}' may be of {' or '.join(names)}; name one: "
+            f"{schedule.location}: '{schedule.name}' fits {' and '.join(names)}; name one: "
             f"{place}:{names[0]}:{schedule.name}"
         )
 

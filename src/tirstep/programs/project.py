@@ -13,7 +13,7 @@ from .naming import ProgramError
 
 TEMPLATE = Path(__file__).with_name("template")
 NAME = "my_kernels"
-"""Of the package in the template, wherever it stands there."""
+"""The template's package, whose name is replaced everywhere."""
 PROGRAMS = (".ci/run",)
 
 
@@ -25,12 +25,12 @@ def make_project(folder: Path) -> int:
     name = re.sub(r"\W+", "_", folder.absolute().name.lower()).strip("_")
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ProgramError(
-            f"'{folder.name}' gives no name of a Python package; begin DIR's name with a letter"
+            f"'{folder.name}' cannot name a Python package; begin DIR's name with a letter"
         )
     if name == "tests" or importlib.util.find_spec(name) is not None:
         raise ProgramError(
-            f"there is a package '{name}' already, which the project's own would be taken for; "
-            "give DIR another name"
+            f"there is a package '{name}' already, which would be imported instead of the "
+            "project's; give DIR another name"
         )
     if not folder.absolute().parent.is_dir():
         raise ProgramError(f"there is no folder {folder.absolute().parent}; make it first")

@@ -1,4 +1,4 @@
-"""What is told of a program that does not load: TVM's reason where it is not well-formed, and new
+"""Sentences about a program that does not load: TVM's reason if it is not well-formed, and new
 names where it is written for an older TVM.
 """
 
@@ -24,7 +24,7 @@ class IllFormed(NamedTuple):
 
 
 def find_ill_formed(error: BaseException) -> IllFormed | None:
-    """What TVM says of a program that is not well-formed; None of any other error.
+    """TVM's reason why a program is not well-formed; None for any other error.
 
     TVM's message has the reason, with a path to the statement; the program itself is in the frame
     that raised it.

@@ -51,7 +51,7 @@ def _name_threads(text: str, name: str) -> str:
     for line in text.splitlines():
         depth = len(line) - len(line.lstrip())
         if line.strip() and opened and depth <= opened[-1]:
-            raise CheckError(f"{name} launches more than one kernel, or has statements behind it")
+            raise CheckError(f"{name} launches more than one kernel, or has statements after it")
         found = _LAUNCH.fullmatch(line)
         if found is None:
             lines.append(line[4 * len(opened) :])

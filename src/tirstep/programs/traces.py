@@ -82,8 +82,9 @@ def load_trace(folder: Path) -> dict[str, Capture]:
             found[unique] = Capture(_keep_alike(loaded), place, about, arguments)
     if not found:
         raise ProgramError(
-            f"{folder} is a trace without functions of TIR: nothing was compiled in it, or by "
-            "another process than it was recorded in; tirstep trace FOLDER -- COMMAND follows those"
+            f"{folder} is a trace without functions of TIR: nothing was compiled in it, or in "
+            "another process than the recorded one; tirstep trace FOLDER -- COMMAND follows "
+            "child processes"
         )
     return found
 
@@ -107,7 +108,7 @@ def _keep_alike(states: list[tuple[str, PrimFunc]]) -> tuple[tuple[str, PrimFunc
 
 
 def _load_arguments(folder: Path, file: str, rows: list[Mapping[str, Any]]) -> tuple[Array, ...]:
-    """The arguments of a call; those that were not kept drawn from their range, with their seed."""
+    """The arguments of a call; those that were not kept are random, by their range and seed."""
     kept: Mapping[str, Array] = {}
     if any(row.get("kept") for row in rows):
         kept = np.load(folder / ARGUMENTS / file.replace(".json", ".npz"))

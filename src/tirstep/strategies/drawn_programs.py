@@ -45,7 +45,7 @@ NUMBERS = [dtype for dtype in LIMITS if dtype != "bool"]
 TYPES = ["float32", "float32", *NUMBERS]
 ROW_TYPES = ("float32", "int32", "float32", "int64", "float64", "float16", "int16")
 ORDERED_TYPES = ("float32", "int32", "uint8", "int8")
-"""Of rows whose numbers are at the ends: they are compared and copied alone."""
+"""Types of rows with values at their limits, which are only compared and copied."""
 INPUT, CAP = 4, 60
 """The largest number of an input, and of a buffer of a program's own: what is stored there is cut
 off at it.
@@ -143,9 +143,7 @@ T.shift_right(T.Cast("int64", $I) * T.Cast("int64", $J), T.int64($d))
 T.Cast("int64", $i) * T.int64(3000000000)
 T.Cast("int64", ($i * 30011) % $d)
 """,
-}
-"""What is stored to outputs of each type."""
-CONDITIONS = """
+    "bool": """
 $F $sign $G
 $F $sign T.float32($end)
 T.$both($F $sign $G, $F $sign T.float32($end))
@@ -159,13 +157,15 @@ T.$div($I, $d) $sign $end
 T.shift_right($I, $k) $same $end
 $M * $k $sign $end
 $M $op $M $sign $k
-"""
-"""What branches ask."""
+""",
+}
+"""What is stored to outputs of each type, and what branches ask."""
 STATEMENTS = {
     "store": "$place = $value",
     "swap": "$x1: T.let[T.$type] = $place1; $place1 = $place2; $place2 = $x1",
     "copy": "$place1 = $place2; $place3 = $place1",
     "append": "$last = $value; $count = $count + $step",
+    "sum": "$total = $total $op $value",
 }
 """What is done with arrays, without other statements within."""
 STORED = ["$place", "$number", "$read", *["T.$choose($condition, $place, $place)"] * 2]
@@ -255,7 +255,7 @@ class Writer:
     """
 
     def __init__(self, choice: Choice, form: str) -> None:
-        self.choice, self.form = choice, form
+        self.one, self.form = choice.one, form
         self.lines: list[str] = []
         self.depth, self.fresh_count = 1, 0
         self.indices: list[Index] = []
@@ -314,10 +314,6 @@ class Writer:
         return "\n".join([*head, f"def main({', '.join(parameters)}):", *self.lines, ""])
 
     # What draws and writes.
-
-    def one(self, values: Sequence[Any], label: str) -> Any:
-        """One of the values."""
-        return self.choice.one(values, label)
 
     def is_so(self, among: int, label: str) -> bool:
         """True once in `among` times."""
@@ -469,20 +465,41 @@ class Writer:
             return
         if self.is_so(3, "let"):
             dtype = self.dtype()
-            if dtype != "bfloat16":  # TVM refuses most lets of that type
-                value = self.expression(dtype, self.one((1, 2), "depth"))
+            value = self.expression(dtype, self.one((1, 2), "depth"))
+            # TVM refuses most lets of that type, and LLVM ends the process at a choice within one.
+            if dtype != "bfloat16" and "T.bfloat16(" not in value.text:
                 self.lets.append(replace(value, text=self.fresh("x")))
                 self.say(f"{self.lets[-1].text}: T.let[T.{dtype}] = {value.text}")
-        if self.is_so(4, "branch"):
-            for line in (f"if {self.condition()}:", "else:"):
-                with self.within(line):
-                    self.store(own.at(), own)
+        if self.one((False, False, False, True, True), "sum"):
+            self.sum_up(own)
         else:
             self.store(own.at(), own)
         self.count, self.total, self.is_ordered = "", None, False
         self.turns, self.arrays = 1, [own]
         for _ in range(self.one((0, 1, 1, 2), "statements")):
             self.statement(1)
+
+    def sum_up(self, output: Buffer) -> None:
+        """A sum in a register or in the output itself."""
+        dtype, target, own = output.dtype, output.at(), output.at()
+        if self.is_so(2, "register"):
+            dtype = "float32" if "float" in dtype else "int32"
+            target = self.allocate("R", dtype, (1,), "local").at("0")
+        start, terms = self.constant(dtype), self.one((2, 3, 4, 5, 8), "terms")
+        self.say(f"{target} = {start.text}")
+        bounds = self.bounds(terms) if self.is_so(3, "open") else ""
+        runs = RANGE if bounds else self.one((RANGE, RANGE, UNROLL), "runs")
+        with self.loop(terms, runs, bounds), ExitStack() as stack:
+            if self.is_so(4, "guarded term"):
+                stack.enter_context(self.within(f"if {self.condition(0)}:"))
+            most = max(1, (LIMITS[dtype] - start.bound) // terms)
+            value = self.capped(self.expression(dtype, 2), most)
+            forms = [f"{target} + {value.text}"] * 2 + [f"{target} - {value.text}"]
+            self.say(f"{target} = {self.one([*forms, f'{value.text} - {target}'], 'term')}")
+        total = Value(target, dtype, start.bound + terms * value.bound)
+        made = self.cast(self.capped(total, output.bound), output.dtype)
+        assert made is not None
+        self.say(f"{own} = {made.text}")
 
     def write_rows(self) -> None:
         """The rows of some outputs, each one loop's iteration, or one thread's."""
@@ -509,16 +526,20 @@ class Writer:
 
     def write_numbers(self) -> None:
         """Outputs of some expressions, and of branches."""
+        known = {
+            key: text.replace("\n  ", "").split("\n")[1:-1] for key, text in EXPRESSIONS.items()
+        }
+        types = ("float32", "int32", "int32", "int64")
+        drawn = [self.one(types, "type") for _ in range(self.one((3, 4, 5), "expressions"))]
         with self.loop(self.width):
-            for _ in range(self.one((3, 4, 5), "expressions")):
-                dtype = str(self.one(("float32", "int32", "int32", "int64"), "type"))
-                made = self.fill(self.one(_list_templates(EXPRESSIONS[dtype]), "template"))
-                output = self.parameter(self.fresh("O"), dtype)
-                self.say(f"{output.at(self.index(self.width))} = {made}")
-            for _ in range(self.one((1, 2, 3), "branches")):
-                asked = self.fill(self.one(_list_templates(CONDITIONS), "template"))
-                place = self.parameter(self.fresh("O"), "int32").at(self.index(self.width))
-                for line, number in ((f"if {asked}:", "$k"), ("else:", "$end")):
+            for dtype in [*drawn, *["bool"] * self.one((1, 2, 3), "branches")]:
+                made = self.fill(self.one(known[dtype], "template"))
+                output = self.parameter(self.fresh("O"), "int32" if dtype == "bool" else dtype)
+                place = output.at(self.index(self.width))
+                if dtype != "bool":
+                    self.say(f"{place} = {made}")
+                    continue
+                for line, number in ((f"if {made}:", "$k"), ("else:", "$end")):
                     with self.within(line):
                         self.say(f"{place} = {self.fill(number)}")
 
@@ -562,30 +583,34 @@ class Writer:
         for _ in range(self.one((2, 3, 4) if depth == 3 else (1, 1, 2, 3), "statements")):
             self.statement(depth)
 
-    def statement(self, depth: int) -> None:
-        """One statement."""
+    def statement(self, depth: int, kind: str = "") -> None:
+        """One statement, of a kind where one is given."""
         squares = [it for it in self.arrays if len(it.shape) == 2]
         kinds = ["store"] * 4 + ["swap", "copy"]
-        kinds += ["append"] * bool(self.count)
-        if depth:
-            kinds += ["branch"] * 6
+        kinds += ["append"] * bool(self.count) + ["sum"] * 3 * (self.total is not None)
+        kinds += ["branch"] * 6 * bool(depth)
         if depth and self.turns * max(self.width, 4) <= MOST_TURNS:
             kinds += ["loop"] * 4 + ["search"] * bool(self.count)
-            kinds += ["sum"] * 2 * (not self.is_ordered)
-        if squares and self.turns == 1 and depth:
-            kinds += ["square"] * 4
-        match self.one(kinds, "statement"):
+        kinds += ["square"] * 4 * bool(squares and self.turns == 1 and depth)
+        match kind or self.one(kinds, "statement"):
             case "loop":
                 extent = self.width if self.row else self.one((2, 3, 4), "extent")
                 bounds = self.bounds(extent)
-                with self.loop(extent, text=bounds) as index:
+                runs = self.one((RANGE, RANGE, UNROLL), "runs") if bounds.isdecimal() else RANGE
+                with self.loop(extent, runs, bounds) as index:
                     self.shifted |= {index.text} if "," in bounds else set()
-                    self.statements(depth - 1)
+                    if depth > 1 and self.is_so(4, "branch alone"):
+                        self.statement(depth - 1, "branch")
+                    else:
+                        self.statements(depth - 1)
             case "branch":
-                asked, times = self.condition(), self.one((1, 2), "times")
+                asked, times = self.condition(), 1 if kind else self.one((1, 2), "times")
                 for _ in range(times):
                     with self.within(f"if {asked}:"):
-                        self.statements(depth - 1)
+                        if self.places and self.is_so(3, "of what it asks"):
+                            self.say(f"{self.places[-1]} = {self.changed(self.places[-1])}")
+                        else:
+                            self.statements(depth - 1)
                 if times == 1 and self.is_so(2, "else"):
                     with self.within("else:"):
                         self.statements(depth - 1)
@@ -601,29 +626,15 @@ class Writer:
                 self.say(f"{self.count} = 0")
                 with self.within(f"while T.And({self.count} < {self.width}, {asked}):"):
                     self.say(f"{self.count} = {self.count} + 1")
-            case "sum":  # in a register, or in an array
-                extent = self.one((2, 3, 4, 5, 8), "terms")
-                bounds = self.bounds(extent) if self.is_so(2, "open") else ""
-                kind = RANGE if bounds else self.one((RANGE, UNROLL), "loop")
-                target = self.place() if self.total is None else self.total
-                with ExitStack() as stack:
-                    stack.enter_context(self.loop(extent, kind, bounds))
-                    if self.is_so(4, "guarded term"):
-                        stack.enter_context(self.within(f"if {self.condition()}:"))
-                    value = self.value()
-                    if self.total is None:
-                        self.say(f"{target} = {self.changed(target, value)}")
-                    else:
-                        self.say(f"{target} = {target} {self.one('+-', 'sign')} {value}")
-            case kind:
-                for line in self.fill(STATEMENTS[kind]).split("; "):
+            case what:
+                for line in self.fill(STATEMENTS[what]).split("; "):
                     self.say(line)
 
     def bounds(self, most: int) -> str:
         """Those of a loop with as many iterations at most, be it none; all are below `most`."""
         by = self.one((1, 2), "by")
-        forms = [f"{most}"] * 6 + [f"{most - 1}", f"{by}, {most}", f"{most // 2}", "0"]
-        forms.append(f"{by - 1}, {most}, 2")
+        forms = [f"{most}"] * 4 + [f"{most - 1}", f"{by}, {most}", f"{most // 2}", "0"]
+        forms += [f"{by - 1}, {most}, 2"] * 2
         numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
         if numbers:
             data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
@@ -631,8 +642,8 @@ class Writer:
         if self.has_count:
             forms.append(f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)")
         for outer in self.indices[-2:]:
-            forms += [f"T.min({outer.text}, {most})", f"{by} - {outer.text}"]
-            forms += [f"{outer.text} - {by}"] * (outer.extent <= most)
+            forms += [f"T.min({outer.text}, {most})", *[f"{by} - {outer.text}"] * 2]
+            forms += [f"{outer.text} - {by}"] * 2 * (outer.extent <= most)
             if outer.text not in self.shifted:  # CanonicalizeLoop begins the inner one elsewhere
                 forms.append(f"{outer.text} + {by}, {most}")
         return str(self.one(forms, "bounds"))
@@ -652,7 +663,7 @@ class Writer:
     def place(self) -> str:
         """An element of an array: half of the time one that was named before."""
         if self.places and self.is_so(2, "named before"):
-            return str(self.one(self.places, "place"))
+            return str(self.one(self.places[-4:], "place"))
         array = self.one(self.arrays, "array")
         places = [self.index(extent) for extent in array.shape]
         if places and self.count and self.is_so(6, "counted"):
@@ -838,11 +849,9 @@ class Writer:
             return Value(f"T.Cast('{dtype}', {at.text})", dtype, at.extent - 1)
         if kind == "cast" and self.buffers and dtype != "bool":
             made = self.cast(self.load(self.one(self.buffers, "buffer")), dtype)
-            if made is not None:
-                return made
-        if kind != "constant" and loads:
-            return self.load(self.one(loads, "buffer"))
-        return self.constant(dtype)
+        else:
+            made = self.load(self.one(loads, "buffer")) if kind != "constant" and loads else None
+        return made or self.constant(dtype)
 
     def varied(self, dtype: str) -> Value:
         """A load, in another type where it has to be: not the same for all elements."""
@@ -957,7 +966,3 @@ class Writer:
             return value
         low, high = f"T.{value.dtype}({-cap})", f"T.{value.dtype}({cap})"
         return replace(value, text=f"T.max(T.min({value.text}, {high}), {low})", bound=cap)
-
-
-def _list_templates(text: str) -> list[str]:
-    return text.replace("\n  ", "").strip().splitlines()

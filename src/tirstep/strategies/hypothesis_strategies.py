@@ -24,13 +24,11 @@ from .problems import SIZES, draw_problem
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 61)
 MULTIPLES = tuple(range(8, 97, 8))
+FLAT_KERNELS = ("vector_add", "relu", "gelu", "window_sum")
 CHAINS = ("mlp_swiglu", "rms_norm_matmul")
 # Sizes that mean something else than an extent, or that make a kernel slow.
 SPECIAL = {
-    ("vector_add", "n"): st.integers(1, 3000),
-    ("relu", "n"): st.integers(1, 3000),
-    ("gelu", "n"): st.integers(1, 3000),
-    ("window_sum", "n"): st.integers(1, 3000),
+    **dict.fromkeys([(it, "n") for it in FLAT_KERNELS], st.integers(1, 3000)),
     ("conv1d", "m"): st.integers(1, 300),
     ("conv1d", "n"): st.integers(1, 40),
     ("batched_matmul", "batch"): st.integers(1, 3),

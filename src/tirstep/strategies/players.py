@@ -313,11 +313,11 @@ class Player:
         return self.one((1, 2, 3, 4, 5, 8, 16, *large), "inner")
 
     def warps(self) -> int:
-        """Of a fetch by warps: mostly those of the kernel."""
+        """Warps for a fetch: mostly those of the kernel."""
         return self.one([self.extents().get("threadIdx.y", 1)] * 9 + [1, 2, 4], "warps")
 
     def depth(self) -> int:
-        """Of the fragments of the type that is multiplied, mostly."""
+        """The depth of a fragment: mostly that of the multiplied type."""
         own = {"float16": 16, "bfloat16": 16, "float32": 8}
         return self.mostly(own.get(self.play.problem.options["dtype"], 32), 16, "depth")
 
@@ -396,11 +396,8 @@ class Player:
                 found.append(Loop(block, index))
         return found
 
-    def _bind(self, loop: Loop, axis: str) -> bool:
-        return self.play.call(_call("bind_loop", loop, axis=axis))
-
-    def _split(self, loop: Loop, inner: int) -> bool:
-        return self.play.call(_call("split_loop", loop, inner=inner, tail="guard"))
+    def _do(self, name: str, *places: Block | Loop, **options: Any) -> bool:
+        return self.play.call(Call(name, places, options))
 
     def _begin_kernel(self, block: Block) -> bool:
         """Bind a block's outermost loop to the grid, and mostly a part of it to threads."""
@@ -408,30 +405,28 @@ class Player:
         if not loops:
             return False
         has_threads = self.one((True, True, False), "threads")
-        has_threads = has_threads and self._split(loops[0], self.one((2, 4), "by"))
-        done = self._bind(loops[0], "blockIdx.x")
+        by = self.one((2, 4), "by")
+        has_threads = has_threads and self._do("split_loop", loops[0], inner=by, tail="guard")
+        done = self._do("bind_loop", loops[0], axis="blockIdx.x")
         inner = Loop(block, loops[0].index + 1)
-        return (has_threads and self._bind(inner, "threadIdx.x")) or done
+        return (has_threads and self._do("bind_loop", inner, axis="threadIdx.x")) or done
 
     def _join(self, block: Block, missing: dict[str, int]) -> bool:
         """Spread a block of a kernel over one more of its axes."""
         node = self.play.node(block)
         is_fetch = any(region.source.scope().startswith("shared") for region in node.writes)
-        if is_fetch and all(axis.startswith("threadIdx") for axis in missing):
-            fetch = _call("fetch_cooperatively", block, threads=self.threads(), tail="guard")
-            if self.play.call(fetch):
-                return True
+        is_fetch = is_fetch and all(axis.startswith("threadIdx") for axis in missing)
+        fetch = "fetch_cooperatively"
+        if is_fetch and self._do(fetch, block, threads=self.threads(), tail="guard"):
+            return True
         axis, extent = next(iter(missing.items()))
         loops = self._serial(block)
         for loop in loops:
-            if tir.constant(self.play.node(loop).extent) == extent and self._bind(loop, axis):
+            is_alike = tir.constant(self.play.node(loop).extent) == extent
+            if is_alike and self._do("bind_loop", loop, axis=axis):
                 return True
-        is_split = bool(loops) and self._split(loops[-1], extent)
-        return is_split and self._bind(Loop(block, loops[-1].index + 1), axis)
-
-
-def _call(name: str, *places: Any, **options: Any) -> Call:
-    return Call(name, places, options)
+        is_split = bool(loops) and self._do("split_loop", loops[-1], inner=extent, tail="guard")
+        return is_split and self._do("bind_loop", Loop(block, loops[-1].index + 1), axis=axis)
 
 
 class Move(NamedTuple):

@@ -48,7 +48,7 @@ TRANSFORMS = [
 """The public transforms, by name."""
 INT32 = 2**31 - 1
 LIMIT = " exceed a GPU's limit of "
-"""Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
+"""In the message of a launch that a GPU refuses for its memory, which is not a wrong result."""
 LONGEST, TOO_LONG = 20_000, "would take too long"
 """Statements that the simulator may go through: some seconds."""
 

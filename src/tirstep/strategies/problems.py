@@ -18,32 +18,16 @@ ROWS = (1, 4, 7, 16, 32, 40)
 FLAT: Choices = {"n": (1, 5, 16, 37, 64)}
 REDUCED: Choices = {"m": FEW, "n": ROWS}
 PRODUCT: Choices = {"m": SMALL, "n": SMALL, "k": SMALL}
-ATTENDED: Choices = {
-    "batch": (1, 1, 2),
-    "heads": (1, 2),
-    "queries": (1, 4, 7, 8),
-    "keys": (8, 8, 12, 13),
-    "dim": (1, 3, 4, 8),
-}
 SIZES: dict[str, Choices] = {
-    "vector_add": FLAT,
-    "window_sum": FLAT,
-    "transpose": {"m": SMALL, "n": SMALL},
-    "matmul": PRODUCT,
-    "matmul_bias_relu": PRODUCT,
-    "conv1d": {"m": SMALL, "n": (1, 2, 3, 5, 8)},
-    **dict.fromkeys(("matvec", "row_sum", "softmax", "layer_norm", "rms_norm"), REDUCED),
-    "attention": ATTENDED,
-    "depthwise_conv2d": {"b": (1, 2), "c": (1, 2), "h": (1, 3, 6), "w": (1, 4, 8), "k": (1, 3)},
-}
-RARE: dict[str, Choices] = {
     **{it.name: dict.fromkeys(it.size_names, FEW) for it in kernels().values()},
-    **SIZES,
-    "relu": FLAT,
-    "gelu": FLAT,
+    **dict.fromkeys(("vector_add", "window_sum", "relu", "gelu"), FLAT),
+    **dict.fromkeys(("matvec", "row_sum", "softmax", "layer_norm", "rms_norm"), REDUCED),
+    **dict.fromkeys(("matmul", "matmul_bias_relu", "matmul_bias_gelu"), PRODUCT),
+    **dict.fromkeys(("mlp_swiglu", "rms_norm_matmul"), PRODUCT),
+    "transpose": {"m": SMALL, "n": SMALL},
     "row_argmax": REDUCED,
-    **dict.fromkeys(("matmul_bias_gelu", "mlp_swiglu", "rms_norm_matmul"), PRODUCT),
     "batched_matmul": {"batch": (1, 2, 3), **PRODUCT},
+    "conv1d": {"m": SMALL, "n": (1, 2, 3, 5, 8)},
     "conv2d": {
         "n": (1, 2),
         "h": (3, 4, 6),
@@ -53,32 +37,35 @@ RARE: dict[str, Choices] = {
         "kh": (1, 3),
         "kw": (1, 2, 3),
     },
-    "attention": ATTENDED,
+    "depthwise_conv2d": {"b": (1, 2), "c": (1, 2), "h": (1, 3, 6), "w": (1, 4, 8), "k": (1, 3)},
+    "attention": {
+        "batch": (1, 1, 2),
+        "heads": (1, 2),
+        "queries": (1, 4, 7, 8),
+        "keys": (8, 8, 12, 13),
+        "dim": (1, 3, 4, 8),
+    },
     "decode_attention": {"batch": (1, 2), "heads": (1, 2, 4), "keys": (1, 8, 13), "dim": (1, 4, 8)},
 }
-"""What the long fuzzer draws: all kernels, and in more forms; the tests have those of `SIZES`."""
+"""Of each kernel."""
 OPTIONS: dict[str, Choices] = {
     "matmul": {"transpose_b": (False, False, True)},
+    "batched_matmul": {"transpose_b": (False, True)},
     "softmax": {"online": (False, True)},
     "conv1d": {"over": ("filter", "filter", "output", "padded")},
-    "attention": {"causal": (False, True, True), "scale": (None, None, 0.25)},
-    "window_sum": {"width": (1, 2, 3, 5)},
-}
-RARE_OPTIONS: dict[str, Choices] = {
-    "batched_matmul": {"transpose_b": (False, True)},
     "conv2d": {"stride": (1, 1, 2), "padding": (0, 1, 2), "dilation": (1, 1)},
-    "attention": {"causal": (True,), "window": (None, 1, 3, 8), "scale": (None, 0.25)},
+    "attention": {"causal": (False, True, True), "scale": (None, None, 0.25)},
     "decode_attention": {"full": (False, False, True), "scale": (None, 0.25)},
+    "window_sum": {"width": (1, 2, 3, 5)},
 }
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 23, 31)
 PRIME: dict[str, Choices] = {
     name: dict.fromkeys(sizes, PRIMES)
-    for name, sizes in {**SIZES, **RARE}.items()
+    for name, sizes in SIZES.items()
     if name not in ("attention", "conv2d", "decode_attention", "depthwise_conv2d")
 }
 """Kernels whose sizes may be any, at sizes that no tile divides."""
-DTYPES = ("float32", "float32", "float32", "float16", "int8")
-RARE_DTYPES = ("float32", "float32", "float16", "bfloat16", "int8", "int32", "float8_e4m3fn")
+DTYPES = ("float32", "float32", "float32", "float16", "bfloat16", "int8", "int32", "float8_e4m3fn")
 HALVES: Choices = {
     "dtype": ("float16", "bfloat16"),
     "out": (None, "float32"),
@@ -152,31 +139,22 @@ def draw_problem(choice: Choice, name: str) -> Problem:
         "attention": (None, None, "quads"),
     }
     part = choice.one(parts[name], "whole parts") if name in parts else None
-    return draw_part(choice, part) if part else _draw_kernel(choice, name, SIZES, OPTIONS, DTYPES)
-
-
-def draw_rare(choice: Choice, name: str) -> Problem:
-    """A small problem of a kernel or form that the tests do not draw, in more types."""
-    return _draw_kernel(choice, name, RARE, RARE_OPTIONS, RARE_DTYPES)
+    return draw_part(choice, part) if part else _draw_kernel(choice, name, SIZES)
 
 
 def draw_prime(choice: Choice, name: str) -> Problem:
     """A small problem all of whose sizes are primes."""
-    return _draw_kernel(choice, name, PRIME, {**RARE_OPTIONS, **OPTIONS}, DTYPES)
+    return _draw_kernel(choice, name, PRIME)
 
 
-def _draw_kernel(
-    choice: Choice,
-    name: str,
-    sizes: Mapping[str, Choices],
-    options: Mapping[str, Choices],
-    dtypes: Sequence[str],
-) -> Problem:
+def _draw_kernel(choice: Choice, name: str, sizes: Mapping[str, Choices]) -> Problem:
     kernel = get_kernel(name)
-    shape, drawn = _draw(choice, sizes[name]), _draw(choice, options.get(name, {}))
-    if "heads" in shape and options is RARE_OPTIONS:
+    shape, drawn = _draw(choice, sizes[name]), _draw(choice, OPTIONS.get(name, {}))
+    if drawn.get("causal"):
+        drawn["window"] = choice.one((None, None, 1, 3, 8), "window")
+    if "heads" in shape:
         drawn["group"] = choice.one([n for n in (1, 2, 4) if shape["heads"] % n == 0], "group")
-    dtype = choice.one([dtype for dtype in dtypes if dtype in kernel.dtypes], "dtype")
+    dtype = choice.one([dtype for dtype in DTYPES if dtype in kernel.dtypes], "dtype")
     return kernel.problem(**shape, dtype=dtype, **drawn)
 
 

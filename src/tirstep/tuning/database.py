@@ -73,7 +73,7 @@ def require_database(folder: Path, workload: tvm.IRModule, target: Any) -> None:
             if other is not None and str(other) != str(target):
                 raise BenchError(
                     f"{folder} has records of this workload for the target {other.kind.name} "
-                    f"({other}), and TVM takes the fastest of all targets; give another folder"
+                    f"({other}), and TVM would take the fastest of any target; give another folder"
                 )
     folder.mkdir(parents=True, exist_ok=True)
     for file in (workloads, records):
@@ -149,6 +149,6 @@ def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
         reason = run_alone(_CHECK, str(folder), scratch)
     if reason:
         raise BenchError(
-            f"the fastest does not replay with TVM alone: {reason}; the database is as it "
+            f"the fastest does not replay with only TVM: {reason}; the database is as it "
             "was, and the trials are kept"
         )

@@ -328,7 +328,7 @@ class Tuner:
             return None
         tensorized = [item for item in sch.trace.insts if str(item.kind.name) == "Tensorize"]
         if any(str(item.attrs[0]).startswith("tirstep_") for item in tensorized):
-            _refuse(self.plan.recipe, "it is made of tirstep's own instructions for tensor cores")
+            _refuse(self.plan.recipe, "it uses tirstep's own tensor intrinsics")
         return ScheduledConfig(config, sch, f"{tvm_ffi.structural_hash(sch.mod):x}")
 
     def _collect(self, number: int) -> list[ScheduledConfig]:
@@ -403,6 +403,6 @@ class Tuner:
 
 def _refuse(recipe: Recipe, reason: str) -> NoReturn:
     raise BenchError(
-        f"{recipe.name} cannot be kept in a database that TVM applies alone: {reason}; search its "
-        "knobs with tirstep search"
+        f"{recipe.name} cannot be kept in a database that TVM applies without tirstep: "
+        f"{reason}; search its knobs with tirstep search"
     )

@@ -596,3 +596,242 @@ def LoadsBeyondARowThatAreDropped(A: T.Buffer(48), B: T.Buffer(64)):
     if tx < 16:
         value[0] = T.float32(0)
     B[tx] = value[0]
+
+
+# right: the block that stores a row releases it, and the other one acquires it before its loads
+# needs sm_70
+# F = np.zeros(1, "uint32")
+# C, B == A[::-1] * 2, A * 2
+@T.prim_func
+def RowHandedToAnotherBlock(
+    A: T.Buffer(64), F: T.Buffer(1, "uint32"), C: T.Buffer(64), B: T.Buffer(64)
+):
+    T.device_entry()
+    bx = T.cta_id([2])
+    tx = T.thread_id([64])
+    seen = T.alloc_local((1,), "uint32")
+    if bx == 1:
+        B[tx] = A[tx] * T.float32(2)
+        T.cuda.cta_sync()
+        if tx == 0:
+            T.ptx["st.release.gpu.global.b32"](T.address_of(F[0]), T.uint32(1))
+    else:
+        if tx == 0:
+            seen[0] = T.uint32(0)
+            while seen[0] != T.uint32(1):
+                T.ptx["ld.acquire.gpu.global.b32"](seen[0], T.address_of(F[0]))
+            T.ptx["st.relaxed.gpu.global.b32"](T.address_of(F[0]), T.uint32(0))
+        T.cuda.cta_sync()
+        C[tx] = B[63 - tx]
+
+
+# right: fences stand on both sides of a flag whose own accesses order nothing
+# needs sm_70
+# F = np.zeros(1, "uint32")
+# C, B == A[::-1] * 2, A * 2
+@T.prim_func
+def RowHandedOnByFences(
+    A: T.Buffer(64), F: T.Buffer(1, "uint32"), C: T.Buffer(64), B: T.Buffer(64)
+):
+    T.device_entry()
+    bx = T.cta_id([2])
+    tx = T.thread_id([64])
+    seen = T.alloc_local((1,), "uint32")
+    if bx == 0:
+        B[tx] = A[tx] * T.float32(2)
+        T.cuda.cta_sync()
+        if tx == 0:
+            T.cuda.thread_fence()
+            T.ptx["red.relaxed.gpu.global.add.u32"](T.address_of(F[0]), T.uint32(1))
+    else:
+        if tx == 0:
+            seen[0] = T.uint32(0)
+            while seen[0] == T.uint32(0):
+                T.ptx["ld.relaxed.gpu.global.b32"](seen[0], T.address_of(F[0]))
+            T.ptx["fence.acq_rel.gpu"]()
+            T.ptx["st.relaxed.gpu.global.b32"](T.address_of(F[0]), T.uint32(0))
+        T.cuda.cta_sync()
+        C[tx] = B[63 - tx]
+
+
+# right: the last of the blocks to count knows of all that counted before it
+# needs sm_70
+# F = np.zeros(1, "uint32")
+# C, B == A.reshape(4, 32).sum(0), A
+@T.prim_func
+def SumByTheLastBlock(
+    A: T.Buffer(128), F: T.Buffer(1, "uint32"), C: T.Buffer(32), B: T.Buffer(128)
+):
+    T.device_entry()
+    bx = T.cta_id([4])
+    tx = T.thread_id([32])
+    place = T.alloc_shared((1,), "uint32")
+    before = T.alloc_local((1,), "uint32")
+    B[bx * 32 + tx] = A[bx * 32 + tx]
+    T.cuda.cta_sync()
+    if tx == 0:
+        T.ptx["atom.acq_rel.gpu.global.inc.u32"](before[0], T.address_of(F[0]), T.uint32(3))
+        place[0] = before[0]
+    T.cuda.cta_sync()
+    if place[0] == T.uint32(3):
+        C[tx] = B[tx] + B[32 + tx] + B[64 + tx] + B[96 + tx]
+
+
+# right: a wait that TVM knows as one acquires what it waited for
+# needs sm_70
+# F = np.zeros(1, "uint32")
+# C, B == A[::-1], A
+@T.prim_func
+def RowAwaitedByADeclaredWait(
+    A: T.Buffer(64), F: T.Buffer(1, "uint32"), C: T.Buffer(64), B: T.Buffer(64)
+):
+    T.device_entry()
+    bx = T.cta_id([2])
+    tx = T.thread_id([64])
+    seen = T.alloc_local((1,), "uint32")
+    if bx == 1:
+        B[tx] = A[tx]
+        T.cuda.cta_sync()
+        if tx == 0:
+            T.ptx["red.release.gpu.global.add.u32"](T.address_of(F[0]), T.uint32(2))
+    else:
+        if tx == 0:
+            T.cuda.wait_until(seen[0], T.address_of(F[0]), seen[0] == T.uint32(2))
+            T.ptx["st.relaxed.gpu.global.b32"](T.address_of(F[0]), T.uint32(0))
+        T.cuda.cta_sync()
+        C[tx] = B[63 - tx]
+
+
+# right: a warp transposes a matrix of 16 bits in its registers
+# needs sm_75
+# A = np.arange(64, dtype="uint32").view("uint32")[:32]
+# B == A.view("uint16").reshape(8, 8).T.copy().reshape(-1).view("uint32")
+@T.prim_func
+def MatrixTransposedInRegisters(A: T.Buffer(32, "uint32"), B: T.Buffer(32, "uint32")):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([32])
+    r = T.alloc_local((1,), "uint32")
+    T.ptx["movmatrix.sync.aligned.m8n8.trans.b16"](r[0], A[tx])
+    B[tx] = r[0]
+
+
+# right: each thread's copies arrive at an mbarrier when they have brought all
+# needs sm_90
+# B == A[::-1]
+@T.prim_func
+def CopiesThatArriveAtAnMbarrier(A: T.Buffer(256), B: T.Buffer(256)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((256,), "float32")
+    bar = T.alloc_shared((1,), "uint64")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(64))
+    T.cuda.cta_sync()
+    T.ptx["cp.async.cg.shared.global"](T.address_of(S[tx * 4]), T.address_of(A[tx * 4]), 16)
+    T.ptx["cp.async.mbarrier.arrive.noinc.shared.b64"](T.address_of(bar[0]))
+    T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
+    for i in range(4):
+        B[i * 64 + tx] = S[255 - i * 64 - tx]
+
+
+# right: threads leave a loop where their row ends, and pass over every other element of it
+# B == np.array([A[i * 8:i * 8 + i % 8:2].sum() for i in range(32)])
+@T.prim_func
+def RowsOfSeveralLengths(A: T.Buffer(256), B: T.Buffer(32)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([32])
+    total = T.alloc_local((1,))
+    total[0] = T.float32(0)
+    for i in range(8):
+        if i >= tx % 8:
+            break
+        if i % 2 == 1:
+            continue
+        total[0] = total[0] + A[tx * 8 + i]
+    B[tx] = total[0]
+
+
+# right: the largest float of a warp in one instruction, which passes over NaN
+# needs sm_100a
+# A = np.where(np.arange(64) % 5 == 2, np.nan, np.arange(64) % 37)
+# B == np.nanmax(A.reshape(2, 32), axis=1)
+@T.prim_func
+def LargestFloatOfAWarp(A: T.Buffer(64), B: T.Buffer(2)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    most = T.alloc_local((1,))
+    T.ptx.redux_sync.max.f32(most[0], A[tx], T.uint32(0xFFFFFFFF))
+    if tx % 32 == 0:
+        B[tx // 32] = most[0]
+
+
+# right: four rows in any order come by one copy, and all of their bytes arrive
+# needs sm_100a
+# B == A.reshape(16, 32)[[5, 0, 11, 2]].ravel()
+@T.prim_func
+def RowsGatheredByTheTma(A: T.Buffer(512), B: T.Buffer(128)):
+    rows: T.let[T.TensorMap()] = T.tvm_stack_alloca("tensormap", 1)
+    T.call_packed(
+        *("runtime.cuTensorMapEncodeTiled", rows, "float32", 2, A.data),
+        *(32, 16, 128, 32, 1, 1, 1, 0, 0, 2, 0),
+    )
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_buffer((128,), "float32", scope="shared", align=128)
+    bar = T.alloc_shared((1,), "uint64")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+        T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), T.uint32(512))
+        T.ptx[
+            "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes"
+        ](T.address_of(S[0]), T.address_of(rows), *(0, 5, 0, 11, 2), T.address_of(bar[0]))
+    T.cuda.cta_sync()
+    T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
+    B[tx] = S[tx]
+
+
+# right: a block asks for others' work until there is none, and loads each answer where it arrived
+# needs sm_100a
+# B == A + 1
+@T.prim_func
+def BlocksTakenOverFromOthers(A: T.Buffer(256), B: T.Buffer(256)):
+    T.device_entry()
+    bx = T.cta_id([8])
+    tx = T.thread_id([32])
+    answer = T.alloc_buffer((4,), "uint32", scope="shared", align=16)
+    bar = T.alloc_shared((1,), "uint64")
+    now = T.alloc_local((1,), "uint32")
+    is_more = T.alloc_local((1,), "uint32")
+    response = T.alloc_local((1,), "uint128")
+    phase = T.alloc_local((1,), "int32")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+    T.cuda.cta_sync()
+    now[0] = T.Cast("uint32", bx)
+    is_more[0] = T.uint32(1)
+    phase[0] = 0
+    while is_more[0] == T.uint32(1):
+        if tx == 0:
+            T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), T.uint32(16))
+            T.ptx[
+                "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128"
+            ](T.address_of(answer[0]), T.address_of(bar[0]))
+        B[now[0] * T.uint32(32) + T.Cast("uint32", tx)] = A[
+            now[0] * T.uint32(32) + T.Cast("uint32", tx)
+        ] + T.float32(1)
+        T.cuda.mbarrier_wait(T.address_of(bar[0]), phase[0])
+        phase[0] = 1 - phase[0]
+        T.ptx["ld.shared.b128"](response[0], T.address_of(answer[0]))
+        T.ptx["clusterlaunchcontrol.query_cancel.is_canceled.pred.b128"](is_more[0], response[0])
+        T.ptx["clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128"](
+            now[0], response[0], pred=is_more[0]
+        )
+        T.ptx["fence.proxy.async.shared::cta"]()
+        T.cuda.cta_sync()

@@ -56,11 +56,11 @@ def _read(table: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         flaw = find_flaw(found)
     except (OSError, ValueError):
-        flaw = "it is no JSON"
+        flaw = "it is not JSON"
     if flaw:
         raise TransformError(
             "find_tuned",
-            f"{file} is no table of best configs: {flaw}",
+            f"{file} is not a table of best configs: {flaw}",
             "take the file that tirstep came with, or delete it and search again: tirstep search",
         )
     return found
@@ -72,11 +72,11 @@ def find_flaw(table: Any) -> str:
     for what in ("devices", "dtypes", "shapes"):
         for name, level in levels:
             if not isinstance(level, dict) or (name and not level):
-                return f"{name or 'it'} is no object of {what}"
+                return f"{name or 'it'} is not an object of {what}"
         levels = [(f"'{key}'", it) for _, level in levels for key, it in level.items()]
     for name, entry in levels:
         if not re.fullmatch(r"'[1-9]\d*(x[1-9]\d*)*'", name, re.ASCII):
-            return f"{name} is no shape"
+            return f"{name} is not a shape"
         if not isinstance(entry, dict) or not isinstance(entry.get("config"), dict):
             return f"{name} has no config"
     return ""

@@ -121,7 +121,7 @@ def use_backend(name: str) -> Prepare:
 
         kernel = problem.kernel.name
         if kernel not in ("attention", "decode_attention"):
-            raise PeerMissing(f"{name} computes attention alone")
+            raise PeerMissing(f"{name} computes only attention")
         attend = FUNCTIONS[kernel](inputs, out, problem)
 
         def launch() -> Any:

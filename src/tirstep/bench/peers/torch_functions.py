@@ -67,7 +67,7 @@ def _matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
         # fast; it adds up parts in float32 otherwise.
         require_multiples("_scaled_mm", 16)
         if b.stride(0) != 1:
-            raise PeerMissing("_scaled_mm takes B as (n, k) alone; give transpose_b=True")
+            raise PeerMissing("_scaled_mm takes B only as (n, k); give transpose_b=True")
         one, name = torch.ones((), device=a.device), str(options["out"])
         how = {"out_dtype": getattr(torch, name), "use_fast_accum": options["acc"] == "fp22"}
         return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, **how)

@@ -58,7 +58,7 @@ def command(
 
     One HTML file, opened from disk: diffs of TIR and CUDA beside the recipe's Python, which line of
     CUDA comes from which of TIR, facts, traces, verdicts, and times or the simulator's counts. An
-    existing report is replaced, no other file.
+    existing report is replaced; other files are not.
     """
     from ..json_output import print_document, read_keys
     from ..screen import Screen
@@ -71,9 +71,7 @@ def command(
         from .watch import watch_report
 
         if any(name.partition(":")[0] == STDIN for name in recipes):
-            raise UseError(
-                "--watch waits for a file to change, and standard input has none; name one"
-            )
+            raise UseError("--watch waits for a file to change; name one instead of standard input")
         require_replaceable(output)
         flags = ["--checks" if checks else "--no-checks", "--target", target, "-o", str(output)]
         flags += ["--ladder"] * ladder
@@ -103,7 +101,7 @@ def command(
         if all(part.refusal is not None for part in parts):
             shown = parts if any(map(is_program, recipes)) else parts[:1]
             told = "; ".join(f"{it.name} says: {it.refusal}" for it in shown)
-            raise UseError(f"no recipe takes this; {told}")
+            raise UseError(f"no recipe accepts this; {told}")
         report = build_report(parts, device=device if checks else None, target=target)
         page = render_report(report)
     write_file(output, page)
@@ -148,5 +146,5 @@ def require_replaceable(path: Path) -> None:
     if path.exists():
         text = path.read_bytes()[:HEAD] if path.is_file() else None
         if text is None or (text and MARKER.encode() not in text):  # an empty file is no loss
-            raise UseError(f"{path} is not a tirstep report; it stays: give another name")
+            raise UseError(f"{path} is not a tirstep report, and is kept; give another name")
     require_writable(path)

@@ -1,4 +1,4 @@
-"""What a report shows, as values, and the page of them: its template, styles and scripts from the
+"""The values that a report shows, and their page: its template, styles and scripts from the
 folder `page`, and the data as JSON.
 
 Where something was not measured or is not there, it is None.
@@ -55,7 +55,7 @@ class StepPart:
     python : of `find_python`; None where it cannot be read
     passes, pass_count : those that changed the module, with the texts before and after, and how
         many there were
-    checks : the verdict, and whose numbers they were held against
+    checks : the verdict, and whose numbers they were compared with
     time : of one call in microseconds
     """
 

@@ -71,7 +71,7 @@ class RecipeJob:
 
 
 Done = tuple[RecipePart, frozenset[Path]]
-"""What came of a job: the recipe's part, and the files of the user's that it has imported."""
+"""The result of a job: the recipe's part, and the user's files that it imported."""
 
 
 def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[Done]:
@@ -94,8 +94,8 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[Done]:
             screen.doing(f"{len(done)} of {count(len(jobs), 'recipe')}")
     except (ProcessExpired, BrokenProcessPool):
         raise UseError(
-            "a process that lowered a recipe ended too early, so there is no report; try "
-            "the recipes one by one"
+            "a process that lowered a recipe crashed, so there is no report; try the recipes "
+            "one by one"
         ) from None
     finally:
         pool.close()

@@ -52,7 +52,7 @@ class StepLines:
     Attributes
     ----------
     loops : of each loop: its variable, its line, and the lines of the stores in it
-    buffers : the line that allocates each buffer, where one line alone does
+    buffers : the line that allocates each buffer, if it is a single one
     """
 
     loops: Sequence[tuple[Any, int, frozenset[int]]] = ()

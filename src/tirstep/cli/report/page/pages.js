@@ -68,7 +68,7 @@ function verdictWord(word) {
 function numbersNote(checks) {
   if (checks.numbers === "not judged") return checks.reason;
   if (checks.numbers === "clean") return `Simulated without a finding on ${checks.checked_on}; not compared: ${checks.reason}.`;
-  return `Exact whole numbers, then random floats, against ${checks.reference}; on ${checks.checked_on}.`;
+  return `Integers, exactly, then random floats, against ${checks.reference}; on ${checks.checked_on}.`;
 }
 
 function checksPanel(step) {
@@ -101,9 +101,9 @@ const METRICS = [
   { title: "Time µs", of: (step) => step.time?.median, note: "median of one call, warm caches" },
   { title: "GFLOP/s", of: (step) => step.time?.gflops, note: "by the kernel's own count of operations" },
   { title: "Global traffic", of: (step) => factOf(step, "traffic_over_least"), unit: "×",
-    note: "32-byte sectors touched by all launches, from those of each launch's first thread block, over the least to move" },
-  { title: "Bank conflicts", of: (step) => factOf(step, "bank_conflicts"), note: "wavefronts beyond those needed, in the first thread block of each launch" },
-  { title: "Barriers", of: (step) => factOf(step, "counted_barriers"), note: "that the first thread block of each launch passes" },
+    note: "32-byte sectors moved by all launches, estimated from each launch's first thread block, over the minimum" },
+  { title: "Bank conflicts", of: (step) => factOf(step, "bank_conflicts"), note: "extra wavefronts, in the first thread block of each launch" },
+  { title: "Barriers", of: (step) => factOf(step, "counted_barriers"), note: "executed by the first thread block of each launch" },
 ];
 
 const factOf = (step, name) => step.facts.rows.find((row) => row.key === name)?.value;
