@@ -122,10 +122,10 @@ class SharedMemory(Memory):
         shadow = self.shadow
         if dtype.itemsize % shadow.unit and shadow.is_global and not shadow.is_tracked:
             # Nobody stores here, so that nothing is to be remembered of it.
-            cells, size_of_cell = self.data.nbytes // dtype.itemsize, dtype.itemsize
-            rest: Any = {"is_written": False, "starts_written": True}
-            finer = Shadow(cells, size_of_cell, self.state, **rest)
-            return SharedMemory(name, self.data.view(dtype), finer, low=low, size=size)
+            data = self.data.view(dtype)
+            known: Any = {"is_written": False, "starts_written": True}
+            finer = Shadow(data.size, dtype.itemsize, self.state, **known)
+            return SharedMemory(name, data, finer, low=low, size=size)
         if dtype.itemsize % self.shadow.unit:
             raise UnsupportedError(
                 f"the simulator does not support {name}, a view of type {dtype} of {self.name}, "

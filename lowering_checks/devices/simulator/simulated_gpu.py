@@ -299,14 +299,8 @@ class SimulatedGpu:
         self.state.chosen = None if self.choose is None else self.choose(extents, body)
         chosen, most = self.state.chosen, kernel.most_blocks
         is_joint = kernel.order == "gpu" and cluster == 1 and not self.first_only
-        grid = split_grid(
-            *(extents,),
-            first_only=self.first_only,
-            chosen=chosen,
-            most=None if is_joint else most,
-            is_joint=is_joint,
-        )
-        batches = [*grid]
+        limits: Any = {"most": None if is_joint else most, "is_joint": is_joint}
+        batches = [*split_grid(extents, first_only=self.first_only, chosen=chosen, **limits)]
         self._waiting = [it.first for it in batches] if kernel.cancels and chosen is None else []
         canceled = self._canceled = set[int]()
         for batch in batches:
