@@ -234,6 +234,7 @@ def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(
 
 
 @pytest.mark.share(12)
+@pytest.mark.usefixtures("folder")
 def test_the_corpus_is_searched_and_goes_on_from_a_trial(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ):
