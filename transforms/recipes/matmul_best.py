@@ -339,8 +339,9 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
             known[known.index(rate)] = rate._replace(tile=tile)
         elif tile != rate.tile and rate.roles and math.prod(rate.tile) >= _LARGE_TILE:
             left = _NARROWER if math.prod(rate.tile) == _LARGE_TILE else 1.0
-            slower = {"rate": rate.rate * left, "crowded": rate.crowded * left}
-            known.append(rate._replace(tile=tile, padding=-tile[1] % SLAB, **slower))
+            narrower = rate._replace(tile=tile, padding=-tile[1] % SLAB)
+            rates = rate.rate * left, rate.crowded * left
+            known.append(narrower._replace(rate=rates[0], crowded=rates[1]))
     for rate in known:
         if rate.row_bytes > 128 and length < _SHORT:
             continue
