@@ -222,7 +222,7 @@ def test_models_of_the_examples_have_theirs_fused_or_left_with_a_reason() -> Non
     """A U-Net's two attentions, of pixels and of a text; a decoder's, whose mask is an input."""
     example = runpy.run_path(str(ROOT / "examples" / "model_functions" / "models.py"))
     make_diffusion, make_decoder = example["make_diffusion"], example["make_decoder"]
-    make_diffusion.__globals__["fuse"] = lambda module: module
+    make_diffusion.__globals__["fuse"] = lambda module, _: module
     plain = make_diffusion(32, 4, text=48, groups=8, dtype="float32")
     fused = rules.FuseAttention()(plain)
     assert fused["forward"].script().count("R.call_tir(fused_attention") == 2

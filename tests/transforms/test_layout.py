@@ -32,42 +32,27 @@ def start(scope="shared", place=0):
     return sch, tr.cache_read_at(sch, block, loop, operand=1, scope=scope), block
 
 
-@pytest.mark.parametrize(
-    ("change", "shape", "attributes", "indices", "read"),
-    [
-        (
-            lambda sch, copy: tr.pad_shared_rows(sch, copy, elements=5),
-            "6, 12",
-            'T.sblock_attr({"buffer_dim_align": [[0, 0, 12, 5]]})',
-            "v0, v1",
-            "vk, vj",
-        ),
-        (tr.transpose_tile, "12, 6", "", "v1, v0", "vj, vk"),
-    ],
-)
-def test_a_tile_is_padded_or_transposed_for_its_readers_too(
-    change, shape, attributes, indices, read
-):
-    after = f"""
-        B_shared = T.sblock_alloc_buffer(({shape}), scope="shared")
+def test_pad_shared_rows_of_a_tile():
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
         for i in range(16):
             for ax0, ax1 in T.grid(6, 12):
                 with T.sblock("B_shared"):
                     v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                    {attributes}
-                    B_shared[{indices}] = B[v0, v1]
+                    T.sblock_attr({"buffer_dim_align": [[0, 0, 12, 5]]})
+                    B_shared[v0, v1] = B[v0, v1]
             for j, k in T.grid(12, 6):
                 with T.sblock("C", "SSR", i, j, k):
-                    C[vi, vj] += A[vi, vk] * B_shared[{read}]
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
     """
 
-    def make(sch):
+    def change(sch):
         block = sch.get_sblock("C")
         copy = tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
-        change(sch, copy)
-        return copy, block
+        tr.pad_shared_rows(sch, copy, elements=5)
+        return copy
 
-    check_pair(Matmul, make, after)
+    check_pair(Matmul, change, after)
 
 
 def test_pad_shared_rows_refuses_what_does_not_fit():
@@ -119,6 +104,28 @@ def test_pad_shared_rows_refuses_a_tile_whose_rows_are_not_known_any_more(thread
         " that their length is not known; call this between cache_read_at and fetch_coop",
     ):
         tr.pad_shared_rows(sch, copy, elements=1)
+
+
+def test_transpose_tile_for_its_readers_too():
+    after = """
+        B_shared = T.sblock_alloc_buffer((12, 6), scope="shared")
+        for i in range(16):
+            for ax0, ax1 in T.grid(6, 12):
+                with T.sblock("B_shared"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    B_shared[v1, v0] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C", "SSR", i, j, k):
+                    C[vi, vj] += A[vi, vk] * B_shared[vj, vk]
+    """
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        copy = tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+        tr.transpose_tile(sch, copy)
+        return copy, block
+
+    check_pair(Matmul, change, after)
 
 
 def test_transpose_tile_refuses_what_does_not_fit():

@@ -102,7 +102,6 @@ PRODUCT = {
         ({"warps": 6}, "6 warps are not whole warpgroups; use a multiple of 4"),
         ({"columns": 24}, "a tile of 24 columns is not made of whole fragments; use a multiple of"),
         ({"depth": 8}, "a tile of 8 steps of k is not made of whole fragments"),
-        ({"swizzles": (16, 128)}, "rows of 64 bytes must be multiples of the swizzle, 128"),
     ],
 )
 def test_products_that_wgmma_does_not_make_of_a_warp_s_rows(change: dict, message: str) -> None:

@@ -65,9 +65,10 @@ _SHORT = 1024
 _TRANSPOSED = 0.8
 """Relative rate where threads transpose B's tiles element by element: from 5 TF32 matmuls on an
 H100 that need split-K."""
-_LARGE_TILE, _NARROWER = 128 * 192, 0.91
-"""Elements of the smallest tile that may be made narrower, and the relative rate of that tile then,
-whose rows of B straddle lines of the L2 cache: from 30 bfloat16 matmuls on an H200."""
+_LARGE_TILE, _LEAST, _NARROWER = 128 * 192, 96, 0.91
+"""Elements of the smallest tile that may be made narrower, to as many columns at least, and the
+relative rate of that tile then, whose rows of B straddle lines of the L2 cache: from 30 bfloat16
+matmuls on an H200."""
 _PARTS = (1, 2, 4, 8, 16)
 _WGMMA_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Slices of the reduction that are tried."""
@@ -337,7 +338,9 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
         tile = rate.tile[0], -(-wide // unit) * unit
         if narrows:
             known[known.index(rate)] = rate._replace(tile=tile)
-        elif tile != rate.tile and rate.roles and math.prod(rate.tile) >= _LARGE_TILE:
+        elif (
+            rate.roles and _LEAST <= tile[1] < rate.tile[1] and math.prod(rate.tile) >= _LARGE_TILE
+        ):
             left = _NARROWER if math.prod(rate.tile) == _LARGE_TILE else 1.0
             narrower = rate._replace(tile=tile, padding=-tile[1] % SLAB)
             rates = rate.rate * left, rate.crowded * left
