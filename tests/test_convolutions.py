@@ -95,6 +95,14 @@ WINDOWED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, weight, bias, rest: op.add(convolve_and_finish(x, weight, bias), rest),
         ((1, 64, 8, 32), (96, 64, 3, 3), (1, 96, 1, 1), (1, 96, 8, 32)),
     ),
+    "a residual first": (
+        lambda x, weight, rest: op.add(rest, op.nn.conv2d(x, weight, padding=(0, 1, 2, 3))),
+        ((2, 32, 8, 32), (64, 32, 3, 3), (2, 64, 8, 34)),
+    ),
+    "sums as they are": (
+        convolve("NCHW", "OIHW", padding=1, out_dtype="float32"),
+        ((1, 32, 8, 32), (64, 32, 3, 3)),
+    ),
     "odd rows": (convolve("NCHW", "OIHW", strides=2), ((1, 24, 14, 9), (40, 24, 3, 3))),
     "channels last": (
         convolve("NHWC", "HWIO", padding=2, dilation=2),

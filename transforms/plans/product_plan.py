@@ -251,12 +251,11 @@ def schedule_windows(sch: Schedule, block: SBlockRV, *, config: WindowsConfig) -
     reason = find_obstacle(sch, [block]) or _find_difference_of_sum(sch, block)
     if reason:
         raise TransformError(reason, "pass a block that match_convolution finds")
-    name, owners = get_sblock_name(sch, block), _find_owners(sch.get(block))
-    if sum(is_among(it.var, owners[0]) for it in sch.get(block).iter_vars[:4]) == 1:
+    name, node = get_sblock_name(sch, block), sch.get(block)
+    owners, spatial = _find_owners(node), list(node.body.indices)
+    if sum(is_among(it, owners[0]) for it in spatial) == 1:
         _swap_operands(sch, block)
-        owners = owners[::-1]
-    node = sch.get(block)
-    spatial = [it.var for it in node.iter_vars if it.iter_type == IterVar.DataPar]
+        node, owners = sch.get(block), owners[::-1]
     places = [[part.min for part in region.region] for region in node.reads]
     pixels, filters = ([it for it in spatial if is_among(it, owner)] for owner in owners)
     steps = [it.var for it in node.iter_vars if it.iter_type != IterVar.DataPar]
@@ -285,22 +284,25 @@ def schedule_windows(sch: Schedule, block: SBlockRV, *, config: WindowsConfig) -
             order = [*range(at), *range(at + 1, len(indices)), at]
             sch.transform_layout(copy, ("write", 0), _reorder(order))
             moved.append((copy, order))
-    written = list(node.body.indices)
-    if not sch.get_consumers(block):
+    if len(sch.get_consumers(block)) != 1:
         sch.cache_write(block, 0, "global")
-    (at,) = (at for at, index in enumerate(written) if index.same_as(filters[0]))
-    if at < (end := len(written) - 1):
-        (follower,) = sch.get_consumers(block)
+    (follower,) = sch.get_consumers(block)
+    at, end = next(at for at, it in enumerate(spatial) if it.same_as(filters[0])), len(spatial) - 1
+    if at < end:
         order = [*range(at), *range(at + 1, end + 1), at]
         sch.transform_layout(block, ("write", 0), _reorder(order))
         moved.append((follower, [*range(at), *range(at + 1, end), at, end]))
-    left = [copy for copy, order in moved if not _transpose(sch, copy, order)]
-    wanted = [*pixels, *filters, *(it for it in steps if it not in channels), *channels]
+    result = sch.get(block).writes[0].source
+    left = [copy for copy, order in moved if not _transpose(sch, copy, order, result)]
+    taps = [it for it in steps if not is_among(it, channels)]
+    wanted = [*pixels, *filters, *taps, *channels]
     variables = [it.var for it in node.iter_vars]
     numbers = [next(n for n, it in enumerate(variables) if it.same_as(each)) for each in wanted]
     sch.transform_block_layout(block, _reorder(numbers))
-    if str(sch.get(block).writes[0].source.dtype) in HALVES:
+    if str(result.dtype) in HALVES:
         widen_sums(sch, block)
+    else:  # what follows may store in another order, and is a kernel of its own
+        sch.cache_write(block, 0, "global")
     chosen = conv2d.choose_config(sch, block, find_gpu(config.device))
     if chosen.copies != "tma":
         raise TransformError(f"the TMA does not copy tiles of block '{name}'", "use another plan")
@@ -311,16 +313,17 @@ def schedule_windows(sch: Schedule, block: SBlockRV, *, config: WindowsConfig) -
         schedule_flat(sch, copy, config=SINGLE)
 
 
-def _transpose(sch: Schedule, block: SBlockRV, order: Sequence[int]) -> bool:
-    """Schedule a block, whose loops go through its result in such an order, as tiles in shared
-    memory whose rows lie as its first operand does; whether they divide it.
+def _transpose(sch: Schedule, block: SBlockRV, order: Sequence[int], result: Any) -> bool:
+    """Schedule a block, whose loops go through what it writes in such an order, as tiles in shared
+    memory of a convolution's result, or of its only operand; whether they divide it.
     """
+    reads = [region.source.same_as(result) for region in sch.get(block).reads]
     loops = sch.get_loops(block)
     sizes = [constant(sch.get(loops[at]).extent) or 1 for at in order[-2:]]
     if any(size % SQUARES.tile for size in sizes):
         return False
     sch.reorder(*(loops[at] for at in order))
-    for _ in schedule_transpose(sch, SQUARES, block):
+    for _ in schedule_transpose(sch, SQUARES, block, reads.index(True) if any(reads) else 0):
         pass
     return True
 

@@ -213,15 +213,15 @@ class TransposeConfig:
 
 
 def schedule_transpose(
-    sch: Schedule, config: TransposeConfig, block: SBlockRV | None = None
+    sch: Schedule, config: TransposeConfig, block: SBlockRV | None = None, operand: int = 0
 ) -> Iterator[str]:
     """Tiles of single elements, or of squares that threads transpose in registers: of the only
-    block, or of one beside others. Loops in front of the last two are a batch.
+    block, or of one beside others, and of an operand. Loops in front of the last two are a batch.
     """
     if block is None:
         (block,) = get_sblocks(sch)
     *batch, row, column = sch.get_loops(block)
-    loops, dtype = [row, column], sch.get(block).reads[0].source.dtype
+    loops, dtype = [row, column], sch.get(block).reads[operand].source.dtype
     if batch:
         bind_loop(sch, fuse_loops(sch, batch) if len(batch) > 1 else batch[0], axis="blockIdx.z")
     side = min(find_vector(get_extent(sch, loop), dtype, most=config.vector) for loop in loops)
@@ -233,7 +233,7 @@ def schedule_transpose(
         bind_loop(sch, rows.outer, axis="blockIdx.y")
         bind_loop(sch, columns.outer, axis="blockIdx.x")
         yield "tiled"
-        shared = cache_read_at(sch, block, columns.outer, operand=0)
+        shared = cache_read_at(sch, block, columns.outer, operand=operand)
         pad_longer_rows(sch, shared, elements=config.padding)
         fuse_loops(sch, [rows.inner, columns.inner])
         spread = spread_over_threads(sch, block, threads=threads, tail=tail)
@@ -250,7 +250,7 @@ def schedule_transpose(
         bind_loop(sch, tiles[1].outer, axis="blockIdx.x")
         yield "tiled"
         threads = min(config.threads, (tile // side) ** 2)
-        shared = cache_read_at(sch, block, tiles[1].outer, operand=0)
+        shared = cache_read_at(sch, block, tiles[1].outer, operand=operand)
         pad_longer_rows(sch, shared, elements=side * config.padding)
         steps, among = split_loop(sch, fuse_loops(sch, inside), inner=threads, tail=tail)
         bind_loop(sch, among, axis="threadIdx.x")
@@ -258,7 +258,7 @@ def schedule_transpose(
         yield "tile_in_shared_memory"
         for copy in (
             cache_write_at(sch, block, among),
-            cache_read_at(sch, block, among, operand=0, scope="local"),
+            cache_read_at(sch, block, among, operand=operand, scope="local"),
         ):
             vectorize_copy(sch, copy, vector=side)
         for loop in (steps, *elements):
