@@ -76,7 +76,7 @@ def test_a_program_that_ends_the_process_is_told_in_a_sentence(tmp_path: Path):
     file.write_text("import tvm, ctypes\nctypes.string_at(0)\n", "utf-8")
     done = call("check", f"{file}:wild")
     assert done.returncode == 1
-    assert done.stderr.startswith("tirstep: the program ends the process (SIGSEGV), as one does")
+    assert done.stderr.startswith("tirstep: the program ends the process (SIGSEGV), as a store far")
     assert len(done.stderr.splitlines()) == 1
 
 

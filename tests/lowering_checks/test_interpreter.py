@@ -59,3 +59,21 @@ def test_threads_that_are_in_order_are_so_around_atomic_operations():
     assert program.findings == []
     np.testing.assert_array_equal(arrays[1], array[::-1])
     np.testing.assert_array_equal(arrays[2], np.arange(64))
+
+
+def test_a_loop_of_the_host_waits_for_no_thread():
+    """It loads what it changes, as a loop of threads that spins does."""
+    module = parse_kernel("""
+        A (4,), B (1,) int32
+        B[0] = 0
+        for i in range(4):
+            A[i] = T.float32(1)
+        while B[0] < 5:
+            A[B[0] % 4] = A[B[0] % 4] * T.float32(2)
+            B[0] = B[0] + 1
+        while B[0] > 5:
+            A[0] = T.float32(0)
+    """)
+    program = Interpreter().compile(module)
+    arrays = program([np.zeros(4, "float32"), np.zeros(1, "int32")])
+    assert (program.findings, arrays[0].tolist(), arrays[1][0]) == ([], [4, 2, 2, 2], 5)

@@ -149,7 +149,12 @@ REFUSED = [
             ({}, WIDE, {}, "values of float32 are not of 16 bits"),
             ({}, HALF, {"keys": 24}, "a tile of 24 columns is not made of whole fragments"),
             ({"dim": 256, "keys": 512}, HALF, {"keys": 128}, "of shared memory"),
-            ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
+            (
+                {"keys": 64},
+                HALF,
+                {"ends_at_mask": True},
+                "no condition under loop 'j_0' hides everything",
+            ),
         )
     ),
     ("split", SPLIT, {}, {**RANGES, "ranges": 0}, "multiple=0 is not a size; use 1 or more"),

@@ -227,7 +227,7 @@ by_tma = of_wgmma.plus(
     blocks=FORMS,
     default_example=IMAGES,
     golden=Example(SMALL, options=IMAGES.options),
-    expects={"tensorized": (_GATHERED, *wgmma.ON_TENSOR_CORES)},
+    expects={"tensorized": wgmma.BY_TMA},
     dtypes=BY_WGMMA.dtypes,
     arch=wgmma.WGMMA.arch,
 )

@@ -417,7 +417,8 @@ class SimulatedGpu:
         Each part has its own variables, and buffers that it allocates; behind the statement lanes
         have the variables of their part.
         """
-        if self.turns.are_taken or (halves_of and self.in_order):
+        is_serial = self.state.running is None  # the host's loops wait for nobody
+        if is_serial or self.turns.are_taken or (halves_of and self.in_order):
             run(self, mask)
             return
         batch, active = self.state.batch, self.state.get_active(mask)

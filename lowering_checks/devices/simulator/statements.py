@@ -355,7 +355,7 @@ def _while(node: Any) -> Execute:
             running = _drop_exited(gpu, running)
             if running is False:
                 return
-            if not spins:
+            if not spins or gpu.state.running is None:
                 continue
             pairs = zip(before, (it(gpu, running) for it in asked), strict=True)
             is_new = progress != gpu.mbarriers.progress or any(
