@@ -77,3 +77,18 @@ def test_a_loop_of_the_host_waits_for_no_thread():
     program = Interpreter().compile(module)
     arrays = program([np.zeros(4, "float32"), np.zeros(1, "int32")])
     assert (program.findings, arrays[0].tolist(), arrays[1][0]) == ([], [4, 2, 2, 2], 5)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "wanted"), [("break", [2, 2, 0, 0]), ("continue", [2, 2, 0, 2])]
+)
+def test_the_host_leaves_a_loop_or_an_iteration(leaves: str, wanted: list[float]):
+    module = parse_kernel(f"""
+        A (4,)
+        for i in range(4):
+            if i == 2:
+                {leaves}
+            A[i] = T.float32(2)
+    """)
+    program = Interpreter().compile(module)
+    assert (program([np.zeros(4, "float32")])[0].tolist(), program.findings) == (wanted, [])

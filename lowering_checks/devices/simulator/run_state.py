@@ -336,8 +336,8 @@ class RunState:
             self.known = np.full((kinds, batch.lanes, batch.group), self.interval, dtype)
 
     def get_active(self, mask: Array | None) -> Array:
-        """The lanes of a mask (None: all), of shape (lanes, 1)."""
-        shape = (self.batch.lanes, 1)
+        """The lanes of a mask (None: all), of shape (lanes, 1); the host's code has one lane."""
+        shape = (1 if self.running is None else self.running.lanes, 1)
         return get_everywhere(shape) if mask is None else spread_to(mask, shape)
 
     def exit_threads(self, mask: Array | None) -> None:

@@ -165,7 +165,7 @@ def _keep_account(run: Execute) -> Execute:
     def enter(gpu: SimulatedGpu, mask: Array | None) -> None:
         before = [gpu.values.get(key) for key in _LEAVING]
         for key in _LEAVING:
-            gpu.values[key] = np.zeros((gpu.state.batch.lanes, 1), bool)
+            gpu.values[key] = np.zeros(gpu.state.get_active(None).shape, bool)
         run(gpu, mask)
         gpu.values.update(zip(_LEAVING, before, strict=True))
 
