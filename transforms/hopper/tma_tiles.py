@@ -148,8 +148,8 @@ def measure_copy(
     name: str,
     aligned: Sequence[Any] = (),
 ) -> CopyShape:
-    """How a block copies, of whose iterators a tile has these extents; some begin at multiples. It
-    runs so often for a tile.
+    """How the TMA copies a block's tile, by the tile's extents along the block's iterators, of
+    which those of `aligned` begin at multiples; the block runs `runs` times for a tile.
 
     Raises `TransformError` for a copy that the TMA cannot do; `name` is that of the block.
     """

@@ -118,8 +118,8 @@ def place_in_tile(
 
 
 def begin_with_slabs(column: Any, row: int, *, bits: int, swizzle: int) -> Any:
-    """The column of a tensor of which each `row` of so many elements has slabs of its own, the last
-    of which are not full.
+    """The column of an element where each `row` of so many elements begins at a slab, and the last
+    slab of a row is padded.
     """
     each = swizzle * 8 // bits
     if row <= each or row % each == 0:

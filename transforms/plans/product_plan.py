@@ -197,9 +197,7 @@ def schedule_convolution(sch: Schedule, block: SBlockRV, *, config: MatmulConfig
     consumes: the loops of all blocks; blocks around that are inlined
     requires: a block that `match_convolution` finds; what the config's family requires of a product
     """
-    reason = find_obstacle(sch, [block]) or _find_difference_of_sum(sch, block)
-    if reason:
-        raise TransformError(reason, "pass a block that match_convolution finds")
+    _require_convolution(sch, block)
     groups, swapped = _read_groups(sch, block)
     if swapped:
         _swap_operands(sch, block)
@@ -209,6 +207,13 @@ def schedule_convolution(sch: Schedule, block: SBlockRV, *, config: MatmulConfig
     for copy in group_iterators(sch, block, groups):
         schedule_flat(sch, copy, config=SINGLE)
     schedule_matmul(sch, block, config=config)
+
+
+def _require_convolution(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a block that `match_convolution` does not find."""
+    reason = find_obstacle(sch, [block]) or _find_difference_of_sum(sch, block)
+    if reason:
+        raise TransformError(reason, "pass a block that match_convolution finds")
 
 
 def _swap_operands(sch: Schedule, block: SBlockRV) -> None:
@@ -236,11 +241,11 @@ class WindowsConfig:
 def schedule_windows(sch: Schedule, block: SBlockRV, *, config: WindowsConfig) -> None:
     """Schedule a convolution of images as the recipe conv2d_wgmma_best does, whatever its layout.
 
-    Kernels of their own write operands whose channels do not come last in an order in which they
-    do, with zeros for the rim, and compute what follows the sums, in the result's own order.
+    Separate kernels copy operands to a layout with channels last, unless they have it, and apply
+    what follows the sums, in the result's own layout. The TMA fills the padding with zeros.
 
     rewrite: ``for n, o, y, x, c, i, j: Y[n, o, y, x] += padded[n, c, y + i, x + j] * F[o, c, i,
-        j]`` -> ``for ...: images[n, h, w, c] = padded[...]``, ``for ...: filters[o, i, j, c] =
+        j]`` -> ``for ...: images[n, h, w, c] = X[n, c, h, w]``, ``for ...: filters[o, i, j, c] =
         F[...]``, ``for n, y, x, o, i, j, c: sums[n, y, x, o] += images[...] * filters[...]`` by
         `tile_windows` and wgmma, and ``for ...: Y[n, o, y, x] = sums[n, y, x, o]``
     consumes: the loops of all blocks; blocks around that are inlined
@@ -248,9 +253,7 @@ def schedule_windows(sch: Schedule, block: SBlockRV, *, config: WindowsConfig) -
         one operand and one in those of the other, and three that reduce, of which one, the
         channels, is an index of both; what conv2d_wgmma_best requires, and wgmma
     """
-    reason = find_obstacle(sch, [block]) or _find_difference_of_sum(sch, block)
-    if reason:
-        raise TransformError(reason, "pass a block that match_convolution finds")
+    _require_convolution(sch, block)
     name, node = get_sblock_name(sch, block), sch.get(block)
     owners, spatial = _find_owners(node), list(node.body.indices)
     if sum(is_among(it, owners[0]) for it in spatial) == 1:
@@ -272,7 +275,7 @@ def schedule_windows(sch: Schedule, block: SBlockRV, *, config: WindowsConfig) -
         inline_chain(sch, producer, kept=[])
     if can_inline_producers(sch, block):  # the rim, which the TMA fills with zeros
         inline_producers(sch, block)
-    # By kernels of their own, whose loops go through the result: where they are, and in what order.
+    # Copies and what follows, and the order of their loops in which each writes its result.
     moved = list[tuple[SBlockRV, list[int]]]()
     for operand, region in enumerate(sch.get(block).reads):
         indices = next(
@@ -314,8 +317,9 @@ def schedule_windows(sch: Schedule, block: SBlockRV, *, config: WindowsConfig) -
 
 
 def _transpose(sch: Schedule, block: SBlockRV, order: Sequence[int], result: Any) -> bool:
-    """Schedule a block, whose loops go through what it writes in such an order, as tiles in shared
-    memory of a convolution's result, or of its only operand; whether they divide it.
+    """Transpose through tiles in shared memory: of a convolution's `result`, where the block reads
+    it, else of its only operand; `order` is that of its loops. False, and nothing changed, where
+    tiles do not divide it.
     """
     reads = [region.source.same_as(result) for region in sch.get(block).reads]
     loops = sch.get_loops(block)

@@ -331,21 +331,18 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
     where B lies as (columns, k), a tile of any width is as fast.
     """
     length, tiles = product.k * product.size, []
-    known = list(read_tiles("matmul_wgmma"))
-    for rate in [*known] if narrows or product.size == 2 else []:
-        wide = -(-product.n // -(-product.n // rate.tile[1]))
+    known, narrower = read_tiles("matmul_wgmma"), list[TileRate]()
+    for rate in known if narrows or product.size == 2 else ():
+        wide, elements = -(-product.n // -(-product.n // rate.tile[1])), math.prod(rate.tile)
         unit = 32 if narrows and wide > 32 else 16  # a row of the result is slabs of so many
-        tile = rate.tile[0], -(-wide // unit) * unit
+        made = rate._replace(tile=(rate.tile[0], -(-wide // unit) * unit))
         if narrows:
-            known[known.index(rate)] = rate._replace(tile=tile)
-        elif (
-            rate.roles and _LEAST <= tile[1] < rate.tile[1] and math.prod(rate.tile) >= _LARGE_TILE
-        ):
-            left = _NARROWER if math.prod(rate.tile) == _LARGE_TILE else 1.0
-            narrower = rate._replace(tile=tile, padding=-tile[1] % SLAB)
-            rates = rate.rate * left, rate.crowded * left
-            known.append(narrower._replace(rate=rates[0], crowded=rates[1]))
-    for rate in known:
+            narrower.append(made)
+        elif rate.roles and _LEAST <= made.tile[1] < rate.tile[1] and elements >= _LARGE_TILE:
+            left = _NARROWER if elements == _LARGE_TILE else 1.0
+            made = made._replace(rate=rate.rate * left, crowded=rate.crowded * left)
+            narrower.append(made._replace(padding=-made.tile[1] % SLAB))
+    for rate in narrower if narrows else (*known, *narrower):
         if rate.row_bytes > 128 and length < _SHORT:
             continue
         if not rate.stays:

@@ -246,8 +246,8 @@ def schedule_rows(
 
 
 def schedule_matvec(sch: Schedule, total: SBlockRV, config: RowConfig) -> Iterator[str]:
-    """A product of matrices of which one is a vector, and the rows of the other lie along k: each
-    is reduced by threads that share it, as those of `matvec` are.
+    """A matmul with a vector as one operand, and rows along k in the other: threads share and
+    reduce a row, as for `matvec`.
     """
     iterators = sch.get(total).iter_vars
     (single, *_) = (at for at, it in enumerate(iterators) if constant(it.dom.extent) == 1)

@@ -49,8 +49,10 @@ Copies = Literal["threads", "tma"]
 """How tiles are copied into shared memory: by all threads, or by the Tensor Memory Accelerator."""
 WgmmaStore = Literal["registers", "shared", "tma"]
 """From where a result is written: registers, shared memory, or that by the TMA."""
-_SLAB_BYTES, SLAB = 128, 64
-"""Bytes of a row in a slab of a tile that the TMA stores; columns of B, of 16 bits, in one."""
+_SLAB_BYTES = 128
+"""Bytes of a row in a slab of a tile that the TMA stores."""
+SLAB = _SLAB_BYTES // 2
+"""Columns of B, of 16 bits, in a slab."""
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
 MAX_SUMS = 192
@@ -221,7 +223,7 @@ class WgmmaEngine(TensorCoreEngine):
             if by_tma:
                 stored = rows * count_slot_bytes(columns * result.dtype.itemsize)
             if dtype.bits == 16 and not is_along_k(sch, total):
-                columns = -(-columns // SLAB) * SLAB
+                columns += -columns % SLAB
             if (rows + columns) * depth + stored + ATOM > MAX_SHARED_BYTES["shared.dyn"]:
                 by_tma, wanted = False, "registers"
         store = "tma" if by_tma else self.choose_store(total, wanted)

@@ -8,7 +8,7 @@ and a value that changed until the copy arrives is a race.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,23 +51,26 @@ class AsyncQueue:
     def wait(self, active: Array, in_flight: int | Array) -> None:
         """Complete the work of these lanes, but for that of their last `in_flight` groups."""
         for group, left, arrive in self.work:
-            ready = left & active & (group < self._committed - in_flight)
-            if ready.any():
-                left &= ~ready
-                arrive(ready)
+            _complete(left, active & (group < self._committed - in_flight), arrive)
         self.work = [each for each in self.work if each[1].any()]
 
     def track(self, active: Array) -> Callable[[], None]:
-        """What completes all work of these lanes so far, committed or not."""
+        """A function that completes all work of these lanes so far, committed or not."""
+        work = tuple(self.work)
 
-        def bring(work: Sequence[tuple[Array, Array, Arrive]] = tuple(self.work)) -> None:
+        def bring() -> None:
             for _, left, arrive in work:
-                ready = left & active
-                if ready.any():
-                    left &= ~ready
-                    arrive(ready)
+                _complete(left, active, arrive)
 
         return bring
+
+
+def _complete(left: Array, chosen: Array, arrive: Arrive) -> None:
+    """Have the work arrive that is left to these lanes, and take it from them."""
+    ready = left & chosen
+    if ready.any():
+        left &= ~ready
+        arrive(ready)
 
 
 def _copy_raw(

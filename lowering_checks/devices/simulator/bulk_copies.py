@@ -20,7 +20,7 @@ from .clusters import find_pointer, list_blocks
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .mbarriers import Arrival
 from .memory import Arrive, Memory, get_numpy_dtype
-from .ptx_calls import fill_register, get_type, name_operands
+from .ptx_calls import fill_register, get_type, join_registers, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import BULK_LOAD, BULK_STORE, Rows, SharedMemory
 
@@ -377,15 +377,12 @@ def _store_with_arrival(threads: Threads, address: Any, *given: Any) -> None:
     no proxy is between them and threads' own accesses."""
     words, operands = name_operands(threads.name, (address, *given))
     (dtype, _), (barrier,) = get_type(words["type"]), operands["mbar"]
-    values = [np.broadcast_to(it, (threads.lanes, 1)) for it in operands["b"]]
-    bits = [
-        it.view(dtype) if it.dtype.itemsize == dtype.itemsize else it.astype(dtype) for it in values
-    ]
+    stored = join_registers(operands["b"], dtype, threads.lanes)
     for lane in get_lanes(threads):
         target = find_pointer(threads, address, lane)
         if target is None:
             continue
-        brought = np.hstack([it[lane : lane + 1] for it in map(np.ascontiguousarray, bits)])
+        brought = stored[lane : lane + 1]
         places = target.get_place(lane) + np.arange(brought.nbytes // target.dtype.itemsize)
         _deliver(
             *(threads, lane, (target, places), (barrier, None, ()), brought.view(target.dtype)),

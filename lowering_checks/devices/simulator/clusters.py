@@ -20,7 +20,7 @@ from ...device import Array
 from .atomics import STRONG, access_strongly
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .memory import Memory
-from .ptx_calls import fill_register, get_type, name_operands
+from .ptx_calls import fill_register, get_type, join_registers, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import Rows, SharedMemory
 
@@ -364,21 +364,18 @@ def _store(threads: Threads, *given: Any) -> None:
     words, operands = name_operands(threads.name, given)
     (address,), values, (dtype, _) = operands["addr"], operands["value"], get_type(words["type"])
     _require_known(threads, words, address)
-    columns = [np.broadcast_to(value, (threads.lanes, 1)) for value in values]
     if words["space"] == "shared::cluster":
+        column = np.broadcast_to(values[0], (threads.lanes, 1))
         for memory, rows in _locate(threads, address):
-            memory.store(rows, columns[0][rows.lanes], None, threads.location, is_vector=False)
+            memory.store(rows, column[rows.lanes], None, threads.location, is_vector=False)
         return
-    bits = [
-        it.copy().view(dtype) if it.dtype.itemsize == dtype.itemsize else it.astype(dtype)
-        for it in columns
-    ]
     address = _point_at(threads, address)
     elements = _find_elements(threads, address, len(values) * dtype.itemsize)
+    stored = join_registers(values, dtype, threads.lanes).view(address.dtype)
     if _is_strong(threads, words):
-        access_strongly(threads, address, elements, words, np.hstack(bits).view(address.dtype))
+        access_strongly(threads, address, elements, words, stored)
         return
-    address.store(elements, np.hstack(bits).view(address.dtype))
+    address.store(elements, stored)
 
 
 CLUSTERS: dict[str, Semantics] = {

@@ -22,6 +22,7 @@ from tvm.backend.cuda.ptx.table import (
     operand_type,
 )
 
+from ...device import Array
 from .function_semantics import Pointer
 from .memory import get_numpy_dtype
 from .run_state import UnsupportedError
@@ -122,6 +123,15 @@ def get_type(token: str) -> tuple[np.dtype[Any], int]:
     if name not in ELEMENTS:
         raise UnsupportedError(f"the simulator does not support registers of .{token}")
     return get_numpy_dtype(ELEMENTS[name]), int(count or 1)
+
+
+def join_registers(values: Sequence[Any], dtype: np.dtype[Any], lanes: int) -> Array:
+    """The bits of registers side by side as elements of a type, of shape (lanes, elements)."""
+    columns = (np.broadcast_to(value, (lanes, 1)).copy() for value in values)
+    size = dtype.itemsize
+    return np.hstack(
+        [it.view(dtype) if it.dtype.itemsize == size else it.astype(dtype) for it in columns]
+    )
 
 
 def fill_register(register: Pointer | None, values: Any, lanes: Any = None) -> None:
