@@ -34,29 +34,25 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("TIRSTEP_COMPILE_SECONDS", "60")
 
-import pebble
+sys.path.append(str(Path(__file__).parent / "support"))
 
-from tirstep.modules import Problem
-from tirstep.processes import count_cores
-from tirstep.strategies.players import WITH_PRIMITIVES, Player
-from tirstep.strategies.plays import (
-    Play,
-    WrongError,
+import pebble
+from judged_plays import (
+    PRIME,
+    WITH_PRIMITIVES,
+    draw_huge,
+    draw_prime,
     find_own_fault,
     judge,
     require_structure,
     shorten,
 )
-from tirstep.strategies.problems import (
-    PARTS,
-    PRIME,
-    SIZES,
-    Dice,
-    draw_huge,
-    draw_part,
-    draw_prime,
-    draw_problem,
-)
+
+from tirstep.modules import Problem
+from tirstep.processes import count_cores
+from tirstep.strategies.players import Player
+from tirstep.strategies.plays import Play, WrongError
+from tirstep.strategies.problems import PARTS, SIZES, Dice, draw_part, draw_problem
 
 PART_ONES, HUGE_ONES = 4, 20  # one trial of so many is of `PARTS`, or of a huge problem
 LONGEST = 600  # seconds of a trial, after which its process is ended
@@ -148,10 +144,10 @@ class Session:
     def summarize(self, seconds: float) -> str:
         """What was done, in lines."""
         counts = self.counts
-        done = sum(counts[f"done {name}"] for name in dict.fromkeys(WITH_PRIMITIVES))
+        done = sum(counts[f"done {name}"] for name in WITH_PRIMITIVES)
         refused = sum(number for key, number in counts.items() if key.startswith("refused "))
         ran = ", ".join(f"{counts[key]} {key}" for key in sorted(counts) if key.startswith("ran "))
-        never = [name for name in dict.fromkeys(WITH_PRIMITIVES) if not counts[f"done {name}"]]
+        never = [name for name in WITH_PRIMITIVES if not counts[f"done {name}"]]
         own = ", ".join(f"{counts[key]} {key[11:]}" for key in sorted(counts) if key[:5] == "TVM's")
         return (
             f"seed {self.seed}: {counts['trials']} trials in {seconds:.0f} s: {done} transforms "

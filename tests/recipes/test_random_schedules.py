@@ -8,29 +8,23 @@ on the simulator too, which also sees races and reads of other threads' register
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-
-from tirstep.modules import kernels
-from tirstep.strategies.hypothesis_strategies import Drawn
-from tirstep.strategies.players import MOVES, TABLE, WITH_PRIMITIVES, Player
-from tirstep.strategies.plays import (
+from judged_plays import (
     LIMIT,
+    PRIME,
     TOO_LONG,
-    TRANSFORMS,
-    Play,
-    find_kernel,
+    WITH_PRIMITIVES,
+    draw_huge,
+    draw_prime,
     find_own_fault,
-    is_finished,
     judge,
     require_structure,
 )
-from tirstep.strategies.problems import (
-    PRIME,
-    SIZES,
-    Dice,
-    draw_huge,
-    draw_prime,
-    draw_problem,
-)
+
+from tirstep.modules import kernels
+from tirstep.strategies.hypothesis_strategies import Drawn
+from tirstep.strategies.players import TABLE, Player
+from tirstep.strategies.plays import TRANSFORMS, Play, find_kernel, is_finished
+from tirstep.strategies.problems import SIZES, Dice, draw_problem
 from tirstep.transforms.tir import get_places
 
 EXAMPLES = max(6, settings().max_examples)
@@ -100,7 +94,7 @@ def test_nests_of_2_to_the_31_iterations_stay_whole(data: st.DataObject) -> None
 
 def test_every_public_transform_has_a_move() -> None:
     """A new transform takes part, or this fails."""
-    assert set(MOVES) == set(TRANSFORMS)
+    assert set(TABLE) == set(TRANSFORMS)
 
 
 def test_every_kernel_is_drawn_by_the_fuzzers() -> None:

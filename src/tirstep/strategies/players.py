@@ -52,13 +52,13 @@ class Player:
 
     Attributes
     ----------
-    moves : what is drawn from: `MOVES`, or `WITH_PRIMITIVES`
+    moves : what is drawn from, by name; those of `TABLE` if none are given
     at : the block that the call is about
     drawn : the options that the call has so far
     """
 
-    def __init__(self, choice: Choice, play: Play, moves: Sequence[str] = ()) -> None:
-        self.choice, self.play, self.moves = choice, play, moves or MOVES
+    def __init__(self, choice: Choice, play: Play, moves: Mapping[str, Move] | None = None) -> None:
+        self.choice, self.play, self.moves = choice, play, moves or TABLE
         self.at: Block = play.blocks()[0]
         self.drawn: dict[str, Any] = {}
 
@@ -133,7 +133,8 @@ class Player:
         self.at = self.one(self.play.blocks(), "block")
         if not self.play.loops(self.at):
             return False
-        name = self.one(self.moves, "transform")
+        often = [name for name, move in self.moves.items() for _ in range(move.weight)]
+        name = self.one(often, "transform")
         try:
             return self.play.call(self.draw(name))
         except LookupError:  # a block within another one may have no loops
@@ -141,7 +142,7 @@ class Player:
 
     def draw(self, name: str) -> Call:
         """A call of a transform: its options, then where."""
-        move = TABLE[name] if name in TABLE else PRIMITIVES[name]
+        move = self.moves[name]
         self.drawn = {}
         for each, values in move.options.items():
             self.drawn[each] = self._draw_option(each, values)
@@ -444,7 +445,7 @@ class Move(NamedTuple):
     options: Mapping[str, Sequence[Any] | Callable[[Player], Any]]
 
 
-def _move(weight: int, where: str = "", /, **options: Any) -> Move:
+def weigh(weight: int, where: str = "", /, **options: Any) -> Move:
     return Move(weight, where, options)
 
 
@@ -469,67 +470,67 @@ OPTIONS: Mapping[str, Any] = {
 }
 """The options of these names, where a move has no other choices."""
 _ROWS = {
-    "align_vectors": _move(2, vector=(2, 4), offset=lambda player: player.below("vector")),
-    "alternate_warpgroups": _move(1, "sequence"),
-    "bind_batch": _move(1, axis=("blockIdx.y", "blockIdx.z"), kept=(0, 1, 1, 2)),
-    "bind_loop": _move(6, "fitting", axis=Player.axis),
-    "cache_read_at": _move(5),
-    "cache_row_at": _move(2, operand=(0, 0, 1)),
-    "cache_write_at": _move(4),
-    "compute_block_at": _move(4, "at elsewhere"),
-    "copy_once_by_tma": _move(1, "sequence block"),
-    "fetch_cooperatively": _move(4),
-    "fold_tile": _move(2, row=(1, 2, 4, 8), padding=lambda player: player.below("row")),
-    "fuse_loops": _move(3, "neighbours"),
-    "fuse_reductions": _move(2, accumulate=("in place", "apart")),
-    "lay_in_quads": _move(
+    "align_vectors": weigh(2, vector=(2, 4), offset=lambda player: player.below("vector")),
+    "alternate_warpgroups": weigh(1, "sequence"),
+    "bind_batch": weigh(1, axis=("blockIdx.y", "blockIdx.z"), kept=(0, 1, 1, 2)),
+    "bind_loop": weigh(6, "fitting", axis=Player.axis),
+    "cache_read_at": weigh(5),
+    "cache_row_at": weigh(2, operand=(0, 0, 1)),
+    "cache_write_at": weigh(4),
+    "compute_block_at": weigh(4, "at elsewhere"),
+    "copy_once_by_tma": weigh(1, "sequence block"),
+    "fetch_cooperatively": weigh(4),
+    "fold_tile": weigh(2, row=(1, 2, 4, 8), padding=lambda player: player.below("row")),
+    "fuse_loops": weigh(3, "neighbours"),
+    "fuse_reductions": weigh(2, accumulate=("in place", "apart")),
+    "lay_in_quads": weigh(
         2,
         rows=Player.rows,
         columns=lambda player: player.one((*[player.drawn["rows"] + 1] * 4, None, 0, 1), "columns"),
     ),
-    "make_persistent": _move(1, "sequence", blocks=(1, 2, 3), stages=(None, None, 3, 5)),
-    "merge_loops": _move(2, "pair"),
-    "overlap_products": _move(1, "sequence"),
-    "pad_axis": _move(2, "serial", multiple=(2, 3, 4, 8, 16)),
-    "pad_block": _move(2, multiples=Player.multiples),
-    "pad_shared_rows": _move(3, elements=(1, 2, 4)),
-    "prefetch_asynchronously": _move(3, "copies"),
-    "prefetch_by_tma": _move(2, "copies"),
-    "prefetch_fragments": _move(2, "sequence"),
-    "prefetch_through_registers": _move(3, "copies"),
-    "reorder_loops": _move(3, "turned"),
-    "reverse_compute_block_at": _move(4, "at elsewhere"),
-    "rfactor_reduction": _move(3),
-    "round_operand": _move(2, operand=(0, 0, 1, 1, 2, 3)),
-    "set_pass_option": _move(1, name=("tirx.disable_storage_rewrite",), value=(True,)),
-    "set_pipeline": _move(1, name=("tirstep", "default")),
-    "specialize_warps": _move(2, "sequence", registers=(None, None, (24, 64), (40, 240))),
-    "split_loop": _move(4, "serial", inner=Player.inner),
-    "split_reduction": _move(3, inner=(1, 2, 3, 4, 8)),
-    "split_reductions": _move(2, "at consumers"),
-    "spread_over_quads": _move(2, columns=(True, True, False)),
-    "spread_over_threads": _move(4, threads=(2, 4, 8, 32)),
-    "stage_fragments_at": _move(3, operand=(0, 1), layout=("rows", "padded", "swizzled")),
-    "stage_operand_at": _move(4, operand=(0, 1), scope=("shared", "shared.dyn")),
-    "stage_swizzled_at": _move(2, operand=(0, 1), swizzle=(16, 32, 64, 128)),
-    "store_through_shared": _move(2, "at tile_loops", columns=(16, 32)),
-    "store_through_tiles": _move(1, "at tile_loops", lanes=(128, 128, 32)),
-    "suggest_unrolling": _move(1, "serial"),
-    "tensorize_fragments": _move(3, "roles"),
-    "tensorize_in_quads": _move(2, "quads"),
-    "tensorize_warpgroups": _move(1, "warpgroup", in_flight=(0, 0, 0, 1), fp22=Player.is_fp22),
-    "tile_block": _move(
+    "make_persistent": weigh(1, "sequence", blocks=(1, 2, 3), stages=(None, None, 3, 5)),
+    "merge_loops": weigh(2, "pair"),
+    "overlap_products": weigh(1, "sequence"),
+    "pad_axis": weigh(2, "serial", multiple=(2, 3, 4, 8, 16)),
+    "pad_block": weigh(2, multiples=Player.multiples),
+    "pad_shared_rows": weigh(3, elements=(1, 2, 4)),
+    "prefetch_asynchronously": weigh(3, "copies"),
+    "prefetch_by_tma": weigh(2, "copies"),
+    "prefetch_fragments": weigh(2, "sequence"),
+    "prefetch_through_registers": weigh(3, "copies"),
+    "reorder_loops": weigh(3, "turned"),
+    "reverse_compute_block_at": weigh(4, "at elsewhere"),
+    "rfactor_reduction": weigh(3),
+    "round_operand": weigh(2, operand=(0, 0, 1, 1, 2, 3)),
+    "set_pass_option": weigh(1, name=("tirx.disable_storage_rewrite",), value=(True,)),
+    "set_pipeline": weigh(1, name=("tirstep", "default")),
+    "specialize_warps": weigh(2, "sequence", registers=(None, None, (24, 64), (40, 240))),
+    "split_loop": weigh(4, "serial", inner=Player.inner),
+    "split_reduction": weigh(3, inner=(1, 2, 3, 4, 8)),
+    "split_reductions": weigh(2, "at consumers"),
+    "spread_over_quads": weigh(2, columns=(True, True, False)),
+    "spread_over_threads": weigh(4, threads=(2, 4, 8, 32)),
+    "stage_fragments_at": weigh(3, operand=(0, 1), layout=("rows", "padded", "swizzled")),
+    "stage_operand_at": weigh(4, operand=(0, 1), scope=("shared", "shared.dyn")),
+    "stage_swizzled_at": weigh(2, operand=(0, 1), swizzle=(16, 32, 64, 128)),
+    "store_through_shared": weigh(2, "at tile_loops", columns=(16, 32)),
+    "store_through_tiles": weigh(1, "at tile_loops", lanes=(128, 128, 32)),
+    "suggest_unrolling": weigh(1, "serial"),
+    "tensorize_fragments": weigh(3, "roles"),
+    "tensorize_in_quads": weigh(2, "quads"),
+    "tensorize_warpgroups": weigh(1, "warpgroup", in_flight=(0, 0, 0, 1), fp22=Player.is_fp22),
+    "tile_block": weigh(
         4,
         threads=Player.tile,
         per_thread=Player.per_thread,
         axes=(None, None, None, ("x", "y")),
         fuse_threads=(False, False, True),
     ),
-    "tile_in_fragments": _move(
+    "tile_in_fragments": weigh(
         2, tile=PAIRS, warp=(*PAIRS, *PAIRS[:1] * 4), tile_k=Player.tile_k, depth=Player.depth
     ),
-    "tile_in_warpgroups": _move(1, tile=TILES, warpgroup=TILES, tile_k=(32, 64, 64, 64, 16)),
-    "tile_in_warps": _move(
+    "tile_in_warpgroups": weigh(1, tile=TILES, warpgroup=TILES, tile_k=(32, 64, 64, 64, 16)),
+    "tile_in_warps": weigh(
         2,
         threads=((4, 8), (8, 4), (2, 4), (4, 2), (8, 8), (16, 2)),
         per_thread=((1, 1), (2, 1), (1, 2), (2, 2), (2, 4), (4, 2)),
@@ -539,9 +540,9 @@ _ROWS = {
         inner=("columns", "rows"),
         inner_strips=("columns", "rows"),
     ),
-    "unroll_loop": _move(1, "serial", limit=(64,)),
-    "vectorize_copy": _move(2),
-    "vectorize_loop": _move(3, "last"),
+    "unroll_loop": weigh(1, "serial", limit=(64,)),
+    "vectorize_copy": weigh(2),
+    "vectorize_loop": weigh(3, "last"),
 }
 """Weights, and what the signatures do not say."""
 
@@ -564,32 +565,5 @@ def _complete(name: str, row: Move) -> Move:
     return Move(row.weight, where, options)
 
 
-TABLE = {name: _complete(name, _ROWS.get(name, _move(2))) for name in TRANSFORMS}
+TABLE = {name: _complete(name, _ROWS.get(name, weigh(2))) for name in TRANSFORMS}
 """Every public transform."""
-PRIMITIVES = {
-    "sch.annotate": _move(
-        2,
-        "loop",
-        ann_key=("pragma_auto_unroll_max_step", "pragma_unroll_explicit"),
-        ann_val=(0, 1, 16),
-    ),
-    "sch.blockize": _move(4, "loop"),
-    "sch.cache_read": _move(
-        4, "at", read_buffer_index=OPTIONS["operand"], storage_scope=Player.scope
-    ),
-    "sch.cache_write": _move(3, "at", write_buffer_index=(0,), storage_scope=Player.scope),
-    "sch.compute_at": _move(3, "at elsewhere"),
-    "sch.decompose_reduction": _move(3, "at loop"),
-    "sch.reindex": _move(2, "at", buffer=(("read", 0), ("read", 1), ("write", 0))),
-    "sch.reverse_compute_at": _move(3, "at elsewhere"),
-    "sch.rfactor": _move(3, "loop", factor_axis=(0, 0, 1, 2)),
-    "sch.set_scope": _move(3, "at", buffer_index=(0,), storage_scope=Player.scope),
-    "sch.storage_align": _move(
-        2, "at", buffer_index=(0,), axis=(0, -2, 1), factor=(2, 4, 8, 32), offset=(1, 1, 4, 8)
-    ),
-}
-"""TVM's primitives, as users call them between transforms."""
-MOVES = [name for name, move in TABLE.items() for _ in range(move.weight)]
-"""The moves of a player."""
-WITH_PRIMITIVES = MOVES + [name for name, move in PRIMITIVES.items() for _ in range(move.weight)]
-"""The moves of the fuzzers."""

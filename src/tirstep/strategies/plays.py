@@ -1,4 +1,4 @@
-"""Plays: a schedule of a problem, the calls that made it, and what the checks say of it.
+"""Plays: a schedule of a problem, and the calls that made it.
 
 Calls name blocks and loops by place, so that a play can be made anew from its calls: on a fresh
 schedule, or without some of them. `record` has those of a recipe.
@@ -11,7 +11,7 @@ import inspect
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -23,15 +23,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import DeviceError, check_numbers, get_device
-from tirstep.lowering_checks.compile.compiling import TARGET
-from tirstep.lowering_checks.compile.passes import lower_through_passes
-from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
-from tirstep.lowering_checks.expectations import ARCHITECTURE
-from tirstep.lowering_checks.facts.compiled import find_source_error
-from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
-from tirstep.lowering_checks.legality.accesses import find_idle, find_outside
-from tirstep.lowering_checks.legality.reads import find_lost_reads
+from tirstep.lowering_checks.legality.accesses import find_idle
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
@@ -46,10 +38,7 @@ TRANSFORMS = [
     if inspect.isfunction(getattr(tr, name)) and not name.startswith(("find_", "get_"))
 ]
 """The public transforms, by name."""
-INT32 = 2**31 - 1
-LIMIT = " exceed a GPU's limit of "
-"""In the message of a launch that a GPU refuses for its memory, which is not a wrong result."""
-LONGEST, TOO_LONG = 20_000, "would take too long"
+LONGEST = 20_000
 """Statements that the simulator may go through: some seconds."""
 
 
@@ -225,7 +214,7 @@ class Play:
     ----------
     calls, modules : those that were done, and the module behind each
     counts : how often each transform was done and refused
-    wrong : what a call did that none may, where `replay` found one
+    wrong : what a call did that none may, where a player notes it
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -296,20 +285,6 @@ class Play:
         return True
 
 
-def replay(problem: Problem, calls: Iterable[Call]) -> Play:
-    """A play of these calls; those that find no place, or are refused, are left out."""
-    play = Play(problem)
-    for call in calls:
-        try:
-            play.call(call)
-        except LookupError:  # its place is gone with another call
-            continue
-        except WrongError as wrong:
-            play.wrong = wrong
-            break
-    return play
-
-
 def find_kernel(place: Place) -> For | None:
     """The outermost loop around a block that is bound to a GPU's blocks or threads."""
     return next((loop for loop in place.loops if "Idx" in (tir.get_axis(loop) or "")), None)
@@ -345,143 +320,13 @@ def is_for_threads(module: tvm.IRModule) -> bool:
     return is_finished(module) and not check_ownership(module)
 
 
-@dataclass
-class Judgement:
-    """What the devices say of a module.
-
-    Attributes
-    ----------
-    by_device : the findings of each device that ran it
-    refusals : why others did not, though no obstacle was known
-    """
-
-    by_device: dict[str, list[str]] = field(default_factory=dict)
-    refusals: list[str] = field(default_factory=list)
-
-    @property
-    def findings(self) -> list[str]:
-        """What is wrong.
-
-        On a finished schedule the devices that have threads are right: on the CPU these run one
-        after the other, and TVM puts memory that they share into the loop that they have become.
-        """
-        judges = set(self.by_device) - {"cpu"} or set(self.by_device)
-        return [text for name in self.by_device if name in judges for text in self.by_device[name]]
-
-
-def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Judgement:
-    """Numbers on the devices that can run a module; on those of a GPU only if it is finished."""
-    said = Judgement()
-    finished = is_for_threads(module)
-    for name in devices:
-        device = get_device(name)
-        is_unsafe = any("out of bounds" in it for it in said.by_device.get("simulator", ()))
-        is_unsafe |= name == "cuda" and bool(find_outside(module))
-        if is_unsafe or device.find_obstacle(module) or (name != "cpu" and not finished):
-            continue  # of a GPU an illegal address ends the process
-        if name == "simulator" and (steps := count_steps(module)) > LONGEST:
-            said.refusals.append(f"{name}: {TOO_LONG} ({steps} steps)")
-            continue
-        try:
-            found = check_numbers(problem, module, device, where=name)
-        except DeviceError as error:
-            said.refusals.append(f"{name}: {error}")
-            continue
-        except Exception as error:
-            raise WrongError("raised", f"{name}: {type(error).__name__}: {error}") from error
-        texts = [str(finding) for finding in found]
-        if any(LIMIT in text for text in texts):
-            said.refusals.append(f"{name}: {texts[0]}")
-        elif texts and name == "simulator" and (reason := _find_no_source(module)):
-            said.refusals.append(f"{name}: {reason}")
-        else:
-            said.by_device[name] = texts
-    return said
-
-
 def count_steps(module: tvm.IRModule) -> int:
     """How many statements the simulator goes through: threads at once, all else in turn."""
     return sum(
-        _count_runs(loop for loop in place.loops if "threadIdx" not in (tir.get_axis(loop) or ""))
+        count_runs(loop for loop in place.loops if "threadIdx" not in (tir.get_axis(loop) or ""))
         for place in tir.get_places(module["main"].body)
     )
 
 
-def _count_runs(loops: Iterable[For]) -> int:
+def count_runs(loops: Iterable[For]) -> int:
     return math.prod(tir.constant(loop.extent) or 1 for loop in loops)
-
-
-def _find_no_source(module: tvm.IRModule) -> str | None:
-    """Why the source of a module is no program: a variable that no loop has any more, say.
-
-    The simulator, which sees no source, finds it wrong. None without a compiler of CUDA.
-    """
-    lowering = lower_through_passes(module, TARGET, is_run=False)
-    with contextlib.suppress(CompilerMissing):
-        if error := find_source_error(lowering.source, ARCHITECTURE):
-            return f"TVM's source does not compile: {error}"
-    return None
-
-
-def require_structure(module: tvm.IRModule) -> None:
-    """What can be said of a module without running it; raises `WrongError`.
-
-    Loops run at least once and count within their type; there are enough iterations around each
-    block that writes an output.
-    """
-    function = module["main"]
-    for loop in tir.find_all(function.body, For):
-        extent = tir.constant(loop.extent)
-        bits = str(loop.loop_var.ty.dtype if hasattr(loop.loop_var.ty, "dtype") else "int32")
-        if extent is not None and not 1 <= extent <= (INT32 if bits == "int32" else 2**63 - 1):
-            raise WrongError("structure", f"loop '{loop.loop_var.name}' runs {extent} times")
-    for place in tir.get_places(function.body):
-        block, runs = place.block, _count_runs(place.loops)
-        if any(tir.is_among(region.source, function.params) for region in block.writes):
-            needed = math.prod(tir.constant(it.dom.extent) or 1 for it in block.iter_vars)
-            if runs < needed:
-                raise WrongError(
-                    "structure",
-                    f"block '{block.name_hint}' runs {runs} times, and {needed} are needed",
-                )
-
-
-def find_own_fault(problem: Problem, calls: Iterable[Call]) -> Call | None:
-    """The first primitive that makes a right module wrong by itself, which is TVM's own fault.
-
-    Both run as they stand, interpreted and on the CPU, where what was never written may look right:
-    rules see that, and what lies outside of buffers. What cannot be judged blames nobody.
-    """
-
-    def ask(module: tvm.IRModule) -> Iterator[bool | None]:
-        for judge in (Interpreter(), get_device("cpu")):
-            try:
-                yield bool(check_numbers(problem, module, judge, where="as it stands"))
-            except Exception:  # of a module that may be anything
-                yield None
-        yield bool(find_outside(module) or find_lost_reads(module))
-
-    play = Play(problem)
-    for call in calls:
-        before = play.module
-        with contextlib.suppress(LookupError, WrongError):
-            is_own = play.call(call) and call.name.startswith(PRIMITIVE)
-            if is_own and (False, True) in zip(ask(before), ask(play.module), strict=True):
-                return call
-    return None
-
-
-def shorten(
-    problem: Problem, calls: Sequence[Call], is_wrong: Callable[[Play], bool]
-) -> list[Call]:
-    """Fewer calls that are wrong in the same way: each is left out once, from the last on.
-
-    A call that is refused, or finds no place, without another that was left out goes with it.
-    """
-    kept = list(calls)
-    for index in reversed(range(len(calls))):
-        if index < len(kept):
-            play = replay(problem, kept[:index] + kept[index + 1 :])
-            if is_wrong(play):
-                kept = play.all_calls
-    return kept

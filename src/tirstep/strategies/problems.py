@@ -1,4 +1,4 @@
-"""Problems for players: small ones, whole fragments of tensor cores, and huge ones."""
+"""Problems for players: small ones, and whole fragments of tensor cores."""
 
 from __future__ import annotations
 
@@ -58,13 +58,6 @@ OPTIONS: dict[str, Choices] = {
     "decode_attention": {"full": (False, False, True), "scale": (None, 0.25)},
     "window_sum": {"width": (1, 2, 3, 5)},
 }
-PRIMES = (2, 3, 5, 7, 11, 13, 17, 23, 31)
-PRIME: dict[str, Choices] = {
-    name: dict.fromkeys(sizes, PRIMES)
-    for name, sizes in SIZES.items()
-    if name not in ("attention", "conv2d", "decode_attention", "depthwise_conv2d")
-}
-"""Kernels whose sizes may be any, at sizes that no tile divides."""
 DTYPES = ("float32", "float32", "float32", "float16", "bfloat16", "int8", "int32", "float8_e4m3fn")
 HALVES: Choices = {
     "dtype": ("float16", "bfloat16"),
@@ -102,16 +95,6 @@ PARTS: dict[str, tuple[str, Choices, Choices]] = {
     ),
 }
 """Problems that tensor cores are for: kernel, sizes and options."""
-HUGE: tuple[tuple[str, dict[str, int]], ...] = (
-    ("vector_add", {"n": 2**31 - 8}),
-    ("vector_add", {"n": 2**31 - 1}),
-    ("transpose", {"m": 46340, "n": 46340}),
-    ("matmul", {"m": 1625, "n": 1625, "k": 1625}),
-    ("matmul", {"m": 2048, "n": 2048, "k": 1024}),
-    ("row_sum", {"m": 1, "n": 2**31 - 1}),
-    ("depthwise_conv2d", {"b": 32, "c": 512, "h": 112, "w": 112, "k": 7}),
-)
-"""Nests of about 2**31 iterations and more: they are scheduled, and not run."""
 
 
 class Dice:
@@ -139,15 +122,11 @@ def draw_problem(choice: Choice, name: str) -> Problem:
         "attention": (None, None, "quads"),
     }
     part = choice.one(parts[name], "whole parts") if name in parts else None
-    return draw_part(choice, part) if part else _draw_kernel(choice, name, SIZES)
+    return draw_part(choice, part) if part else draw_kernel(choice, name, SIZES)
 
 
-def draw_prime(choice: Choice, name: str) -> Problem:
-    """A small problem all of whose sizes are primes."""
-    return _draw_kernel(choice, name, PRIME)
-
-
-def _draw_kernel(choice: Choice, name: str, sizes: Mapping[str, Choices]) -> Problem:
+def draw_kernel(choice: Choice, name: str, sizes: Mapping[str, Choices]) -> Problem:
+    """A problem of a kernel, of some sizes, and its options."""
     kernel = get_kernel(name)
     shape, drawn = _draw(choice, sizes[name]), _draw(choice, OPTIONS.get(name, {}))
     if drawn.get("causal"):
@@ -174,8 +153,3 @@ def draw_part(choice: Choice, part: str) -> Problem:
         shape["keys"] = shape["queries"] + choice.one((0, 32, 64), "more keys")
         drawn["window"] = choice.one((None, None, None, 20, 70), "window")
     return get_kernel(name).problem(**shape, **drawn)
-
-
-def draw_huge(choice: Choice) -> Problem:
-    name, sizes = choice.one(HUGE, "huge")
-    return get_kernel(name).problem(**sizes)
