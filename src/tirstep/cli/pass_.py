@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,7 +195,7 @@ def command(
             worst = sorted((it for it in records if it.is_bad), key=lambda it: it.kind != "program")
             show_records(screen, records, experiment.title, seed)
             show_promises(screen, held, experiment)
-            bad = [drawn.draw(each.trial) for each in worst[:SHRUNK]]
+            bad = [drawn.draw(each.trial, each.redraw) for each in worst[:SHRUNK]]
             lines = [spell_record(each) for each in records]
             changed = [each for each in records if each.is_changed]
             tried, keys = [*records], {"seed": seed, "trials": lines}
@@ -232,7 +232,7 @@ def command(
     return 2 if not is_all else 0 if tested else 3
 
 
-def attempt_noted(attempt: Attempt, subject: Subject) -> Mapping[str, Any]:
+def attempt_noted(attempt: Attempt, subject: Subject) -> dict[str, Any]:
     """Attempt a module whose name the process that guards this one knows."""
     note_tried(subject.label)
     return attempt(subject)

@@ -1,13 +1,14 @@
 """The corpus: what passes are tried on, drawn from a seed, each trial by its number.
 
-Three quarters of the trials are drawn programs, the others steps of recipes, at their goldens'
-shapes and at drawn ones, and drawn schedules. The same seed and number always give the same module.
+Three quarters of the trials are random programs, the others steps of recipes, at their goldens'
+shapes and at random ones, and random schedules. Where a pass does not change a random program, its
+trial goes on with another one. The same seed and number always give the same modules.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ from .trying import BAD, ModuleOracle, Oracle, ProblemOracle, Subject, make_subj
 PROGRAM, STEP, SCHEDULE = KINDS = ("program", "step", "schedule")
 ORDER = (PROGRAM, STEP, PROGRAM, PROGRAM, PROGRAM, SCHEDULE, PROGRAM, PROGRAM)
 """The kinds of eight trials."""
+REDRAWS = 8
+"""Random programs of a trial at most: one that the pass does not change takes little time."""
 TRIES = range(3, 16)
 """How many transforms a random schedule tries."""
 LONGEST = 20_000
@@ -64,13 +67,18 @@ class Corpus:
         order = [kind for kind in ORDER if kind in self.kinds]
         return order[trial % len(order)]
 
-    def draw(self, trial: int) -> Subject:
-        """The module of a trial; raises `UndrawnError` where it has none."""
-        choice = Dice(f"corpus {self.seed}:{trial}")
+    def count_draws(self, trial: int) -> int:
+        """How many modules of a trial are tried at most, until the pass changes one."""
+        return REDRAWS if self.get_kind(trial) == PROGRAM else 1
+
+    def draw(self, trial: int, redraw: int = 0) -> Subject:
+        """A module of a trial; raises `UndrawnError` where it has none."""
+        number = f"{trial}.{redraw}" if redraw else f"{trial}"
+        choice = Dice(f"corpus {self.seed}:{number}")
         kind = self.get_kind(trial)
         try:
             if kind == PROGRAM:
-                label = f"program {trial} of seed {self.seed}"
+                label = f"program {number} of seed {self.seed}"
                 return make_subject(label, draw_program(choice), self.seed)
             if kind == STEP:
                 return self._draw_step(choice)
@@ -131,6 +139,7 @@ class TrialRecord:
     is_changed : the pass changed the module
     broken : a promise of the pass's, and how it is broken; empty where none is
     raised : the traceback of an error of the pass's own
+    redraw : which of the trial's modules it is about, the last that was tried
     """
 
     trial: int
@@ -142,6 +151,7 @@ class TrialRecord:
     is_changed: bool = False
     broken: Sequence[str] = ()
     raised: str = ""
+    redraw: int = 0
 
     @property
     def is_bad(self) -> bool:
@@ -149,8 +159,8 @@ class TrialRecord:
         return self.status in BAD
 
 
-Attempt = Callable[[Subject], Mapping[str, Any]]
-"""Gives the fields of a `TrialRecord` from the status on. It can be pickled."""
+Attempt = Callable[[Subject], dict[str, Any]]
+"""Gives the fields of a `TrialRecord` from the status on; it can be pickled."""
 
 
 def hunt(corpus: Corpus, trials: Sequence[int], attempt: Attempt) -> Iterator[TrialRecord]:
@@ -177,10 +187,13 @@ def hunt(corpus: Corpus, trials: Sequence[int], attempt: Attempt) -> Iterator[Tr
 
 def make_record(corpus: Corpus, attempt: Attempt, trial: int) -> TrialRecord:
     """Draw the module of a trial and attempt it."""
-    label, kind = "", corpus.get_kind(trial)
+    label, kind, found = "", corpus.get_kind(trial), dict[str, Any]()
     try:
-        subject = corpus.draw(trial)
-        label, found = subject.label, attempt(subject)
+        for redraw in range(corpus.count_draws(trial)):
+            subject = corpus.draw(trial, redraw)
+            label, found = subject.label, {**attempt(subject), "redraw": redraw}
+            if found["is_changed"] or found["raised"]:
+                break
     except UndrawnError as error:
         found = {"status": UNDRAWN, "reason": str(error)}
     return TrialRecord(trial, kind, label, **found)

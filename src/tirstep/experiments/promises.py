@@ -207,10 +207,13 @@ def assert_keeps_promises(
         drawn = Corpus(seed, tuple(kinds))
         for each in range(corpus) if isinstance(corpus, int) else corpus:
             try:
-                subject = drawn.draw(each) if isinstance(each, int) else each
+                for redraw in range(drawn.count_draws(each) if isinstance(each, int) else 1):
+                    subject = drawn.draw(each, redraw) if isinstance(each, int) else each
+                    trial = try_change(experiment, subject)
+                    if trial.is_changed:
+                        break
             except UndrawnError:
                 continue
-            trial = try_change(experiment, subject)
             report.tried += 1
             report.changed += trial.is_changed and trial.status != LEFT_OUT
             if not trial.is_changed or trial.status == LEFT_OUT:

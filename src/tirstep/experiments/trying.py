@@ -391,11 +391,14 @@ def try_change(
     pipelines = experiment.name_pipelines(get_pipeline(subject.module))
     target, is_gpu = subject.target, subject.target != HOST
     lower = partial(lower_through_passes, subject.module, target, is_run=False)
+    raised.clear()
+    found = lower(pipeline=pipelines[1])
+    ours = find_marked(found)
+    if ours and found.failed is None and not any(each.changed for each in ours):
+        return Trial(subject, UNCHANGED)
     without = lower(pipeline=pipelines[0])
     if without.failed is not None:
         return Trial(subject, LEFT_OUT, f"TVM refuses it without the change: {without.failed}")
-    raised.clear()
-    found = lower(pipeline=pipelines[1])
     refusal = str(found.failed or "").replace(MARK, "")
     if raised:
         return Trial(subject, REFUSED, refusal, REFUSED, raised=raised[0])
@@ -406,7 +409,6 @@ def try_change(
     ends = [(get_end(it), it.passes[-1].module) for it in (without, found)]  # and the host's part
     has_same_source = without.language != "cuda" or without.source == found.source
     is_other = not (found.failed is None and has_same_source and all(map(is_same, *ends)))
-    ours = find_marked(found)
     diffs = [each.diff() for each in ours if each.changed]
     if not ours and is_other and found.failed is None and found.passes:
         diffs = [diff_modules(get_end(without), get_end(found), names=("without", "with"))]

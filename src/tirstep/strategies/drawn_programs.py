@@ -29,6 +29,8 @@ from typing import Any, Protocol
 import tvm
 from tvm.script import from_source
 
+from .building import build_program
+
 LIMITS = {
     "bool": 1,
     "int8": 127,
@@ -222,7 +224,7 @@ class Index:
 def draw_program(choice: Choice, form: str | None = None) -> tvm.IRModule:
     """A program of one function ``main``, of one of `FORMS`."""
     drawn = form or choice.one((LOOPS, LOOPS, KERNEL, KERNEL, BLOCKS), "form")
-    return parse_program(Writer(choice, drawn).write())
+    return build_program(Writer(choice, drawn).write())
 
 
 def parse_program(text: str) -> tvm.IRModule:
