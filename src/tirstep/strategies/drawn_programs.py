@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import tvm
@@ -103,6 +104,9 @@ T.Cast("float32", T.Cast("float16", $F))
 $F1 - T.Cast("float32", T.Cast("float16", $F1))
 T.$round(T.Cast("float32", $M) * T.float32(0.5))
 T.floor(T.Cast("float32", $M) / T.float32($d1) * T.float32($d1))
+T.$choose($M1 == 0, T.float32($low), T.Cast("float32", $M) * (T.float32(8) / T.Cast("float32", $M1))
+  )
+T.$choose($i1 > 0, (T.float32(8) / T.Cast("float32", $i1)) * T.Cast("float32", $M), T.float32($low))
 T.sqrt(T.Cast("float32", $M1) * T.Cast("float32", $M1)) - T.fabs($F)
 T.Cast("float32", T.Cast("int32", T.Cast("float32", $M) * T.float32(0.5)))
 """,
@@ -247,6 +251,7 @@ class Writer:
     is_bound, terms, guards : of blocks: whether their loops are bound to a GPU; of one, how many
         terms its sum has, None of none, and where it runs
     thread, threads, grid : of a kernel: the number of a thread, and how many there are
+    owners : of a kernel: the condition of threads that store alone, their number, and the element
     has_count : whether there is a parameter ``n``, of an integer that may be 0 or below
     rows, at_ends : the parameters of rows, and those whose numbers are at the ends of their types
     row, tag, height, width : of rows: the number of one, their name, how many there are, and of how
@@ -272,6 +277,7 @@ class Writer:
         self.terms: int | None = None
         self.guards: list[str] = []
         self.thread, self.threads, self.grid = Index("tx", 1), 1, 1
+        self.owners = ("", 0, "")
         self.has_count = False
         self.rows: dict[str, Buffer] = {}
         self.at_ends: dict[str, None] = {}
@@ -570,7 +576,7 @@ class Writer:
                 first = array is arrays[0] or self.is_so(2, "from the input")
                 self.say(f"{array.at(*places)} = {self.read() if first else self.place()}")
             self.arrays += [array] * (array not in self.arrays)
-        self.statements(3)
+        self.one((self.chain, partial(self.statements, 3)), "statements")()
         with self.loop(self.width) as index:  # what is left in registers counts, too
             for made in registers:
                 *front, last = made.shape
@@ -579,6 +585,44 @@ class Writer:
                 self.say(f"{output.at(index.text)} = {made.at(*ends, f'{index.text} % {last}')}")
             if self.total is not None:
                 self.say(f"{self.parameter('O', dtype).at(index.text)} = {self.total}")
+
+    def chain(self) -> None:
+        """Adjacent loops over the same indices, whose stores and loads are of near elements; some
+        of them through temporaries, which are stored in each iteration before they are loaded.
+        """
+        arrays = [it for it in self.arrays if len(it.shape) == 1]
+        temporaries = [
+            self.allocate("T", self.type, (self.one((1, 2, self.width), "elements"),), "local")
+            for _ in range(self.one((0, 1, 2), "temporaries"))
+        ]
+        bounds = f"1, {self.width - 1}" if self.width > 3 else f"1, {self.width}"
+        for _ in range(self.one((1, 2, 2, 3), "loops")):
+            with self.loop(self.width, text=bounds) as index:
+                one, most = index.text, self.width - 1
+                near = {
+                    1: ("0",),
+                    2: (f"{one} % 2", f"{one} % 2", f"({one} + 1) % 2", "0", "1"),
+                    most + 1: (one, one, one, f"{one} - 1", f"{one} + 1", f"{most} - {one}"),
+                }
+                if self.width == 3:
+                    near[3] = (one, one, f"{one} - 1", f"2 - {one}")
+                known = list[str]()  # elements of temporaries, in this iteration
+
+                def place(*made: Buffer, near: Any = near, known: list[str] = known) -> str:
+                    array = self.one(made or arrays, "array")
+                    kept = [*self.places[-3:], *known]
+                    if not made and kept and self.is_so(2, "named before"):
+                        return str(self.one(kept, "place"))
+                    return array.at(self.one(near[array.shape[0]], "near"))
+
+                self.places = []
+                for _ in range(self.one((1, 2, 2, 3, 4), "stores")):
+                    loads = [place(), self.one((place, self.read, self.number), "operand")()]
+                    value = self.changed(*loads) if self.is_so(2, "changed") else loads[0]
+                    is_temporary = temporaries and self.is_so(3, "temporary")
+                    target = place(*temporaries) if is_temporary else place(*arrays)
+                    (known if is_temporary else self.places).append(target)
+                    self.say(f"{target} = {value}")
 
     def statements(self, depth: int) -> None:
         """Some statements, which may have others within them."""
@@ -747,9 +791,11 @@ class Writer:
                 line = f'for {name} in T.thread_binding({extent}, thread="{axis}"):'
                 stack.enter_context(self.within(line, Index(name, extent)))
             self.indices += [self.thread] if rows > 1 else []
+            halves = ("tx % 2 == 0", -(-threads // 2), "tx // 2")
+            self.owners = ("tx == 0", rows, "ty") if rows > 1 else halves
             for _ in range(self.one((0, 1, 1, 2, 3), "phases")):
                 scope = self.one(("shared", "shared", "shared", "shared.dyn"), "scope")
-                counts = (self.threads, self.threads, self.threads * 2 + 1, 3)
+                counts = (self.threads, self.threads, self.threads * 2 + 1, 3, self.owners[1])
                 made = self.allocate("S", self.dtype(), (self.one(counts, "elements"),), scope)
                 self.write_shared(made)
                 self.buffers.append(made)
@@ -769,7 +815,10 @@ class Writer:
         (count,), threads, thread = made.shape, self.threads, self.thread
         kept = self.buffers
         self.buffers = self.unshared()
-        if count == threads:
+        if count == self.owners[1]:
+            with self.within(f"if {self.owners[0]}:"):
+                self.store(made.at(self.owners[2]), made)
+        elif count == threads:
             shift = self.one(range(threads), "shift")
             turned = f"{threads - 1} - {thread.text}", f"({thread.text} + {shift}) % {threads}"
             self.store(made.at(self.one((thread.text, thread.text, *turned), "element")), made)
