@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
-from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Var
+from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Let, Select, Var
 from tvm_ffi import structural_equal, structural_map
 
 from tirstep.transforms.pass_options import is_tirx
@@ -52,6 +52,7 @@ AS_PROGRAM = "as a program of the CPU"
 AS_SOURCE = "as generated CUDA source"
 ORDERS_THREADS = "s_tir.ThreadSync"
 COMPACTS = "s_tir.CompactBufferAllocation"
+REWRITES_SELECTS = "s_tir.RewriteUnsafeSelect"
 HOST_ALONE = "its function takes packed arguments, which the interpreter does not know"
 HALF_ORDERED = "threads are ordered in static shared memory and not in dynamic shared memory yet"
 CARRIES_OUT = {
@@ -122,9 +123,14 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
     def is_host_alone(module: tvm.IRModule, host: Any) -> bool:
         return (host is None or not find_kernels(module)) and find_host(module) is None
 
-    def find_program(module: tvm.IRModule, host: Any) -> tvm.IRModule | None:
+    strict = [each.number for each in passes if each.name == REWRITES_SELECTS]
+    strict = strict if lowering.language in ("llvm", "c") else []
+
+    def find_program(module: tvm.IRModule, host: Any, number: int) -> tvm.IRModule | None:
         if is_host_alone(module, host):
             return None
+        if strict and number >= strict[0]:
+            return compute_both_arms(module)
         return join(host, kernels) if (kernels := find_kernels(module)) else module
 
     # The latest that is judged: TVM alternates between the host's part and the kernels.
@@ -144,8 +150,8 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
         host = find_host(each.module) or host
         given = None
         if is_inner or not is_same:
-            given = find_program(each.before, find_host(each.before) or host)
-        program = find_program(each.module, host)
+            given = find_program(each.before, find_host(each.before) or host, each.number - 1)
+        program = find_program(each.module, host, each.number)
         obstacle = HOST_ALONE if program is None else ""
         if half <= each.number < ordered:
             program, obstacle = None, HALF_ORDERED
@@ -153,6 +159,21 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
         stage = (each.number, each.name, each.module, is_in_order, program, given, is_compact)
         found.append(Stage(*stage, obstacle, is_inner))
     return tuple(found)
+
+
+def compute_both_arms(module: tvm.IRModule) -> tvm.IRModule:
+    """The module whose choices compute both values, as LLVM's ``select`` does."""
+
+    def compute(choice: Any) -> Any:
+        one, other = (Var(name, choice.ty) for name in ("one", "other"))
+        chosen = Let(other, choice.false_value, Select(choice.condition, one, other))
+        return Let(one, choice.true_value, chosen)
+
+    functions = {
+        name: structural_map(function, (Select, compute))
+        for name, function in module.functions_items()
+    }
+    return tvm.IRModule(functions, attrs=module.attrs)
 
 
 def join(host: Any, kernels: Mapping[str, Any]) -> tvm.IRModule:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tvm
 from tvm import tirx
@@ -13,7 +14,13 @@ from tirstep.cli.pass_ import list_subjects
 from tirstep.experiments import Edit, Experiment, trying
 from tirstep.experiments.editing import get_pass
 from tirstep.experiments.promises import attempt_change
-from tirstep.experiments.trying import UNJUDGED, DeviceVerdict, make_subject, try_change
+from tirstep.experiments.trying import (
+    UNJUDGED,
+    DeviceVerdict,
+    ModuleOracle,
+    make_subject,
+    try_change,
+)
 from tirstep.strategies.drawn_programs import parse_program
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "examples/tutorial/mm_relu.py"
@@ -153,3 +160,77 @@ def test_a_change_of_the_host_s_part_is_judged_by_the_cpu():
         found = attempt_change(experiment, subject)
     assert found["status"] == "wrong"
     assert found["reason"].startswith("cpu: C[")
+
+
+IN_PLACE = """# from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(7):
+        B[i + 1] = A[i + 1] - A[i]
+    for i in range(7):
+        A[i + 1] = B[i + 1] * T.float32(0.5)
+"""
+"""A program whose argument is an input and an output."""
+
+
+def test_a_program_that_works_in_place_is_its_own_reference():
+    """What it loads of its argument before it stores there is what the caller gave."""
+    with Experiment("nothing", Edit("drop", "tirx.StmtSimplify")) as experiment:
+        trial = try_change(experiment, make_subject("in place", parse_program(IN_PLACE)))
+    assert trial.status in ("right", "unchanged"), trial.reason
+    oracle = ModuleOracle(parse_program(IN_PLACE), 0)
+    before, after = oracle.arguments, oracle.expected
+    assert (after[1][1:] == np.diff(before[0])).all()
+
+
+SQUARED = """from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16, 4), "float32")):
+    for i in range(16):
+        for v in T.vectorized(4):
+            C[i, v] = A[i] * A[i] + C[i, v] * C[i, v]
+"""
+
+
+def test_a_program_without_a_judge_is_left_out(tmp_path: Path):
+    """And ends no run over others; here rounding errors may grow without bound."""
+    path = tmp_path / "mine.py"
+    path.write_text(SQUARED)
+    (subject,), _ = list_subjects([f"{path}:main"], 0)
+    lowering = trying.lower_through_passes(subject.module, subject.target)
+    findings, reason = trying._check(subject, trying.LoweredDevice(subject.target, lowering))
+    assert findings is None
+    assert "cannot be judged" in reason
+
+
+SELECT = """# from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        if i % 4 != 0:
+            B[i] = A[i] // (i % 4)
+        else:
+            B[i] = A[i]
+"""
+
+
+def test_llvm_computes_both_values_of_a_choice():
+    """A pass behind the one that makes choices safe must not make new ones that are not."""
+
+    def choose(module: tvm.IRModule) -> tvm.IRModule:
+        def rewrite(branch: Any) -> Any:
+            one, other = branch.then_case, branch.else_case
+            value = tirx.Select(branch.condition, one.value, other.value)
+            return tirx.BufferStore(one.buffer, value, one.indices)
+
+        functions = {
+            name: structural_map(function, (tirx.IfThenElse, rewrite))
+            for name, function in module.functions_items()
+        }
+        return tvm.IRModule(functions, attrs=module.attrs)
+
+    edit = Edit("after", "s_tir.RewriteUnsafeSelect", get_pass(choose, "choose"))
+    with Experiment("choose", edit) as experiment:
+        trial = try_change(experiment, make_subject("choice", parse_program(SELECT)))
+    assert trial.status == "wrong"
+    assert "division by zero" in trial.reason

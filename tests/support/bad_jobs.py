@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from collections.abc import Mapping
+from typing import Any
 
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.experiments import Subject
@@ -25,8 +26,8 @@ def refuse_to_start() -> None:
     os._exit(3)
 
 
-def attempt_or_crash(subject: Subject) -> dict[str, str]:
+def attempt_or_crash(subject: Subject) -> dict[str, Any]:
     """The text of a module; in a worker's process, that of trial 2 crashes."""
     if "program 2 " in subject.label and multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGSEGV)
-    return {"status": "right", "reason": str(subject.module)}
+    return {"status": "right", "reason": str(subject.module), "is_changed": True, "raised": ""}

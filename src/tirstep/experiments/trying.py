@@ -460,8 +460,8 @@ def try_change(
     verdicts: list[DeviceVerdict] = []
     for pair in pairs:
         verdicts.append(_judge(subject, pair, pipelines))
-        if any(each.check != "numbers" for each in verdicts[-1].after or ()):
-            break  # it may store anywhere: no device of this machine runs it
+        if verdicts[-1].after:
+            break  # it may store anywhere, or divide by zero: no device of this machine runs it
     judged = [each for each in verdicts if each.before == ()]
     if bad := next((each for each in judged if each.after), None):
         assert bad.after

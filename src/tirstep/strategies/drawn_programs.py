@@ -84,6 +84,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "round": ("nearbyint", "floor", "ceil", "trunc"),
     "choose": ("Select", "if_then_else"),
     "both": ("And", "Or"),
+    "extreme": ("min", "max"),
     "real": ("float32", "float64"),
     "byte": ("$U", "$V", "$U", "$V", "$S"),
     "low": (0, 1, 2, 3),
@@ -106,7 +107,6 @@ T.$round(T.Cast("float32", $M) * T.float32(0.5))
 T.floor(T.Cast("float32", $M) / T.float32($d1) * T.float32($d1))
 T.$choose($M1 == 0, T.float32($low), T.Cast("float32", $M) * (T.float32(8) / T.Cast("float32", $M1))
   )
-T.$choose($i1 > 0, (T.float32(8) / T.Cast("float32", $i1)) * T.Cast("float32", $M), T.float32($low))
 T.sqrt(T.Cast("float32", $M1) * T.Cast("float32", $M1)) - T.fabs($F)
 T.Cast("float32", T.Cast("int32", T.Cast("float32", $M) * T.float32(0.5)))
 """,
@@ -139,6 +139,7 @@ T.$choose($I1 $sign $J1, $I1, $J1)
 ($i * 30011 + $d) // $d
 T.$div($i1 - $i2, $d)
 T.Cast("int32", T.Cast("$real", T.shift_right($I, $k)))
+T.Cast("int32", T.$round(T.Cast("$real", $M) * T.$real(0.5)))
 """,
     "int64": """
 T.Cast("int64", T.$div($J, 2))
@@ -156,7 +157,7 @@ T.$both($F $sign $G, $F $sign T.float32($end))
 $I $sign $J
 $I $same $end
 $U $sign $V
-$U $op $V $sign T.uint8($k)
+$U $op $V $sign T.uint8($low)
 T.Cast("int32", $byte) $op T.Cast("int32", $byte) $sign $end
 T.$div($M, $k) $same $end
 T.$div($I, $d) $sign $end
@@ -172,6 +173,7 @@ STATEMENTS = {
     "copy": "$place1 = $place2; $place3 = $place1",
     "append": "$last = $value; $count = $count + $step",
     "sum": "$total = $total $op $value",
+    "clamp": "$total = T.$extreme($total $op $value, $number)",
 }
 """What is done with arrays, without other statements within."""
 STORED = ["$place", "$number", "$read", *["T.$choose($condition, $place, $place)"] * 2]
@@ -569,6 +571,10 @@ class Writer:
         ]
         if self.is_so(3, "square"):
             registers.append(self.allocate("L", dtype, (4, self.width), "local"))
+        temporaries = [
+            self.allocate("T", dtype, (self.one((1, 2, self.width), "elements"),), "local")
+            for _ in range(self.one((0, 1, 2), "temporaries"))
+        ]
         self.arrays = arrays[:1]
         for array in (*arrays, *registers):  # from the input, or from what is filled before
             with ExitStack() as stack:
@@ -576,7 +582,7 @@ class Writer:
                 first = array is arrays[0] or self.is_so(2, "from the input")
                 self.say(f"{array.at(*places)} = {self.read() if first else self.place()}")
             self.arrays += [array] * (array not in self.arrays)
-        self.one((self.chain, partial(self.statements, 3)), "statements")()
+        self.one((partial(self.chain, temporaries), partial(self.statements, 3)), "how")()
         with self.loop(self.width) as index:  # what is left in registers counts, too
             for made in registers:
                 *front, last = made.shape
@@ -586,43 +592,41 @@ class Writer:
             if self.total is not None:
                 self.say(f"{self.parameter('O', dtype).at(index.text)} = {self.total}")
 
-    def chain(self) -> None:
+    def chain(self, temporaries: Sequence[Buffer]) -> None:
         """Adjacent loops over the same indices, whose stores and loads are of near elements; some
         of them through temporaries, which are stored in each iteration before they are loaded.
         """
         arrays = [it for it in self.arrays if len(it.shape) == 1]
-        temporaries = [
-            self.allocate("T", self.type, (self.one((1, 2, self.width), "elements"),), "local")
-            for _ in range(self.one((0, 1, 2), "temporaries"))
-        ]
-        bounds = f"1, {self.width - 1}" if self.width > 3 else f"1, {self.width}"
+        ends = ((f"1, {self.width}", "- 1"), (f"{self.width - 1}", "+ 1"))
+        bounds, shift = self.one(ends, "bounds")
         for _ in range(self.one((1, 2, 2, 3), "loops")):
             with self.loop(self.width, text=bounds) as index:
-                one, most = index.text, self.width - 1
+                at, self.places = index.text, []
                 near = {
                     1: ("0",),
-                    2: (f"{one} % 2", f"{one} % 2", f"({one} + 1) % 2", "0", "1"),
-                    most + 1: (one, one, one, f"{one} - 1", f"{one} + 1", f"{most} - {one}"),
+                    2: (f"{at} % 2", f"{at} % 2", f"({at} + 1) % 2", "0", "1"),
+                    self.width: (at, at, f"{at} {shift}", f"{self.width - 1} - {at}"),
                 }
-                if self.width == 3:
-                    near[3] = (one, one, f"{one} - 1", f"2 - {one}")
-                known = list[str]()  # elements of temporaries, in this iteration
 
-                def place(*made: Buffer, near: Any = near, known: list[str] = known) -> str:
-                    array = self.one(made or arrays, "array")
-                    kept = [*self.places[-3:], *known]
-                    if not made and kept and self.is_so(2, "named before"):
-                        return str(self.one(kept, "place"))
+                def draw(arrays: Sequence[Buffer], near: Any = near) -> str:
+                    array = self.one(arrays, "array")
                     return array.at(self.one(near[array.shape[0]], "near"))
 
-                self.places = []
                 for _ in range(self.one((1, 2, 2, 3, 4), "stores")):
-                    loads = [place(), self.one((place, self.read, self.number), "operand")()]
-                    value = self.changed(*loads) if self.is_so(2, "changed") else loads[0]
-                    is_temporary = temporaries and self.is_so(3, "temporary")
-                    target = place(*temporaries) if is_temporary else place(*arrays)
-                    (known if is_temporary else self.places).append(target)
-                    self.say(f"{target} = {value}")
+                    is_known = self.places and self.is_so(2, "named before")
+                    load = self.one(self.places[-3:], "place") if is_known else draw(arrays)
+                    is_temporary = bool(temporaries) and self.is_so(3, "temporary")
+                    target = draw(temporaries if is_temporary else arrays)
+                    if not is_temporary and self.is_so(6, "accumulated"):
+                        with self.loop(self.width) as inner:
+                            other = self.one(arrays, "array")
+                            each = other.at(f"{inner.text} % {other.shape[0]}")
+                            self.say(f"{target} = {self.changed(target, each)}")
+                    else:
+                        other = self.one((draw(arrays), self.read(), self.number()), "operand")
+                        made = self.changed(load, other)
+                        self.say(f"{target} = {self.one((load, made, made), 'value')}")
+                    self.places.append(target)
 
     def statements(self, depth: int) -> None:
         """Some statements, which may have others within them."""
@@ -633,7 +637,8 @@ class Writer:
         """One statement, of a kind where one is given."""
         squares = [it for it in self.arrays if len(it.shape) == 2]
         kinds = ["store"] * 4 + ["swap", "copy"]
-        kinds += ["append"] * bool(self.count) + ["sum"] * 3 * (self.total is not None)
+        kinds += ["append"] * bool(self.count)
+        kinds += ["sum", "sum", "sum", "clamp"] * (self.total is not None)
         kinds += ["branch"] * 6 * bool(depth)
         if depth and self.turns * max(self.width, 4) <= MOST_TURNS:
             kinds += ["loop"] * 4 + ["search"] * bool(self.count)
