@@ -292,6 +292,22 @@ ended.plus(
     splits_at_mask=True,
     why="Only the tiles on the diagonal are masked",
 )
+MASKED_WGMMA = WGMMA.of_kernel(mask="qk")
+masked = MASKED_WGMMA.root(
+    "wgmma_masked",
+    powers="two",
+    why="A mask that is data is loaded into registers, as the scores lie there, and added",
+    expects={"unrolled": ON_TENSOR_CORES},
+)
+masked.plus(
+    "wgmma_masked_overlap",
+    copies="tma",
+    stages=2,
+    roles=True,
+    overlaps=True,
+    why="The mask of the next tile is loaded under the products",
+    expects={"products_overlapped": BY_TMA},
+)
 FUSED_WGMMA = WGMMA.of_kernel(fused_exponents=True)
 SMS = 132
 """Multiprocessors of an H200, each of which has a thread block that stays."""
@@ -421,6 +437,12 @@ LADDERS = (
         "causal attention on Hopper's tensor cores, by wgmma",
         *CAUSAL_WGMMA.rungs,
         name="attention_wgmma_causal",
+        shape=SHAPE,
+    ),
+    order(
+        "attention on Hopper's tensor cores under a mask that is data, by wgmma",
+        *MASKED_WGMMA.rungs,
+        name="attention_wgmma_masked",
         shape=SHAPE,
     ),
     order(
