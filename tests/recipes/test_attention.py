@@ -26,6 +26,8 @@ SMALL = {"warps": 2, "rows": 16, "keys": 32}
 ONE = {"warpgroups": 1, "keys": 32}
 TWO = {"warpgroups": 2, "keys": 32, "pingpong": True}
 GUARDED = {"threads": 4, "keys": 4, "tail": "guard"}
+LINES = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 2, "tail": "guard"}
+MINIMUM = {"mask": "hqk", "mask_op": "minimum", "mask_dtype": "float32"}
 
 
 @pytest.mark.share(9)
@@ -65,6 +67,19 @@ GUARDED = {"threads": 4, "keys": 4, "tail": "guard"}
         ("wgmma_best", (2, 150, 250, 72), {**CAUSAL, "group": 2}, {}),
         ("wgmma_best", (2, 9, 1, 72), FUSED_POWERS, {}),
         ("wgmma_best", (1, 1, 131, 104), CAUSAL, {}),
+        # Under a mask that is data, of some axes, in its own type.
+        ("rows", (4, 8, 12, 6), {**BRAIN, "mask": "bhqk", "mask_op": "minimum"}, LINES),
+        ("staged", (2, 7, 11, 5), {"mask": "k", "mask_dtype": "float16"}, GUARDED),
+        ("padded", (4, 9, 13, 5), {**BRAIN, "mask": "qk"}, WHOLE),
+        ("causal_ended", (4, 9, 13, 5), {"causal": True, "mask": "hk"}, WHOLE),
+        ("mma_exp2", (2, 77, 45, 40), {**BRAIN, "mask": "hqk"}, {**SMALL, "rows": 32}),
+        ("mma_causal_parted", (2, 40, 77, 40), {**CAUSAL, "mask": "k"}, {**SMALL, "keys": 16}),
+        ("wgmma_async", (1, 7, 50, 72), {**HALF, **MINIMUM}, ONE),
+        ("wgmma_roles", (2, 70, 77, 40), {**BRAIN, "mask": "qk"}, ONE),
+        ("wgmma_overlap", (2, 129, 100, 24), {**HALF, "mask": "hqk"}, TWO),
+        ("wgmma_overlap", (2, 64, 96, 16), {**HALF, **MINIMUM}, {**ONE, "keys": 16}),
+        ("wgmma_best", (2, 150, 250, 72), {**FUSED_POWERS, "mask": "qk", "group": 2}, {}),
+        ("wgmma_best", (2, 9, 131, 40), {**CAUSAL, "mask": "bhk"}, {}),
     ],
     ids=str,
 )
@@ -105,6 +120,30 @@ def test_what_counts_beyond_the_end_is_found(
     made = run_recipe(RECIPES[f"attention_{name}"], shape, options=HALF, config=config)
     text = made.steps[-1].module.script()
     planted = re.sub(rf".*{lines}", lambda line: line[0].replace(old, new), text)
+    assert planted != text
+    assert check_numbers(made.problem, from_source(planted), get_device("simulator"), where=new)
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize(
+    ("name", "config"), [("padded", WHOLE), ("mma_exp2", SMALL), ("wgmma_overlap", ONE)]
+)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(r"(vj[^,]*)\]", r"(\1 + 1) % 45]", id="a key late"),
+        pytest.param(r" vh, ", " 0, ", id="of the first head"),
+        pytest.param(r" vi, ", " 0, ", id="of the first query"),
+        pytest.param(r"(?<= )(vj[^,]*) < 45,", r"\1 < 32,", id="not in the last tile"),
+    ],
+)
+def test_a_mask_that_is_read_wrong_is_found(name: str, config: dict, old: str, new: str) -> None:
+    shape = {"batch": 1, "heads": 2, "queries": 7, "keys": 45, "dim": 40}
+    options = {**HALF, "mask": "hqk"}
+    made = run_recipe(RECIPES[f"attention_{name}"], shape, options=options, config=config)
+    text = made.steps[-1].module.script()
+    load = r"(vi < 7 and [^,]*, )?A\[[^]]*\](?=, T\.float16)"
+    planted = re.sub(load, lambda found: re.sub(old, new, found[0]), text)
     assert planted != text
     assert check_numbers(made.problem, from_source(planted), get_device("simulator"), where=new)
 
