@@ -158,6 +158,17 @@ def test_lengths_of_sequences(device: str) -> None:
     )
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("mask_dtype", ["float16", "float32"])
+@pytest.mark.parametrize("sizes", [(1, 32, 512, 1024, 128), (2, 8, 777, 1001, 64)])
+def test_a_mask_at_a_model_s_sizes(sizes: tuple, mask_dtype: str) -> None:
+    shape = dict(zip(("batch", "heads", "queries", "keys", "dim"), sizes, strict=True))
+    options = {**HALF, "group": 4, "mask": "qk", "mask_dtype": mask_dtype}
+    made = run_recipe(RECIPES["attention_wgmma_best"], shape, options=options)
+    program = get_device("cuda").compile(made.steps[-1].module)
+    assert check_program(made.problem, program, "cuda", where=str(sizes)) == []
+
+
 @pytest.mark.share(3)
 @DEVICES
 @pytest.mark.parametrize("name", FUSED)
