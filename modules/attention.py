@@ -539,8 +539,8 @@ def _bound(
             is_exact |= magnitudes <= 1 / u
         rounded = scale * (q.shape[1] * (u * magnitudes + tiny))
         off = xp.where(visible, xp.where(is_exact, 0.0, rounded), 0.0)
-        if a is not None:  # the product with the scale, and the sum, are rounded too
-            own = u * (xp.abs(scaled) + xp.where(scaled == 0, 0.0, xp.abs(scores)))
+        if a is not None:  # the scale, the product with it, and the sum, are rounded before
+            own = u * (2 * xp.abs(scaled) + xp.where(scaled == 0, 0.0, xp.abs(scores)))
             off = xp.where(xp.isfinite(scores), off + own, 0.0)
         if fuses:  # the maximum so far, when a power is computed, may be another one
             off = xp.where(visible, off + u * (xp.abs(maximum) - 2 * shifted), 0.0)

@@ -27,6 +27,7 @@ ONE = {"warpgroups": 1, "keys": 32}
 TWO = {"warpgroups": 2, "keys": 32, "pingpong": True}
 GUARDED = {"threads": 4, "keys": 4, "tail": "guard"}
 LINES = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 2, "tail": "guard"}
+STAYS = {**ONE, "persistent": 2, "powers": "two"}
 MINIMUM = {"mask": "hqk", "mask_op": "minimum", "mask_dtype": "float32"}
 
 
@@ -78,6 +79,7 @@ MINIMUM = {"mask": "hqk", "mask_op": "minimum", "mask_dtype": "float32"}
         ("wgmma_roles", (2, 70, 77, 40), {**BRAIN, "mask": "qk"}, ONE),
         ("wgmma_overlap", (2, 129, 100, 24), {**HALF, "mask": "hqk"}, TWO),
         ("wgmma_overlap", (2, 64, 96, 16), {**HALF, **MINIMUM}, {**ONE, "keys": 16}),
+        ("wgmma_persistent", (3, 70, 50, 40), {**FUSED_POWERS, **MINIMUM}, STAYS),
         ("wgmma_best", (2, 150, 250, 72), {**FUSED_POWERS, "mask": "qk", "group": 2}, {}),
         ("wgmma_best", (2, 9, 131, 40), {**CAUSAL, "mask": "bhk"}, {}),
     ],
