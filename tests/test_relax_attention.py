@@ -251,10 +251,19 @@ def test_heads_that_are_repeated_together_are_not_taken_for_groups() -> None:
     np.testing.assert_allclose(run_on_the_cpu(fused), run_on_the_cpu(plain), rtol=1e-5, atol=1e-5)
 
 
+BY_HEADS = (1, 4, 70, 16), (1, 2, 77, 16), (1, 2, 77, 16), (1, 1, 70, 77)
+BY_ROWS = (1, 70, 2, 16), (1, 77, 2, 16), (1, 77, 2, 16), (1, 2, 70, 77)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_the_rules_schedule_a_mask_and_the_simulator_computes_the_same(dtype: str) -> None:
-    shapes = (1, 4, 70, 16), (1, 2, 77, 16), (1, 2, 77, 16), (1, 1, 70, 77)
-    module = fuse(rules.FuseAttention()(write(attend_under, *shapes, dtype=dtype)))
+@pytest.mark.parametrize(
+    ("build", "shapes"),
+    [(attend_under, BY_HEADS), (lambda emit, *given: emit(op.nn.attention(*given)), BY_ROWS)],
+)
+def test_the_rules_schedule_a_mask_and_the_simulator_computes_the_same(
+    build: Any, shapes: Any, dtype: str
+) -> None:
+    module = fuse(rules.FuseAttention()(write(build, *shapes, dtype=dtype)))
     (plain,) = list_functions(module).values()
     with GPU:
         ours = rules.cuda(tensor_cores=True)

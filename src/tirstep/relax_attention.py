@@ -25,7 +25,9 @@ FLOATS = ("float16", "bfloat16", "float32")
 LAYOUTS = ("bhsd", "bshd", "hsd", "sd")
 """Orders of the axes: batch, heads, sequence of queries or keys, and elements of a head."""
 _TAKEN = ("Composite", "Codegen", "Primitive")
-LOG2_E, RESULT = math.log2(math.e), 3
+LOG2_E = math.log2(math.e)
+RESULT = 3
+"""The place of the result among the tensors of an `Attention`."""
 OPAQUE = 8
 """TVM's OpPatternKind of functions to which `FuseOps` adds nothing."""
 
