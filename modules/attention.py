@@ -8,8 +8,9 @@ calculation for softmax, 2018) and T. Dao and others (FlashAttention, 2022) writ
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import tvm
@@ -24,6 +25,7 @@ from tirstep.precision_annotations import EXPONENTS
 
 Mask: TypeAlias = Callable[[Any, Any, Any], Any]
 """At (sequence, query, key): the first value if the key counts, or else the second one."""
+MaskOp: TypeAlias = Literal["add", "minimum"]
 
 
 def find_visible(queries: int, keys: int, *, causal: bool, window: int | None, xp: Any = np) -> Any:
@@ -46,28 +48,45 @@ def _find_scale(scale: float | None, dim: int) -> float:
     return 1 / math.sqrt(dim) if scale is None else float(scale)
 
 
+def _find_factor(scale: float | None, dim: Any) -> Any:
+    """The scale in a program, in which the size may be left open."""
+    if scale is None and isinstance(dim, tvm.tirx.Var):
+        return T.rsqrt(T.Cast("float32", dim))
+    return T.float32(_find_scale(scale, int(dim) if scale is None else 1))
+
+
 def _attention_of(
     q: Any,
     k: Any,
     v: Any,
+    a: Any = None,
     *,
     dim: int,
     group: int,
     scale: float | None,
     causal: bool = False,
     window: int | None = None,
+    mask_op: MaskOp = "add",
     xp: Any = np,
     **_: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
     factor = _find_scale(scale, dim)
 
-    def attend(q: Any, k: Any, v: Any, visible: Any) -> Any:  # of one head
-        scores = xp.where(visible, factor * (q @ k.T), -math.inf)
+    def attend(q: Any, k: Any, v: Any, visible: Any, a: Any = None) -> Any:  # of one head
+        scores = _apply_mask(factor * (q @ k.T), a, mask_op, xp)
+        scores = xp.where(visible, scores, -math.inf)
         powers = xp.exp(scores - xp.amax(scores, axis=1, keepdims=True))
         return powers @ v / powers.sum(axis=1, keepdims=True)
 
-    return _by_rows(attend, (q, k, v), visible, group, xp)
+    return _by_rows(attend, (q, k, v), (visible, a), group, xp)
+
+
+def _apply_mask(scores: Any, a: Any, mask_op: MaskOp, xp: Any) -> Any:
+    """Scaled scores under a mask that is data, or None."""
+    if a is None:
+        return scores
+    return scores + a if mask_op == "add" else xp.minimum(scores, a)
 
 
 BLOCK = 1 << 20
@@ -75,16 +94,20 @@ BLOCK = 1 << 20
 
 
 def _by_rows(
-    of: Callable[..., Any], tensors: tuple[Any, Any, Any], visible: Any, group: int, xp: Any
+    of: Callable[..., Any], tensors: tuple[Any, Any, Any], masks: Any, group: int, xp: Any
 ) -> Any:
-    """Apply a function of rows of queries, keys, values and visibility to all heads."""
-    q, k, v = tensors
+    """Apply a function of rows of queries, keys, values and masks to all heads."""
+    (q, k, v), (visible, a) = tensors, masks
     result, size = xp.empty_like(q), max(1, BLOCK // max(1, k.shape[2]))
 
     starts = range(0, q.shape[2], size)
     for b, h, start in itertools.product(range(q.shape[0]), range(q.shape[1]), starts):
-        rows = slice(start, start + size)
-        result[b, h, rows] = of(q[b, h, rows], k[b, h // group], v[b, h // group], visible[rows])
+        rows, own = slice(start, start + size), list[Any]()
+        if a is not None:  # an axis of one element is that of all
+            here = a[b if a.shape[0] > 1 else 0, h if a.shape[1] > 1 else 0]
+            own.append(here[rows] if here.shape[0] > 1 else here)
+        of_head = q[b, h, rows], k[b, h // group], v[b, h // group], visible[rows]
+        result[b, h, rows] = of(*of_head, *own)
     return result
 
 
@@ -92,6 +115,7 @@ def _attention_error(
     q: Any,
     k: Any,
     v: Any,
+    a: Any = None,
     *,
     dim: int,
     group: int,
@@ -102,19 +126,26 @@ def _attention_error(
     causal: bool = False,
     window: int | None = None,
     fused_exponents: bool = False,
+    mask_op: MaskOp = "add",
     xp: Any = np,
     **_: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
     told = {"dtype": dtype, "u": u, "tiny": tiny, "fuses": fused_exponents, "xp": xp}
-    bound = functools.partial(_bound, scale=_find_scale(scale, dim), **told)
-    return _by_rows(bound, (q, k, v), visible, group, xp)
+    bound = functools.partial(_bound, scale=_find_scale(scale, dim), mask_op=mask_op, **told)
+    return _by_rows(bound, (q, k, v), (visible, a), group, xp)
 
 
-def _mark_keys(q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> list[Any]:
+def _mark_keys(q: Any, k: Any, v: Any, *rest: Any, mask: str = "", **_: Any) -> list[Any]:
     """Keys that begin with a 1, and after it with marks of the last and of the first, for the
-    corner cases of queries (corners.py).
+    corner cases of queries (corners.py). A mask that is data hides keys between, and half of the
+    scores of some queries, by -inf and by the lowest number.
     """
+    if mask:
+        hides = rest[0].copy()
+        hides[..., 1:-1:4], lowest = -np.inf, dtype_facts(str(hides.dtype)).smallest
+        hides[..., 2::4, : hides.shape[-1] // 2] = lowest
+        rest = (hides,)
     marked, keys = k.copy(), np.arange(k.shape[2])
     for component, mark in enumerate((keys >= 0, keys == len(keys) - 1, keys == 0)[: k.shape[3]]):
         marked[..., component] = mark.astype(k.dtype)
@@ -134,7 +165,12 @@ def _refuse_options(heads: int, group: Any, scale: Any, **_: Any) -> str | None:
     return None
 
 
-def _refuse_masks(queries: int, keys: int, causal: bool, window: Any, **given: Any) -> str | None:
+def _refuse_masks(
+    queries: int, keys: int, causal: bool, window: Any, mask_dtype: Any, **given: Any
+) -> str | None:
+    if mask_dtype not in (None, *FLOATS_IN_FLOAT32):
+        listed = ", ".join(map(repr, FLOATS_IN_FLOAT32))
+        return f"mask_dtype={mask_dtype!r} is no type of masks; give one of {listed}, or None"
     if causal and queries > keys:
         return (
             f"causal=True with {queries} queries and {keys} keys leaves the first "
@@ -156,11 +192,17 @@ def _refuse_masks(queries: int, keys: int, causal: bool, window: Any, **given: A
     flops=lambda batch, heads, queries, keys, dim, *, causal, window, **_: (
         4 * batch * heads * dim * _count_pairs(queries, keys, causal, window)
     ),
-    elements=lambda batch, heads, queries, keys, dim, *, group, **_: (
-        batch * dim * max(heads * queries, heads // group * keys)
+    elements=lambda batch, heads, queries, keys, dim, *, group, mask, **_: max(
+        batch * dim * max(heads * queries, heads // group * keys),
+        math.prod(_get_mask_shape(mask, (batch, heads, queries, keys))),
     ),  # and the scores, where a schedule keeps them in global memory, which it asks itself
     accumulators=FLOATS_IN_FLOAT32,
-    choices={"causal": (False, True), "fused_exponents": (False, True)},
+    choices={
+        "causal": (False, True),
+        "fused_exponents": (False, True),
+        "mask": ("", *(f"{front}{q}k" for front in ("", "h", "b", "bh") for q in ("", "q"))),
+        "mask_op": ("add", "minimum"),
+    },
     refuse=_refuse_masks,
 )
 def attention(
@@ -178,6 +220,9 @@ def attention(
     group: int = 1,
     scale: float | None = None,
     fused_exponents: bool = False,
+    mask: str = "",
+    mask_dtype: str | None = None,
+    mask_op: MaskOp = "add",
 ) -> tvm.IRModule:
     """Y = softmax(scale Q K^T) V for each of batch * heads; scale is 1 / sqrt(dim) by default.
 
@@ -196,12 +241,18 @@ def attention(
     where the difference of equal scores would be 0. It is an annotation of block "exp" that changes
     nothing else.
 
+    With `mask`, the axes of a mask that is data ("qk" for one of queries and keys that all heads
+    share, "bhqk" for all), there is a tensor A before Y, whose other axes have one element: block
+    "mask", after "scores", repeats it. Block "masked" scales scores in float32, and adds the mask,
+    or takes the minimum with it, as `mask_op` says. A is of `mask_dtype`, by default V's type.
+
     4 * dim operations for each key that a query sees: those of the two products, as attention is
-    measured. Raises `KernelError` for bad sizes, dtype, acc, out, causal, window, group or scale.
+    measured. Raises `KernelError` for bad sizes, dtype, acc, out, causal, window, group, scale or
+    mask.
     """
     ahead = keys - queries
 
-    def mask(place: Any, value: Any, other: Any) -> Any:
+    def hide(place: Any, value: Any, other: Any) -> Any:
         if not causal:
             return value
         _, query, key = place
@@ -211,18 +262,24 @@ def attention(
         return T.if_then_else(is_visible, value, other)
 
     sizes = (batch, heads, queries, keys, dim, group)
-    blocks = _write_blocks(sizes, (dtype, acc, out), mask, scale, fused_exponents)
+    factor = _find_factor(scale, dim)
+    own = T.float32(1) if mask else factor
+    blocks = _write_blocks(sizes, (dtype, acc, out), hide, own, fused_exponents)
+    if mask:
+        types = (dtype, str(out), mask_dtype or dtype)
+        return _masked_attention(sizes, types, factor, (mask, mask_op), blocks)
     return _attention(sizes, dtype, str(out), blocks)
 
 
 Sizes: TypeAlias = tuple[int, int, int, int, int, int]
 """batch, heads, queries, keys, dim and group."""
-Blocks: TypeAlias = Callable[..., Any]
-"""Expressions that are written inline into a program."""
+Parts: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
+"""The first product, and what follows it: blocks that are written inline into a program."""
 
 
-def _attention(sizes: Sizes, dtype: str, out: str, add_blocks: Blocks) -> tvm.IRModule:
+def _attention(sizes: Sizes, dtype: str, out: str, blocks: Parts) -> tvm.IRModule:
     B, H, M, N, D, group = sizes
+    add_scores, add_softmax = blocks
 
     @I.ir_module
     class Attention:
@@ -234,31 +291,69 @@ def _attention(sizes: Sizes, dtype: str, out: str, add_blocks: Blocks) -> tvm.IR
             Y: T.Buffer((B, H, M, D), out),
         ):
             T.func_attr({"tirx.noalias": True})
-            add_blocks(Q, K, V, Y)
+            scores = T.sblock_alloc_buffer((B, H, M, N))
+            add_scores(Q, K, scores)
+            add_softmax(scores, V, Y)
 
     return Attention
 
 
+def _get_mask_shape(axes: str, sizes: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(size if axis in axes else 1 for axis, size in zip("bhqk", sizes, strict=True))
+
+
+def _masked_attention(sizes: Sizes, types: Any, factor: Any, given: Any, blocks: Parts) -> Any:
+    (B, H, M, N, D, group), (dtype, out, own), (axes, mask_op) = sizes, types, given
+    add_scores, add_softmax = blocks
+    widen, apply = cast_between(own, "float32"), T.min if mask_op == "minimum" else operator.add
+    shape = _get_mask_shape(axes, (B, H, M, N))
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        return tuple(it if axis in axes else 0 for axis, it in zip("bhqk", at, strict=True))
+
+    @I.ir_module
+    class MaskedAttention:
+        @T.prim_func(s_tir=True)
+        def main(
+            Q: T.Buffer((B, H, M, D), dtype),
+            K: T.Buffer((B, H // group, N, D), dtype),
+            V: T.Buffer((B, H // group, N, D), dtype),
+            A: T.Buffer(shape, own),
+            Y: T.Buffer((B, H, M, D), out),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            scores = T.sblock_alloc_buffer((B, H, M, N))
+            mask = T.sblock_alloc_buffer((B, H, M, N), own)
+            masked = T.sblock_alloc_buffer((B, H, M, N))
+            add_scores(Q, K, scores)
+            for b, h, i, j in T.grid(B, H, M, N):
+                with T.sblock("mask"):
+                    vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+                    mask[vb, vh, vi, vj] = A[place(vb, vh, vi, vj)]
+            for b, h, i, j in T.grid(B, H, M, N):
+                with T.sblock("masked"):
+                    vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+                    masked[vb, vh, vi, vj] = apply(
+                        scores[vb, vh, vi, vj] * factor, widen(mask[vb, vh, vi, vj])
+                    )
+            add_softmax(masked, V, Y)
+
+    return MaskedAttention
+
+
 def _write_blocks(
-    sizes: Sizes, dtypes: DTypes, mask: Mask, scale: Any, is_fused: bool = False
-) -> Blocks:
-    """The blocks of both kernels, inline; what `mask` takes beside a place comes after Y."""
+    sizes: Sizes, dtypes: DTypes, mask: Mask, factor: Any, is_fused: bool = False
+) -> Parts:
+    """The blocks that kernels share; a score counts by a factor, and what `mask` takes beside a
+    place comes after Y.
+    """
     (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
     widen, narrow = cast_between(dtype, "float32"), cast_between("float32", dtype)
     store, hidden = cast_between("float32", out), T.min_value("float32")
     attributes = {EXPONENTS: "fused"} if is_fused else {}
-    if scale is None and isinstance(D, tvm.tirx.Var):  # a size that is left open
-        factor = T.rsqrt(T.Cast("float32", D))
-    else:
-        factor = T.float32(_find_scale(scale, int(D) if scale is None else 1))
 
     @T.inline
-    def add_blocks(Q, K, V, Y, *seen):
-        scores = T.sblock_alloc_buffer((B, H, M, N))
-        largest = T.sblock_alloc_buffer((B, H, M))
-        power = T.sblock_alloc_buffer((B, H, M, N))
-        total = T.sblock_alloc_buffer((B, H, M))
-        weighted = T.sblock_alloc_buffer((B, H, M, D))
+    def add_scores(Q, K, scores):
         for b, h, i, j, d in T.grid(B, H, M, N, D):
             with T.sblock("scores"):
                 vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])
@@ -267,6 +362,13 @@ def _write_blocks(
                 scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + widen(Q[vb, vh, vi, vd]) * widen(
                     K[vb, vh // group, vj, vd]
                 )
+
+    @T.inline
+    def add_softmax(scores, V, Y, *seen):
+        largest = T.sblock_alloc_buffer((B, H, M))
+        power = T.sblock_alloc_buffer((B, H, M, N))
+        total = T.sblock_alloc_buffer((B, H, M))
+        weighted = T.sblock_alloc_buffer((B, H, M, D))
         for b, h, i, j in T.grid(B, H, M, N):
             with T.sblock("max"):
                 vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
@@ -304,7 +406,7 @@ def _write_blocks(
                 vb, vh, vi, vd = T.axis.remap("SSSS", [b, h, i, d])
                 Y[vb, vh, vi, vd] = store(weighted[vb, vh, vi, vd] / total[vb, vh, vi])
 
-    return add_blocks
+    return add_scores, add_softmax
 
 
 def _cut(of: Callable[..., Any]) -> Callable[..., Any]:
@@ -368,11 +470,13 @@ def decode_attention(
 
     one: Any = 1 if isinstance(keys, int) else T.IntImm("int64", 1)  # as the other sizes
     sizes = (batch, heads, one, keys, dim, group)
-    return _decode(sizes, dtype, str(out), _write_blocks(sizes, (dtype, acc, out), mask, scale))
+    blocks = _write_blocks(sizes, (dtype, acc, out), mask, _find_factor(scale, dim))
+    return _decode(sizes, dtype, str(out), blocks)
 
 
-def _decode(sizes: Sizes, dtype: str, out: str, add_blocks: Blocks) -> tvm.IRModule:
+def _decode(sizes: Sizes, dtype: str, out: str, blocks: Parts) -> tvm.IRModule:
     B, H, M, N, D, group = sizes
+    add_scores, add_softmax = blocks
 
     @I.ir_module
     class DecodeAttention:
@@ -385,7 +489,9 @@ def _decode(sizes: Sizes, dtype: str, out: str, add_blocks: Blocks) -> tvm.IRMod
             Y: T.Buffer((B, H, M, D), out),
         ):
             T.func_attr({"tirx.noalias": True})
-            add_blocks(Q, K, V, Y, lengths)
+            scores = T.sblock_alloc_buffer((B, H, M, N))
+            add_scores(Q, K, scores)
+            add_softmax(scores, V, Y, lengths)
 
     return DecodeAttention
 
@@ -399,8 +505,10 @@ def _bound(
     k: Any,
     v: Any,
     visible: Any,
+    a: Any = None,
     *,
     scale: float,
+    mask_op: MaskOp,
     dtype: str,
     u: float,
     tiny: float,
@@ -420,7 +528,8 @@ def _bound(
     fused, powers of equal scores are equal, but no ones.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        scores = xp.where(visible, scale * (q @ k.T), -math.inf)
+        scaled = scale * (q @ k.T)
+        scores = xp.where(visible, _apply_mask(scaled, a, mask_op, xp), -math.inf)
         maximum = _largest(scores, xp)
         shifted = scores - maximum
         # How far off scores are, and so the logarithms of powers.
@@ -430,9 +539,12 @@ def _bound(
             is_exact |= magnitudes <= 1 / u
         rounded = scale * (q.shape[1] * (u * magnitudes + tiny))
         off = xp.where(visible, xp.where(is_exact, 0.0, rounded), 0.0)
+        if a is not None:  # the scale, the product with it, and the sum, are rounded before
+            own = u * (2 * xp.abs(scaled) + xp.where(scaled == 0, 0.0, xp.abs(scores)))
+            off = xp.where(xp.isfinite(scores), off + own, 0.0)
         if fuses:  # the maximum so far, when a power is computed, may be another one
             off = xp.where(visible, off + u * (xp.abs(maximum) - 2 * shifted), 0.0)
-        counts = shifted > GONE - 2 * _largest(off, xp)
+        counts = shifted + off - _largest(shifted - off, xp) > GONE
         powers = xp.exp(shifted)
         is_alone = counts.sum(axis=1, keepdims=True) == 1
         # To first order in u, doubled.
@@ -452,7 +564,7 @@ def _bound(
             narrow, least = facts.unit_roundoff, facts.smallest_subnormal / 2
         counted = xp.where(counts, 1.0, xp.zeros_like(powers))
         stored = narrow * of_values + least * (counted @ xp.abs(v)) / total
-        if fuses:  # powers of equal scores are equal, and ones where they are stored so
+        if fuses or a is not None:  # equal powers, which are ones where they are stored so
             is_equal &= _largest(xp.where(counts, off, 0.0), xp) < narrow / 4
         stored = xp.where(is_equal, 0.0, stored)
         first_order = SAFETY * (u * (of_sum + of_result) + stored)

@@ -25,6 +25,9 @@ FLOATS = ("float16", "bfloat16", "float32")
 LAYOUTS = ("bhsd", "bshd", "hsd", "sd")
 """Orders of the axes: batch, heads, sequence of queries or keys, and elements of a head."""
 _TAKEN = ("Composite", "Codegen", "Primitive")
+LOG2_E = math.log2(math.e)
+RESULT = 3
+"""The place of the result among the tensors of an `Attention`."""
 OPAQUE = 8
 """TVM's OpPatternKind of functions to which `FuseOps` adds nothing."""
 
@@ -43,11 +46,21 @@ class Tensor(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """Queries, keys, values and the result; the scale; whether later keys are hidden."""
+    """Queries, keys, values and the result; the scale; whether later keys are hidden; a mask that
+    is data, and what it does to scores.
+    """
 
     tensors: tuple[Tensor, ...]
     scale: float
     causal: bool
+    mask: Any = None
+    mask_op: Any = "add"
+
+    @property
+    def mask_extents(self) -> list[int]:
+        """The mask's extents as those of batch, heads, queries and keys, where 1 is for all."""
+        sizes = _get_sizes(self.mask)
+        return [1] * (4 - len(sizes)) + sizes
 
 
 @tvm.transform.module_pass(opt_level=0, name="FuseAttention")
@@ -55,11 +68,12 @@ class FuseAttention:
     """A pass of Relax, before `LegalizeOps`, that makes one function of each attention.
 
     It finds ``R.nn.attention`` and ``softmax(scores) @ values`` of scores ``queries @ keys``, which
-    may be cast, multiplied or divided by one number above 0, and masked by constants that hide the
-    keys after a query (added, or by minimum). Heads of keys and values may be repeated.
+    may be cast, multiplied or divided by one number above 0, and masked (added, or by minimum): by
+    constants that hide the keys after a query, or by a tensor of any values, for all heads or for
+    each. Heads of keys and values may be repeated.
     What permutes or repeats operands, or permutes the result, becomes part of the function; its
     sums are float32, and `rules.cuda` schedules it. All else stays as it is: where scores or
-    probabilities have other readers, where a mask is data, or where a size is left open.
+    probabilities have other readers, where a mask is scaled, or where a size is left open.
 
     Attributes
     ----------
@@ -128,7 +142,7 @@ class _Finder:
     def _match(self, variable: Any, value: Any) -> Attention | None:
         """The attention whose result is a variable's value, if it may be one."""
         name = _get_name(value)
-        if name == "relax.nn.attention":
+        if name in ("relax.nn.attention", "relax.nn.attention_bias"):
             tensors = [*(self._read(it, "bshd") for it in value.args[:3]), Tensor(variable, "bshd")]
             (*_, first, dim), (*_, last, _) = (it.extents for it in tensors[:2])
             scale, mask, window = (
@@ -137,7 +151,7 @@ class _Finder:
             if window is not None or (mask == "TopLeft" and first != last):
                 raise KernelError(f"its mask is that of {first} queries, and there are {last} keys")
             scale = 1 / math.sqrt(dim) if scale is None else float(scale)
-            return Attention(tuple(tensors), scale, mask is not None)
+            return Attention(tuple(tensors), scale, mask is not None, *value.args[3:])
         if name != "relax.matmul":
             return None
         inner = [value.args[0]]  # from the probabilities, cast or not, to the softmax
@@ -150,13 +164,15 @@ class _Finder:
         axes = {len(it): it for it in ("bhsd", "hsd", "sd")}.get(len(_get_sizes(call)))
         if axes is None or int(call.attrs.axis) not in (-1, len(axes) - 1):
             raise KernelError(f"softmax is over axis {call.attrs.axis}, and not the last one")
-        queries, keys, scale, causal = self._read_scores(call.args[0], axes)
-        tensors = [queries, keys, self._read(value.args[1], axes), Tensor(variable, axes)]
-        return Attention(tuple(tensors), scale, causal)
+        made = self._read_scores(call.args[0], axes)
+        values = self._read(value.args[1], axes)
+        return made._replace(tensors=(*made.tensors, values, Tensor(variable, axes)))
 
-    def _read_scores(self, scores: Any, axes: str) -> tuple[Tensor, Tensor, float, bool]:
-        """Queries, keys, the scale and whether it is causal, from scores back to their product."""
-        scale, visible = 1.0, np.ones(_get_sizes(scores)[-2:], bool)
+    def _read_scores(self, scores: Any, axes: str) -> Attention:
+        """Attention without values and result, from scores back to their product."""
+        scale, causal, masks, has_floor = 1.0, False, list[Any](), False
+        queries, keys = _get_sizes(scores)[-2:]
+        triangle = np.tri(queries, keys, keys - queries, dtype=bool)
         while _get_name(call := self.values.get(scores)) != "relax.matmul":
             self._require_alone(scores, "the scores")
             name = _get_name(call)
@@ -165,31 +181,50 @@ class _Finder:
                 continue
             if name not in _OF_SCORES:
                 raise KernelError(f"scores come from {name or 'elsewhere'}, and not from a product")
-            given: list[Any] = [self._compute(it) for it in call.args]
-            data = [at for at, it in enumerate(given) if it is None]
-            if len(data) != 1 or (name == "relax.divide" and data != [0]):
-                raise KernelError(f"{name} takes {len(data)} operands that are not constants")
-            scores = call.args[data[0]]
+            is_first = self._is_product(call.args[0])
+            scores, other = call.args if is_first else [*call.args][::-1]
+            if scores in self.constants or not isinstance(scores, relax.Var):
+                raise KernelError("scores come from a constant, and not from a product")
             if _get_sizes(scores) != _get_sizes(call):
                 raise KernelError(f"{name} repeats the scores")
+            number = self._compute(other)
             if name in ("relax.multiply", "relax.divide"):
-                factors = np.unique(given[1 - data[0]].astype("float64"))
-                if len(factors) != 1 or not 0 < (factor := float(factors[0])) < math.inf:
+                factors = np.unique(0 if number is None else number.astype("float64"))
+                is_one = len(factors) == 1 and 0 < (factor := float(factors[0])) < math.inf
+                if not is_one or (name == "relax.divide" and not is_first):
                     raise KernelError("the scale is not one number above 0")
                 scale = scale * factor if name == "relax.multiply" else scale / factor
                 continue
-            seen = np.atleast_2d(_find_seen(name, given[1 - data[0]], scale))
-            seen = seen.reshape(-1, *seen.shape[-2:])
-            if (seen != seen[:1]).any():
-                raise KernelError("heads or sequences have masks of their own")
-            visible = visible & seen[0]
+            hides = False if number is None else number * scale <= HIDDEN
+            if name == "relax.maximum":
+                if not np.all(hides):
+                    raise KernelError("relax.maximum raises scores that no mask hides")
+                has_floor = True
+                continue
+            if number is not None:
+                seen = number == 0 if name == "relax.add" else number >= LARGEST
+                is_mask = np.all(seen | hides)
+                if is_mask and seen.all():
+                    continue
+                if is_mask and (np.atleast_2d(seen) == triangle).all():
+                    causal = True
+                    continue
+            if scale != 1 or has_floor or masks:
+                raise KernelError("a scale, a floor or another mask comes after its mask")
+            while _get_name(read := self.values.get(other)) == "relax.broadcast_to":
+                other = read.args[0]
+            masks = [other, name.removeprefix("relax.")]
         self._require_alone(scores, "the scores")
-        queries, keys = visible.shape
-        hides = not visible.all()
-        if hides and (visible != np.tri(queries, keys, keys - queries, dtype=bool)).any():
-            raise KernelError("its mask is not the causal one, where the last query sees all keys")
+        if causal and masks:
+            raise KernelError("it has a causal mask and another one")
         first, last = self._read(call.args[0], axes), self._read(call.args[1], f"{axes[:-2]}ds")
-        return first, last, scale, hides
+        return Attention((first, last), scale, causal, *masks)
+
+    def _is_product(self, value: Any) -> bool:
+        """Whether a value is a product, or what `_read_scores` follows to one."""
+        name = _get_name(call := self.values.get(value))
+        is_between = name in _OF_SCORES or self._is_cast(call)
+        return name == "relax.matmul" or (is_between and any(map(self._is_product, call.args)))
 
     def _read(self, value: Any, axes: str) -> Tensor:
         """The tensor that an operand permutes, with heads repeated."""
@@ -200,12 +235,35 @@ class _Finder:
             if name == "relax.permute_dims":
                 places = _get_order(call)
                 axes = "".join(axes[places.index(at)] for at in range(len(axes)))
+            elif name == "relax.reshape":
+                value = self._find_repeated(value, axes)
+                if value is None:
+                    break
+                continue
             elif name != "relax.repeat" or axes[int(call.attrs.axis or 0)] != "h":
                 break
             value = call.args[0]
         if found is None:
             raise KernelError(f"'{value}' has no axes {' or '.join(LAYOUTS)}")
         return found
+
+    def _find_repeated(self, value: Any, axes: str) -> Any:
+        """The tensor whose heads become more by an axis after theirs, which is broadcast and
+        reshaped into it; None if they do not.
+        """
+        places, chain = axes.index("h") + 1 if "h" in axes else 0, [value]
+        for names in (("reshape",), ("broadcast_to",), ("expand_dims", "reshape")):
+            call = self.values.get(chain[-1])
+            if _get_name(call) not in [f"relax.{it}" for it in names]:
+                return None
+            chain.append(call.args[0])
+        made, wide, thin, given = map(_get_sizes, chain)
+        if len(given) != len(axes) or len(wide) != len(axes) + 1 or not places:
+            return None
+        front, back = given[:places], given[places:]
+        is_repeated = thin == [*front, 1, *back] and wide == [*front, wide[places], *back]
+        is_whole = made == [*front[:-1], front[-1] * wide[places], *back]
+        return chain[-1] if is_repeated and is_whole else None
 
     def _is_cast(self, call: Any) -> bool:
         return _get_name(call) == "relax.astype" and str(call.ty.dtype) in FLOATS
@@ -241,16 +299,6 @@ class _Finder:
 _OF_SCORES = [f"relax.{it}" for it in ("multiply", "divide", "add", "minimum", "maximum")]
 
 
-def _find_seen(name: str, mask: np.ndarray, scale: float) -> np.ndarray:
-    """Which scores a mask leaves as they are; it must hide all others."""
-    hides = mask * scale <= HIDDEN
-    # A maximum raises what is hidden, and no other score.
-    neutral = {"relax.add": mask == 0, "relax.minimum": mask >= LARGEST, "relax.maximum": hides}
-    if not (neutral[name] | hides).all():
-        raise KernelError(f"{name} changes scores by values that are not those of a mask")
-    return neutral[name]
-
-
 def _write_kernel(made: Attention) -> PrimFunc:
     """The function of TIR, whose tensors have the axes that they have here."""
     q, k, v, y = (it.extents for it in made.tensors)
@@ -258,6 +306,14 @@ def _write_kernel(made: Attention) -> PrimFunc:
     if q != y or k != v or [k[0], k[3]] != [q[0], q[3]] or q[1] % k[1] or {*others} != {dtype}:
         shown = ", ".join(f"{it.value.ty}" for it in made.tensors)
         raise KernelError(f"queries, keys, values and result do not fit together: {shown}")
+    swapped, options = [at for at, it in enumerate(made.tensors) if it.axes == "bshd"], {}
+    if made.mask is not None:
+        own = made.mask_extents
+        if own[-1] != k[2]:
+            raise KernelError(f"a mask of {made.mask.ty} has no element for each of {k[2]} keys")
+        axes = "".join(it for it, size in zip("bhqk", own, strict=True) if size > 1 or it == "k")
+        options = {"mask": axes, "mask_op": made.mask_op, "mask_dtype": str(made.mask.ty.dtype)}
+        swapped = [at + (at == RESULT) for at in swapped]  # the mask is in front of it
     module = attention(
         *(q[0], q[1], q[2], k[2], q[3]),
         dtype=dtype,
@@ -265,10 +321,11 @@ def _write_kernel(made: Attention) -> PrimFunc:
         causal=made.causal,
         group=q[1] // k[1],
         scale=made.scale,
+        **options,
         # By a factor above 1 the lowest number, which maxima begin at, would become -inf.
-        fused_exponents=dtype != "float32" and made.scale * math.log2(math.e) <= 1,
+        fused_exponents=dtype != "float32" and not options and made.scale * LOG2_E <= 1,
     )
-    sch, swapped = Schedule(module), [at for at, it in enumerate(made.tensors) if it.axes == "bshd"]
+    sch = Schedule(module)
     for number in swapped:
         swap_axes(sch, number)
     function = sch.mod["main"].without_attr("global_symbol").with_attr(MARK, swapped)
@@ -296,6 +353,10 @@ def _call_kernels(
             it.value if len(it.axes) == 4 else emit(relax.op.reshape(it.value, it.extents))
             for it in given
         ]
+        if made.mask is not None:
+            extents = made.mask_extents
+            same = extents == _get_sizes(made.mask)
+            operands.append(made.mask if same else emit(relax.op.reshape(made.mask, extents)))
         callee = builder.add_func(_write_kernel(made), "fused_attention")
         if len(result.axes) == 4:
             emit(relax.call_tir(callee, operands, binding.var.ty), binding.var)

@@ -165,6 +165,8 @@ def test_a_search_in_other_processes(machine: Any):
         (attention, (1, 4, 70, 130, 16), {"dtype": "float16", "group": 2}),
         (attention, (2, 2, 130, 130, 8), {"causal": True}),
         (attention, (1, 2, 70, 130, 8), {"causal": True, "window": 40, "scale": 30.0}),
+        (attention, (2, 2, 70, 130, 8), {"mask": "hqk"}),
+        (attention, (2, 2, 70, 130, 8), {"mask": "bk", "mask_op": "minimum", "dtype": "bfloat16"}),
         (decode_attention, (3, 4, 130, 16), {"dtype": "bfloat16"}),
     ],
 )

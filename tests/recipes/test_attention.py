@@ -26,6 +26,9 @@ SMALL = {"warps": 2, "rows": 16, "keys": 32}
 ONE = {"warpgroups": 1, "keys": 32}
 TWO = {"warpgroups": 2, "keys": 32, "pingpong": True}
 GUARDED = {"threads": 4, "keys": 4, "tail": "guard"}
+LINES = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 2, "tail": "guard"}
+STAYS = {**ONE, "persistent": 2, "powers": "two"}
+MINIMUM = {"mask": "hqk", "mask_op": "minimum", "mask_dtype": "float32"}
 
 
 @pytest.mark.share(9)
@@ -65,6 +68,20 @@ GUARDED = {"threads": 4, "keys": 4, "tail": "guard"}
         ("wgmma_best", (2, 150, 250, 72), {**CAUSAL, "group": 2}, {}),
         ("wgmma_best", (2, 9, 1, 72), FUSED_POWERS, {}),
         ("wgmma_best", (1, 1, 131, 104), CAUSAL, {}),
+        # Under a mask that is data, of some axes, in its own type.
+        ("rows", (4, 8, 12, 6), {**BRAIN, "mask": "bhqk", "mask_op": "minimum"}, LINES),
+        ("staged", (2, 7, 11, 5), {"mask": "k", "mask_dtype": "float16"}, GUARDED),
+        ("padded", (4, 9, 13, 5), {**BRAIN, "mask": "qk"}, WHOLE),
+        ("causal_ended", (4, 9, 13, 5), {"causal": True, "mask": "hk"}, WHOLE),
+        ("mma_exp2", (2, 77, 45, 40), {**BRAIN, "mask": "hqk"}, {**SMALL, "rows": 32}),
+        ("mma_causal_parted", (2, 40, 77, 40), {**CAUSAL, "mask": "k"}, {**SMALL, "keys": 16}),
+        ("wgmma_async", (1, 7, 50, 72), {**HALF, **MINIMUM}, ONE),
+        ("wgmma_roles", (2, 70, 77, 40), {**BRAIN, "mask": "qk"}, ONE),
+        ("wgmma_overlap", (2, 129, 100, 24), {**HALF, "mask": "hqk"}, TWO),
+        ("wgmma_overlap", (2, 64, 96, 16), {**HALF, **MINIMUM}, {**ONE, "keys": 16}),
+        ("wgmma_persistent", (3, 70, 50, 40), {**FUSED_POWERS, **MINIMUM}, STAYS),
+        ("wgmma_best", (2, 150, 250, 72), {**FUSED_POWERS, "mask": "qk", "group": 2}, {}),
+        ("wgmma_best", (2, 9, 131, 40), {**CAUSAL, "mask": "bhk"}, {}),
     ],
     ids=str,
 )
@@ -109,6 +126,30 @@ def test_what_counts_beyond_the_end_is_found(
     assert check_numbers(made.problem, from_source(planted), get_device("simulator"), where=new)
 
 
+@pytest.mark.share(4)
+@pytest.mark.parametrize(
+    ("name", "config"), [("padded", WHOLE), ("mma_exp2", SMALL), ("wgmma_overlap", ONE)]
+)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(r"(vj[^,]*)\]", r"(\1 + 1) % 45]", id="a key late"),
+        pytest.param(r" vh, ", " 0, ", id="of the first head"),
+        pytest.param(r" vi, ", " 0, ", id="of the first query"),
+        pytest.param(r"(?<= )(vj[^,]*) < 45,", r"\1 < 32,", id="not in the last tile"),
+    ],
+)
+def test_a_mask_that_is_read_wrong_is_found(name: str, config: dict, old: str, new: str) -> None:
+    shape = {"batch": 1, "heads": 2, "queries": 7, "keys": 45, "dim": 40}
+    options = {**HALF, "mask": "hqk"}
+    made = run_recipe(RECIPES[f"attention_{name}"], shape, options=options, config=config)
+    text = made.steps[-1].module.script()
+    load = r"(vi < 7 and [^,]*, )?A\[[^]]*\](?=, T\.float16)"
+    planted = re.sub(load, lambda found: re.sub(old, new, found[0]), text)
+    assert planted != text
+    assert check_numbers(made.problem, from_source(planted), get_device("simulator"), where=new)
+
+
 @DEVICES
 def test_lengths_of_sequences(device: str) -> None:
     shape = {"batch": 7, "heads": 4, "keys": 37, "dim": 5}
@@ -117,6 +158,17 @@ def test_lengths_of_sequences(device: str) -> None:
         run_recipe(RECIPES["decode_attention_warps"], shape, options={"group": 2}, config=config),
         device,
     )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mask_dtype", ["float16", "float32"])
+@pytest.mark.parametrize("sizes", [(1, 32, 512, 1024, 128), (2, 8, 777, 1001, 64)])
+def test_a_mask_at_a_model_s_sizes(sizes: tuple, mask_dtype: str) -> None:
+    shape = dict(zip(("batch", "heads", "queries", "keys", "dim"), sizes, strict=True))
+    options = {**HALF, "group": 4, "mask": "qk", "mask_dtype": mask_dtype}
+    made = run_recipe(RECIPES["attention_wgmma_best"], shape, options=options)
+    program = get_device("cuda").compile(made.steps[-1].module)
+    assert check_program(made.problem, program, "cuda", where=str(sizes)) == []
 
 
 @pytest.mark.share(3)

@@ -128,6 +128,17 @@ def test_sums_begin_with_zeros_in_their_registers() -> None:
     assert begun == [True, True, False, False]
 
 
+def test_a_mask_is_loaded_under_the_products() -> None:
+    """In the loop behind both groups' issue, and in front of the wait for the first."""
+    options = {**HALF, "mask": "qk"}
+    name = "attention_wgmma_masked_overlap"
+    made = run_recipe(RECIPES[name], SHAPE, options=options, config=SMALL)
+    source = get_facts(made.steps[-1].module, "cuda", problem=made.problem).source
+    before, waited = source.split("wgmma_wait_group_wait_group_sync_aligned_1();")
+    assert "A_ptr" in before.split("commit_group_sync_aligned();")[-1]
+    assert "A_ptr" not in waited
+
+
 @pytest.mark.parametrize("overlaps", [True, False])
 def test_turns_begin_in_front_of_products_and_end_behind_them(overlaps: bool) -> None:
     shape, config = {**SHAPE, "keys": 128}, {**IN_TURNS, "overlaps": overlaps}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,11 +126,17 @@ def make_block(name: str, sizes: Sizes) -> tvm.IRModule:
     return BLOCKS[name](sizes).export_tvm({"forward": spec})[0]
 
 
-def run_on_the_cpu(module: tvm.IRModule) -> np.ndarray:
-    """What "forward" of a module computes of random numbers, through the virtual machine."""
-    generator, arguments = np.random.default_rng(0), []
-    for parameter in module["forward"].params:
+def run_on_the_cpu(
+    module: tvm.IRModule, *, place: int = -1, values: Sequence[float] = ()
+) -> np.ndarray:
+    """What "forward" of a module computes of random numbers, through the virtual machine.
+
+    The parameter at `place` has some `values` instead.
+    """
+    generator, arguments, given = np.random.default_rng(0), [], values
+    for number, parameter in enumerate(module["forward"].params):
         values = generator.normal(size=[int(size) for size in parameter.ty.shape]) / 4
+        values = generator.choice(given, values.shape) if number == place else values
         arguments.append(tvm.runtime.tensor(values.astype(str(parameter.ty.dtype))))
     machine = relax.VirtualMachine(relax.build(module, UNOPTIMIZED), tvm.cpu())
     return np.asarray(machine["forward"](*arguments).numpy())

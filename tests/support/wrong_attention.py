@@ -171,6 +171,31 @@ OF_OPTIONS: tuple[tuple[str, Any, str, Mapping[str, object]], ...] = (
         GROUPED,
     ),
 )
+
+
+def _under(apply: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Attention in passes; `apply` is what a mask that is data does to scaled scores."""
+
+    def of(q: Any, k: Any, v: Any, a: Any) -> Any:
+        scores = apply(q @ k.swapaxes(2, 3) / f32(np.sqrt(q.shape[3])), a)
+        powers = np.exp(scores - np.maximum(_most(scores), np.finfo(f32).min))
+        return powers @ v / powers.sum(axis=3, keepdims=True)
+
+    return of
+
+
+ADDED: Mapping[str, object] = {"mask": "bhqk"}
+LEAST: Mapping[str, object] = {"mask": "bhqk", "mask_op": "minimum"}
+_MASKED = (
+    ("no mask", _under(lambda s, a: s), "random floats", ADDED),
+    ("a mask one key late", _under(lambda s, a: s + np.roll(a, 1, 3)), "random floats", ADDED),
+    ("the first head's mask", _under(lambda s, a: s + a[:, :1]), "random floats", ADDED),
+    ("the first query's mask", _under(lambda s, a: s + a[:, :, :1]), "integers", ADDED),
+    ("a mask that is scaled", _under(lambda s, a: s + a / 2), "integers", ADDED),
+    ("no infinite mask", _under(lambda s, a: s + np.maximum(a, -8)), "low scores", ADDED),
+    ("added in place of a minimum", _under(lambda s, a: s + a), "random floats", LEAST),
+    ("a maximum", _under(np.maximum), "integers", LEAST),
+)
 FUSED: Mapping[str, object] = {"fused_exponents": True}
 RIGHT_FUSED = _but(power=fuse_exponents)
 _FUSED = (
@@ -204,7 +229,7 @@ WRONG_ATTENTION = [
     *(Wrong("attention", text, of, seen_by, SIZES) for text, of, seen_by in PLAIN),
     *(
         Wrong("attention", text, of, seen_by, ((1, 4, 5, 9, 4),), options=options)
-        for text, of, seen_by, options in OF_OPTIONS
+        for text, of, seen_by, options in (*OF_OPTIONS, *_MASKED)
     ),
     *(
         Wrong("attention", f"{text}, exponents fused", of, seen_by, SIZES, options=FUSED)

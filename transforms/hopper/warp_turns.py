@@ -154,9 +154,14 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any, int], list[Any]]) ->
     own = [each for each in find_registers(last) if not is_among(each, counters)]
     require_independent(find_registers(first), own, pipeline.loop.loop_var.name)
     step = pipeline.loop.loop_var
-    # The place of the first statement that uses registers of the last one.
-    uses = [any(is_among(each, own) for each in find_registers(part)) for part in between]
-    kept = uses.index(True) if True in uses else len(uses)
+
+    def count_before(registers: list[Any]) -> int:
+        """How many statements come before the first that uses some registers."""
+        uses = [any(is_among(it, registers) for it in find_registers(part)) for part in between]
+        return uses.index(True) if True in uses else len(uses)
+
+    kept = count_before(own)
+    free = min(kept, count_before(find_registers(first)))  # as loads into registers of their own
     ahead = step + 1
 
     def at(value: Any, statements: list[Any]) -> list[Any]:
@@ -170,9 +175,10 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any, int], list[Any]]) ->
         waits[1],
         leave_out(last, _is_wait),
         *ends,
+        *at(ahead, between[:free]),
         wait_for_groups(1),
         *done(ahead, 0),
-        *at(ahead, between[:kept]),
+        *at(ahead, between[free:kept]),
         wait_for_groups(0),
         *done(step, 1),
         *at(ahead, between[kept:]),

@@ -12,7 +12,7 @@ from tvm.s_tir import SBlock, Schedule
 from ..hopper.tma_tiles import TMA_COPY, CopyShape
 from ..hopper.wgmma_intrinsics import ARCHITECTURE
 from ..recipes import find_recipe
-from ..recipes.attention import BLOCKS
+from ..recipes.attention import FORMS
 from ..recipes.recipe import Recipe
 from ..recipes.time_model import read_gpu
 from ..reduction import HALVES
@@ -23,7 +23,7 @@ from .roles import Mismatch, Plan, Roles, list_sblocks, make_roles
 ATTENTION = "attention"
 MARK = "tirstep.attention"
 """The attribute of a function with the blocks of our kernel: the numbers of its tensors (queries,
-keys, values, result) that have heads after the sequence."""
+keys, values, a mask of data if there is one, result) that have heads after the sequence."""
 _WIDE = 64
 
 
@@ -60,8 +60,8 @@ def match_attention(sch: Schedule) -> Roles | Mismatch:
     if attributes is None or MARK not in attributes:
         return Mismatch(ATTENTION, f"the function has no attribute '{MARK}'")
     roles = make_roles(sch, ATTENTION, list_sblocks(sch))
-    if (found := " ".join(roles.names)) != BLOCKS:
-        return Mismatch(ATTENTION, f"the blocks are '{found}', and not '{BLOCKS}'")
+    if (found := " ".join(roles.names)) not in FORMS:
+        return Mismatch(ATTENTION, f"the blocks are '{found}', and not '{FORMS[0]}'")
     return roles
 
 
@@ -77,7 +77,7 @@ def schedule_attention(sch: Schedule, roles: Roles, config: Recipe) -> None:
 
 def choose_attention(sch: Schedule, roles: Roles, device: str, tensor_cores: bool) -> list[Recipe]:
     """Recipes to try: on tensor cores for half precision, where they are asked for; then others."""
-    scores, _, power, *_ = (sch.get(block) for block in roles.blocks)
+    scores, *_, power, _, _, _ = (sch.get(block) for block in roles.blocks)
     is_masked, dim = bool(find_choices(power)), constant(scores.iter_vars[-1].dom.extent) or 0
     # Tiles of longer rows are more than what shared memory holds of most GPUs.
     names = ["causal_ended"] if is_masked else ["wider"] if dim <= _WIDE else ["padded"]

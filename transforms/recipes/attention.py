@@ -34,6 +34,8 @@ from .recipe import Example, get_sblocks
 from .rungs import Family, Pair, knob, order, pairs
 
 BLOCKS = "scores max exp sum weighted Y"
+FORMS = (BLOCKS, BLOCKS.replace("max", "mask masked max"))
+"""Without a mask that is data, and with one."""
 SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}
 
 
@@ -47,7 +49,9 @@ class UnfusedConfig(TilesConfig):
 
 def schedule_unfused(sch: Schedule, config: UnfusedConfig) -> Iterator[str]:
     """Products, rows and what is between them in kernels of their own."""
-    scores, largest, power, total, weighted, result = get_sblocks(sch)
+    scores, *mask, largest, power, total, weighted, result = get_sblocks(sch)
+    for block in mask:  # computed where its results are read
+        sch.compute_inline(block)
     sizes = [constant(size) for size in sch.get(scores).writes[0].source.shape]
     count = math.prod(size or 1 for size in sizes)
     if count > LARGEST_INDEX:
@@ -84,7 +88,7 @@ UNFUSED = Family(
     kernel="attention",
     config=UnfusedConfig,
     schedule=schedule_unfused,
-    blocks=(BLOCKS,),
+    blocks=FORMS,
     default_example=Example(EXAMPLE),
     small=Example(SMALL, config=SMALL_CONFIG),
     tiles=("threads",),
@@ -126,7 +130,7 @@ def pad_tiles(
 
     A kernel of its own crops a padded result of fewer rows than `FEW`.
     """
-    scores, largest, _, _, weighted, result = blocks
+    scores, *_, largest, _, _, weighted, result = blocks
     sizes = ((largest, 2, queries), (largest, 3, keys), (scores, 4, dim), (weighted, 3, dim))
     extents = [get_extent(sch, sch.get_loops(block)[place]) or 1 for block, place, _ in sizes]
     if extents[0] < FEW:
@@ -152,7 +156,9 @@ class QueryConfig:
 
 def schedule_queries(sch: Schedule, config: QueryConfig) -> Iterator[str]:
     """One kernel, whose threads each go over all keys for a query."""
-    scores, largest, power, total, weighted, result = get_sblocks(sch)
+    scores, *mask, largest, power, total, weighted, result = get_sblocks(sch)
+    for block in mask:
+        sch.compute_inline(block)
     batch, head, query, key = sch.get_loops(largest)
     grid, row = split_loop(sch, query, inner=config.threads, tail=config.tail)
     steps, _ = split_loop(sch, key, inner=config.keys, tail=config.tail)
@@ -220,9 +226,11 @@ class TileConfig:
 
 def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     """One kernel, whose blocks of threads share queries, keys, values and exponentials."""
-    scores, largest, power, total, weighted, result = blocks = get_sblocks(sch)
+    scores, *mask, largest, power, total, weighted, result = blocks = get_sblocks(sch)
     (lines, columns), (each, wide) = config.threads, config.thread_tile
     yield from pad_tiles(sch, blocks, queries=lines * each, keys=columns * wide, dim=columns)
+    for block in mask:
+        sch.compute_inline(block)
     batch, head, query, key = sch.get_loops(largest)
     tiles, rest = split_loop(sch, query, inner=lines * each)
     line, row = split_loop(sch, rest, inner=each)
@@ -274,7 +282,7 @@ BY_QUERIES = Family(
     kernel="attention",
     config=QueryConfig,
     schedule=schedule_queries,
-    blocks=(BLOCKS,),
+    blocks=FORMS,
     default_example=Example(EXAMPLE),
     small=Example(SMALL, config={"threads": 4, "keys": 4}),
     tiles=("threads", "keys"),
@@ -295,7 +303,7 @@ BY_TILES = Family(
     kernel="attention",
     config=TileConfig,
     schedule=schedule_tiles,
-    blocks=(BLOCKS,),
+    blocks=FORMS,
     default_example=Example(EXAMPLE),
     small=Example(SMALL, config={"threads": (2, 2), "thread_tile": (2, 2)}),
     tiles=("threads", "thread_tile"),

@@ -38,7 +38,7 @@ from ..tensor_cores.quads import (
 )
 from ..tir import constant
 from ..vectorize import vectorize_loop
-from .attention import BLOCKS, FEWER, pad_tiles
+from .attention import FEWER, FORMS, pad_tiles
 from .recipe import Example, get_sblocks
 from .rungs import Family, knob, order
 
@@ -80,6 +80,7 @@ class Fused(NamedTuple):
 
     Attributes
     ----------
+    masks : what loads a mask that is data, and what applies it to scores; or nothing
     tile, largest : the maximum of a tile, and the one so far
     power, rounded : exponentials, and as the second product takes them
     part, total : the sum of a tile, and the one so far
@@ -89,6 +90,7 @@ class Fused(NamedTuple):
     warp: LoopRV
     steps: LoopRV
     scores: SBlockRV
+    masks: list[SBlockRV]
     tile: SBlockRV
     largest: SBlockRV
     power: SBlockRV
@@ -102,7 +104,7 @@ class Fused(NamedTuple):
 def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     """One kernel, whose warps keep scores, exponentials and results in fragments."""
     blocks = get_sblocks(sch)
-    power, weighted = blocks[2], blocks[4]
+    *_, power, _, weighted, _ = blocks
     require_half(sch, weighted)
     yield from pad_tiles(
         sch, blocks, queries=config.warps * config.rows, keys=config.keys, dim=WHOLE_DIM
@@ -143,7 +145,7 @@ def fuse_blocks(
     A thread block is to have so many `warps`, each of so many `rows` of queries; a tile has so many
     `keys`.
     """
-    scores, largest, _, total, weighted, result = blocks
+    scores, *masks, largest, _, total, weighted, result = blocks
     _, _, query, key = sch.get_loops(largest)
     _, rest = split_loop(sch, query, inner=warps * rows)
     warp, row = split_loop(sch, rest, inner=rows)
@@ -151,9 +153,11 @@ def fuse_blocks(
     reorder_loops(sch, [warp, steps, row])
     (tile, part), _ = fuse_reductions(sch, largest, total, steps, accumulate="apart")
     _, (power, rounded) = fuse_reductions(sch, largest, weighted, steps)
-    compute_block_at(sch, scores, steps)
+    for block in (*masks[-1:], scores, *masks[:-1]):  # a mask is loaded under the product
+        compute_block_at(sch, block, steps)
     reverse_compute_block_at(sch, result, warp)
-    return Fused(warp, steps, scores, tile, largest, power, rounded, part, total, weighted, result)
+    sums = (tile, largest, power, rounded, part, total, weighted, result)
+    return Fused(warp, steps, scores, masks, *sums)
 
 
 def bind_fused(sch: Schedule, fused: Fused, *, heads_first: bool = False) -> None:
@@ -178,7 +182,7 @@ def _compute_in_fragments(
     bind_fused(sch, fused)  # in the step that leaves a kernel no buffers in global memory
     repair = take_out_repair(sch, fused.weighted)
     products = tile_product(sch, fused.scores), tile_product(sch, fused.weighted)
-    for block in (fused.scores, fused.power, fused.rounded, fused.weighted):
+    for block in (fused.scores, *fused.masks, fused.power, fused.rounded, fused.weighted):
         lay_in_quads(sch, block, rows=2, columns=3)
     for block in (fused.tile, fused.part, fused.largest, fused.total):
         lay_in_quads(sch, block, rows=2)
@@ -226,12 +230,15 @@ def take_out_repair(sch: Schedule, weighted: SBlockRV) -> SBlockRV:
 def spread_elements(sch: Schedule, fused: Fused, repair: SBlockRV) -> list[SBlockRV]:
     """Let lanes compute what is between products, and the result; returns these blocks."""
     elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
-    elements += [fused.part, fused.power, fused.largest, fused.tile]
+    elements += [fused.part, fused.power, fused.largest, fused.tile, *fused.masks[::-1]]
     for block in elements:
         has_columns = block not in (fused.total, fused.largest)
         tail: Tail = "guard" if block is fused.result else "refuse"
         spread_over_quads(sch, block, columns=has_columns, tail=tail)
     vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
+    for load in fused.masks[:1]:
+        if (constant(sch.get(load).reads[0].source.shape[-1]) or 1) % 2 == 0:
+            vectorize_loop(sch, get_own_loops(sch, load)[-1])
     return elements
 
 
@@ -278,7 +285,7 @@ FRAGMENTS = Family(
     kernel="attention",
     config=AttentionMmaConfig,
     schedule=schedule,
-    blocks=(BLOCKS,),
+    blocks=FORMS,
     default_example=Example(EXAMPLE, options=HALF),
     small=Example(SMALL, options=HALF, config={"warps": 2, "keys": 32}),
     tiles=("warps", "rows", "keys"),

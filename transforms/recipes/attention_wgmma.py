@@ -32,7 +32,7 @@ from ..schedule import TransformError
 from ..tensor_cores.fragments import SIDE
 from ..tensor_cores.quads import lay_in_quads, round_operand
 from ..tir import constant, find_choices
-from .attention import BLOCKS, pad_tiles
+from .attention import BLOCKS, FORMS, pad_tiles
 from .attention_mma import (
     EXAMPLE,
     HALF,
@@ -103,7 +103,7 @@ class AttentionWgmmaConfig:
 def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     """One kernel, whose warpgroups keep scores, exponentials and results in fragments."""
     blocks = get_sblocks(sch)
-    power, weighted = blocks[2], blocks[4]
+    *_, power, _, weighted, _ = blocks
     require_half(sch, weighted)
     warps, is_masked = WARPS * config.warpgroups, bool(find_choices(sch.get(power)))
     ends_in_tile = (
@@ -161,7 +161,7 @@ def _compute_in_fragments(
     repair = take_out_repair(sch, fused.weighted)
     for product in (fused.scores, fused.weighted):
         order_product(sch, product)
-    for block in (fused.scores, fused.power, fused.rounded, fused.weighted):
+    for block in (fused.scores, *fused.masks, fused.power, fused.rounded, fused.weighted):
         lay_in_quads(sch, block, rows=2, columns=3)
     for block in (fused.tile, fused.part, fused.largest, fused.total):
         lay_in_quads(sch, block, rows=2)
@@ -220,7 +220,7 @@ WGMMA = Family(
     kernel="attention",
     config=AttentionWgmmaConfig,
     schedule=schedule,
-    blocks=(BLOCKS,),
+    blocks=FORMS,
     default_example=Example(EXAMPLE, options=HALF),
     small=Example(SMALL, options=HALF, config={"warpgroups": 1, "keys": 32}),
     tiles=("warpgroups", "keys"),
@@ -291,6 +291,22 @@ ended.plus(
     "wgmma_causal_parted",
     splits_at_mask=True,
     why="Only the tiles on the diagonal are masked",
+)
+MASKED_WGMMA = WGMMA.of_kernel(mask="qk")
+masked = MASKED_WGMMA.root(
+    "wgmma_masked",
+    powers="two",
+    why="A mask that is data is loaded into registers, as the scores lie there, and added",
+    expects={"unrolled": ON_TENSOR_CORES},
+)
+masked.plus(
+    "wgmma_masked_overlap",
+    copies="tma",
+    stages=2,
+    roles=True,
+    overlaps=True,
+    why="The mask of the next tile is loaded under the products",
+    expects={"products_overlapped": BY_TMA},
 )
 FUSED_WGMMA = WGMMA.of_kernel(fused_exponents=True)
 SMS = 132
@@ -373,7 +389,7 @@ def choose_config(
 
 def choose_for(sch: Schedule) -> AttentionWgmmaConfig:
     """`choose_config` of a kernel as it was written; raises `TransformError` for an open size."""
-    scores, _, power, *_ = (sch.get(block) for block in get_sblocks(sch))
+    scores, *_, power, _, _, _ = blocks = [sch.get(block) for block in get_sblocks(sch)]
     sizes = [constant(item.dom.extent) for item in scores.iter_vars]
     batch, heads, queries, keys, dim = (size or 0 for size in sizes)
     if None in sizes:
@@ -382,14 +398,16 @@ def choose_for(sch: Schedule) -> AttentionWgmmaConfig:
             f"the sizes {sizes} are not all known, and the config depends on them",
             "use attention_wgmma_overlap, or give them",
         )
-    powers: Powers = "fused" if allows_fused_exponents(power) else "two"
-    is_masked = bool(find_choices(power))
+    # Of scores that may be -inf a fused exponent is no number: a maximum begins at the lowest one.
+    is_data = len(blocks) > len(BLOCKS.split())
+    powers: Powers = "fused" if allows_fused_exponents(power) and not is_data else "two"
+    is_masked = bool(find_choices(power)) and not is_data  # whose guards hold to the last tile
     return choose_config(batch * heads, queries, keys, dim, is_masked=is_masked, powers=powers)
 
 
 @recipe(
     kernel="attention",
-    blocks=(BLOCKS,),
+    blocks=FORMS,
     default_example=FUSED_WGMMA.default_example,
     golden=Example(
         {**SMALL, "heads": 2, "queries": 150, "keys": 250, "dim": 40},
@@ -419,6 +437,12 @@ LADDERS = (
         "causal attention on Hopper's tensor cores, by wgmma",
         *CAUSAL_WGMMA.rungs,
         name="attention_wgmma_causal",
+        shape=SHAPE,
+    ),
+    order(
+        "attention on Hopper's tensor cores under a mask that is data, by wgmma",
+        *MASKED_WGMMA.rungs,
+        name="attention_wgmma_masked",
         shape=SHAPE,
     ),
     order(

@@ -193,7 +193,7 @@ LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
-MEANINGS = ("causal",)
+MEANINGS = ("causal", "mask", "mask_dtype", "mask_op")
 """Options that say what is computed: those of the problem, whatever a recipe is shown at."""
 
 Options = Mapping[str, object]

@@ -85,6 +85,7 @@ class Case:
     def form(self) -> str:
         """What else tells a case from others of its shape and dtype; mostly ""."""
         words = ["causal"] if self.options.get("causal") else []
+        words += [f"mask {self.options['mask']}"] if self.options.get("mask") else []
         words += ["B transposed"] if self.options.get("transpose_b") else []
         words += ["sums in fp22"] if self.options.get("acc") == "fp22" else []
         return ", ".join(words)

@@ -129,8 +129,10 @@ def _depthwise(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
 
 def _attention(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     """scaled_dot_product_attention, with the mask as a matrix only where it knows no name of it."""
-    q, k, v = inputs
+    q, k, v, *masks = inputs
     shape, options = problem.shape, problem.options
+    if masks and (options["causal"] or options["mask_op"] != "add"):
+        raise PeerMissing("scaled_dot_product_attention takes one mask, and adds it")
     how: dict[str, Any] = {"scale": options["scale"], "enable_gqa": options["group"] > 1}
     if options["causal"] and options["window"] is None and shape["queries"] == shape["keys"]:
         how["is_causal"] = True
@@ -139,6 +141,8 @@ def _attention(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
             shape["queries"], shape["keys"], causal=True, window=options["window"]
         )
         how["attn_mask"] = torch.from_numpy(visible).to(q.device)
+    elif masks:
+        how["attn_mask"] = masks[0].to(q.dtype)
     return lambda: F.scaled_dot_product_attention(q, k, v, **how)
 
 
