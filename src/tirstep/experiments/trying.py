@@ -404,7 +404,8 @@ def try_change(
     raised.clear()
     found = lower(pipeline=pipelines[1])
     ours = find_marked(found)
-    if ours and found.failed is None and not any(each.changed for each in ours):
+    is_more = experiment.edit is not None and experiment.edit.place in ("after", "before")
+    if is_more and ours and found.failed is None and not any(each.changed for each in ours):
         return Trial(subject, UNCHANGED)
     without = lower(pipeline=pipelines[0])
     if without.failed is not None:
