@@ -191,7 +191,7 @@ def transpose_naive(
 ) -> Iterator[str]:
     """One element for each thread: a warp writes neighbours, and reads a whole row apart.
 
-    Knobs: rows and columns of a GPU block.
+    Knobs: rows and columns per thread block.
     """
     tile_block(sch, sch.get_sblock("B"), threads=(rows, columns), tail=tail)
     yield "bound"

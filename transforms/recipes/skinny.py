@@ -174,7 +174,7 @@ def choose_config(sch: Schedule, sizes: Product, gpu: Gpu) -> SkinnyConfig:
 def _bind_grid(
     sch: Schedule, block: SBlockRV, config: SkinnyConfig, vector: int
 ) -> tuple[LoopRV, LoopRV, LoopRV]:
-    """Put columns, rows beyond those of a thread, and slices of k on GPU blocks.
+    """Put columns, rows beyond those of a thread, and slices of k on thread blocks.
 
     Returns the loop of blocks, and those of rows and columns inside.
     """
