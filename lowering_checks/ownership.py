@@ -104,11 +104,11 @@ def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
     closed = close_sizes(module)
     leak = next(iter(find_leaks(closed).values()), None)
     if leak is not None:
-        what = "thread writes registers" if leak.scope == "local" else "thread block writes memory"
+        owner = "thread" if leak.scope == "local" else "thread block"
         yield (
-            f"block '{leak.reader}' reads '{leak.buffer}' ({leak.scope} memory), which only "
-            f"others along '{leak.axis}' write, in block '{leak.writer}', and each {what} of "
-            "its own; let the same ones write and read it"
+            f"block '{leak.reader}' reads '{leak.buffer}' ({leak.scope} memory), which block "
+            f"'{leak.writer}' writes in other {owner}s along '{leak.axis}', and each {owner} has "
+            f"its own; let the same {owner} write and read it"
         )
     for lost in find_lost_reads(closed).values():
         if leak is None or lost.buffer != leak.buffer:

@@ -544,8 +544,8 @@ def _fit_reference(kernel: ModuleKernel, reference: ModuleKernel) -> Any:
     if kernel.size_names != reference.size_names:
         sizes = (", ".join(it.size_names) or "none" for it in (kernel, reference))
         raise KernelError(
-            f"{kernel.name}: it leaves open {next(sizes)}, and its reference {reference.name} "
-            f"{next(sizes)}; give one that leaves open the same sizes"
+            f"{kernel.name}: its symbolic sizes are {next(sizes)}, and those of its reference "
+            f"{reference.name} are {next(sizes)}; give one with the same symbolic sizes"
         )
     some = {name: 3 + place for place, name in enumerate(kernel.size_names)}
     ours, theirs = (

@@ -261,8 +261,8 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
 def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     """Strips of pixels, whose window comes straight into registers, in vectors."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    # Images per thread block and channels of each divide the problem, and as long as the grid has too
-    # few blocks, channels are fewer, then images, then a thread's rows of pixels.
+    # Images per thread block and channels of each divide the problem; while the grid would have too
+    # few blocks, channels are reduced first, then images, then a thread's rows of pixels.
     wholes = [get_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]]
     (rows, columns), (each_row, each_column) = config.threads, config.thread_tile
     wanted = (config.images, config.planes)

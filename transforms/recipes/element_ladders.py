@@ -162,7 +162,7 @@ def _make_best(kernel: str, block: str) -> Ladder:
 
     best.__name__ = f"{kernel}_best"
     best.__doc__ = (
-        "Threads of a block, and vectors of a thread, by the number of elements.\n\n"
+        "Threads per block and vectors per thread are chosen by the number of elements.\n\n"
         "Any number: all but the last vector are whole."
     )
     made = recipe(
@@ -189,7 +189,7 @@ PLANE = Example({"m": 4096, "n": 4096})
 def transpose_naive(
     sch: Schedule, *, rows: int = 8, columns: int = 32, tail: Tail = "refuse"
 ) -> Iterator[str]:
-    """One element for each thread: a warp writes neighbours, and reads a whole row apart.
+    """One element per thread: a warp writes adjacent elements and reads elements a row apart.
 
     Knobs: rows and columns per thread block.
     """
@@ -285,8 +285,8 @@ padded = shared.plus(
     "padded",
     tile=64,
     padding=1,
-    why="A column of a tile in shared memory lies in different banks, also of a larger tile, which "
-    "has more loads in flight",
+    why="A column of a tile in shared memory lies in different banks, even of a larger tile, "
+    "which has more loads in flight",
     golden={"tile": 32},
 )
 vectors = padded.plus(

@@ -252,7 +252,7 @@ swizzled = interleaved.plus(
 prefetched = swizzled.plus(
     "prefetched",
     stages=2,
-    why="The next tiles are loaded into registers during the products; one barrier a step",
+    why="The next tiles are loaded into registers while these are multiplied; one barrier per step",
     expects={"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
 )
 inner_rows = prefetched.plus(
@@ -263,7 +263,7 @@ inner_rows = prefetched.plus(
 split = inner_rows.plus(
     "split_k",
     split_k=4,
-    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
     "with many tiles, as here",
     golden={"split_k": 2},
     searched=("inner_strips",),

@@ -293,7 +293,7 @@ piped = swizzled.plus(
 ahead = piped.plus(
     "mma_fragments",
     prefetch_fragments=True,
-    why="The next fragments are loaded during the products of these",
+    why="The next fragments are loaded while these are multiplied",
 )
 first = ahead.plus(
     "mma_fragments_first",
@@ -311,7 +311,7 @@ rows = first.plus(
 split = rows.plus(
     "mma_split_k",
     split_k=4,
-    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
     "with many tiles, as here",
     golden={"split_k": 3},
     expects={"parts_added": ("kernels == 2", *ON_TENSOR_CORES)},

@@ -506,12 +506,12 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
     )
     single.root(
         "naive",
-        why="One row for each thread: adjacent threads read a whole row apart",
+        why="One row per thread: adjacent threads read elements that are a row apart",
         expects={"bound": ("barriers == 0",)},
     )
     threads = shared.root(
         "threads",
-        why="One row for each block, whose threads reduce it by warp shuffles",
+        why="One row per thread block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
     vectors = threads.plus(
@@ -519,7 +519,7 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
         in_registers=True,
         vector=8,
         searched=("rows",),
-        why="The row is read once, in vectors, all of its loads in flight before the first use",
+        why="The row is read once, in vectors, with all loads in flight before the first use",
         golden={"vector": 4},
         expects={"unrolled": ("barriers >= 2", "scalar_loads == 0")},
     )
@@ -562,7 +562,7 @@ def _make_best(kernel: str, names: str) -> Recipe:
 
     best.__name__ = f"{kernel}_best"
     best.__doc__ = (
-        "Threads, rows of a block, rounds and parts by the length of a row and their number.\n\n"
+        "Threads, rows per block, rounds and parts are chosen by the length and number of rows.\n\n"
         "Any shape: rows that vectors do not divide are read element by element. Knobs: device, a "
         "GPU by\nits name or its properties (transforms/recipes/time_model.py)."
     )

@@ -346,7 +346,7 @@ flying = piped.plus(
 wide = flying.plus(
     "wgmma_wide",
     tile=(128, 256),
-    why="Each instruction multiplies 256 columns: fewer bytes of shared memory a product",
+    why="Each instruction multiplies 256 columns: fewer bytes of shared memory per product",
     golden={"tile": (64, 64)},
 )
 block_swizzle = wide.plus(
@@ -361,7 +361,7 @@ rows = block_swizzle.plus(
 split = rows.plus(
     "wgmma_split_k",
     split_k=4,
-    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
     "with many tiles, as here",
     golden={"split_k": 3},
     expects={"tensorized": ("kernels == 2", *ON_TENSOR_CORES)},
@@ -385,7 +385,7 @@ tma_store = roles.plus(
     "wgmma_tma_store",
     store="tma",
     why="Sums are converted in registers, half as many bytes go to shared memory, and one thread "
-    "has whole tiles written from there",
+    "has the TMA write whole tiles from there",
     expects={"warps_specialized": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
 tma_store.plus(
