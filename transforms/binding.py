@@ -192,8 +192,9 @@ def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str, rivals: list[For]
                 )
             guard = next(guard for guard in guards if is_used(guarded[0], guard))
             raise TransformError(
-                f"{what}where '{guarded[0].name}' decides only through the guard {guard} which "
-                "threads run: each would do its own share, and those that the guard excludes none",
+                f"{what}and '{guarded[0].name}' occurs only in the guard {guard}, which decides "
+                "which threads run: each thread would do only its own share, and excluded threads "
+                "none",
                 "bind it to another axis, or bind the outer loop first, and fetch or spread what "
                 "is inside of it afterwards",
             )
@@ -316,8 +317,8 @@ def bind_batch(
         )
     if not 0 <= kept < len(spatial):
         raise TransformError(
-            f"kept={kept} leaves no loop of the {len(spatial)} spatial ones of block '{name}'",
-            "bind a batch of a block that has more spatial loops than it keeps",
+            f"kept={kept} leaves none of the {len(spatial)} spatial loops of block '{name}'",
+            "use a smaller kept, or a block with more spatial loops",
         )
     batch = spatial[: len(spatial) - kept]
     first = [sch.get(loop) for loop in sch.get_loops(block)[: len(batch)]]

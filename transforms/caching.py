@@ -115,9 +115,9 @@ def place_copy_at(
             if any(is_used(variable, guard) for variable in used):
                 name = load.source.name
                 raise TransformError(
-                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' the index of "
-                    f"the element of '{sch.get(copy).reads[0].source.name}' it takes, and TVM "
-                    f"would read it without the guard, beyond the end of '{name}'",
+                    f"block '{get_sblock_name(sch, block)}' indexes "
+                    f"'{sch.get(copy).reads[0].source.name}' by elements of '{name}', which TVM "
+                    f"would read without the guard, beyond the end of '{name}'",
                     "cache the operand before the loops are split with a guard, or leave it in "
                     "global memory",
                 )
@@ -228,7 +228,7 @@ def cache_write_at(
         if copied is not None and whole is not None and copied > whole:
             raise TransformError(
                 f"the guarded tile of '{written.name}' has {copied} elements along dimension "
-                f"{dimension}, and TVM would copy all of them out to the {whole} that there are",
+                f"{dimension}, and TVM would copy all of them, though only {whole} exist",
                 "cache the result before its loops are split with a guard, or choose sizes that "
                 "divide",
             )
@@ -246,7 +246,7 @@ def cache_write_at(
         raise TransformError(
             f"the copy of '{target.name}', which has {elements} elements, would run {runs} times "
             f"in each iteration of loop '{get_loop_name(sch, loop)}', and block '{name}' {own} "
-            "times: TVM estimates the tile of loops that were split with guards and reordered",
+            "times: TVM overestimates tiles of loops that were split with guards and reordered",
             "cache the result before its loops are split, or at a loop further in",
         )
     require_computed(sch, block, copy)
@@ -367,7 +367,7 @@ def fetch_by_threads(
     own = get_own_loops(sch, block)
     if not own or not get_outer_loops(sch, own[0]):
         raise TransformError(
-            f"block '{name}' does not stand under a loop of its consumer, with loops of its own",
+            f"block '{name}' must be under a loop of its consumer, with loops of its own",
             "place it with cache_read_at before fetching",
         )
     for loop in own:

@@ -52,8 +52,8 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
         _, scale = _split_factor(call.args[0])
         if not abs(scale) * math.log2(math.e) <= _LARGEST:
             raise TransformError(
-                f"the factor {scale:g} of an exponent of block '{name}' is beyond float32 together "
-                "with log2(e)",
+                f"the factor {scale:g} of an exponent of block '{name}' times log2(e) is beyond "
+                "float32",
                 "leave the exponential as it is",
             )
 

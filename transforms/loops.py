@@ -116,7 +116,7 @@ def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
             state = "is annotated" if node.annotations else f"begins at {node.min}"
             raise TransformError(
                 f"loop '{node.loop_var.name}' {state}",
-                "merge loops from 0 on, before they are annotated",
+                "merge loops that begin at 0, before they are annotated",
             )
         if not Analyzer().can_prove_equal(node.extent, nodes[0].extent):
             raise TransformError(
@@ -236,7 +236,7 @@ def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None
     if limit < 1:
         raise TransformError(f"limit={limit} is not a size", "use 1 or more")
     if UNROLL in sch.get(loop).annotations:
-        raise TransformError(f"loop '{name}' is marked so already", "call this once")
+        raise TransformError(f"loop '{name}' is already marked for that", "call this once")
     for inner in find_all(sch.get(loop), For):
         if ASYNC in inner.annotations:
             raise TransformError(

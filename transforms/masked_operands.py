@@ -51,8 +51,8 @@ def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
         or any(is_among(it.source, scope.alloc_buffers) for it in find_all(mask, TensorLoad))
     ):
         raise TransformError(
-            f"no mask of the elements of '{buffer.name}' by themselves hides what block "
-            f"'{get_sblock_name(sch, block)}' computes from them",
+            f"no mask that depends only on indices of '{buffer.name}' hides what block "
+            f"'{get_sblock_name(sch, block)}' computes from its elements",
             "leave the operand as it is",
         )
     copy = sch.cache_read(block, operand, "global")

@@ -192,8 +192,7 @@ def prefetch_asynchronously(
             )
         if stages < 3:
             raise TransformError(
-                f"stages={stages} of loop '{name}' leave no copy in flight while a tile is "
-                "computed with",
+                f"stages={stages} of loop '{name}' leave no copy in flight while a tile is used",
                 "use 3 stages or more with products_first",
             )
         computing, order = [last], [*range(1, count + 1), 0]

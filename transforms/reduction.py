@@ -110,7 +110,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
             is_own = bool(list(get_fed_iterators(get_realize(sch, block), each)))
             if axis is not None and constant(each.extent) != 1 and not is_own:
                 raise TransformError(
-                    f"loop '{each.loop_var.name}' on '{axis}' has one thread sum in block "
+                    f"loop '{each.loop_var.name}' on '{axis}' lets only one thread sum in block "
                     f"'{get_sblock_name(sch, block)}', and all its threads would initialize the "
                     "sum in front of it",
                     "choose a loop inside of it",
@@ -127,7 +127,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         is_own = in_registers and get_axis(around) is not None
         if is_lost and not is_own and not list(get_fed_iterators(realize, around)):
             raise TransformError(
-                f"a guard has some iterations of loop '{around.loop_var.name}' sum in block "
+                f"a guard lets only some iterations of loop '{around.loop_var.name}' sum in block "
                 f"'{name}', and all of them would initialize the same sum",
                 "leave the initialization in the block, or split that loop without a guard",
             )
@@ -160,7 +160,7 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
         raise TransformError(
             f"block '{get_sblock_name(sch, block)}' has {len(loops)} reduction loops"
             + ("" if sch.get(block).init is not None else " and no initialization"),
-            "cut a block with one reduction loop, before it is decomposed",
+            "split a block with one reduction loop, before it is decomposed",
         )
     for loop in sch.get_loops(block):
         require_serial(sch, loop)
@@ -169,13 +169,13 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
         raise TransformError(
             f"block '{get_sblock_name(sch, block)}' has the predicate {predicate}, which TVM "
             "leaves out where the parts are added up",
-            "cut the reduction before its loops are split, or pad the block first with pad_block",
+            "call this before its loops are split, or pad the block first with pad_block",
         )
     for region in sch.get(block).writes:
         if str(region.source.dtype) == "bool":
             raise TransformError(
                 f"block '{get_sblock_name(sch, block)}' reduces booleans into "
-                f"'{region.source.name}', whose neutral element TVM does not know",
+                f"'{region.source.name}', whose identity TVM does not know",
                 "reduce integers, with T.min for 'and' and T.max for 'or'",
             )
     if parts < 2:

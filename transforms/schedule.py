@@ -118,7 +118,7 @@ not a computation of Einsum
     pad what is a sum of products, or split with tail="guard" instead
 # buffers
 expected to be written by single block
-    cache it before its reduction is decomposed, or fill it in one block alone
+    cache it before its reduction is decomposed, or fill it in one block only
 intset.HasLowerBound() && intset.HasUpperBound()
     its index comes from data, so that the copy has no bounds: leave it in global memory
 previous index for the same buffer access used index type
@@ -576,7 +576,8 @@ def _begin(sch: Schedule, *, inlines: bool = False) -> Iterator[_Work]:
             sch.__move_handle_from__(before)
         elif isinstance(error, TransformError) and not (is_part or sch.mod.same_as(work.module)):
             error.advice += (
-                "; TVM cannot copy a schedule after tensorize, so this one has changed: begin again"
+                "; TVM cannot copy a schedule after tensorize, so this one has changed: start from "
+                "a new one"
             )
         raise
     finally:

@@ -313,8 +313,8 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
     for part in conditions:
         if not is_end(part, load.indices, load.source.shape, iterators):
             raise TransformError(
-                f"block '{name}' takes zeros where not '{part}', which does not say that "
-                f"'{load.source.name}' ends there",
+                f"block '{name}' takes zeros where '{part}' does not hold, which is not the end of "
+                f"'{load.source.name}'",
                 "pad with zeros only outside of a tensor",
             )
     return _Operand(value, load)

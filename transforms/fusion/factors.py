@@ -267,7 +267,7 @@ def find_summand(term: Any, running: Running) -> Any | None:
         ends = running if isinstance(term, Add) else running.undone
         first, second = find_summand(term.a, running), find_summand(term.b, ends)
         if second is None:
-            raise NoRepairError(term, "adds or takes away an infinity")
+            raise NoRepairError(term, "adds or subtracts an infinity")
         if first is None or _is_number(second, 0):
             return first
         return second if _is_number(first, 0) else first + second
@@ -280,7 +280,7 @@ def find_summand(term: Any, running: Running) -> Any | None:
             if change is not None:
                 return change * other if isinstance(term, Mul) else change / other
         if is_varying:
-            raise NoRepairError(term, "multiplies or divides what changes by what varies")
+            raise NoRepairError(term, "multiplies or divides what changes by a part that varies")
     if not is_varying:
         old, new = running.put(term)
         return new - old
@@ -301,7 +301,7 @@ def _find_alike(term: Any, running: Running, what: str, find: Callable[..., Any]
     elif choice := _read_choice(term):
         condition, *parts = choice
         if running.is_in(condition):
-            raise NoRepairError(condition, "is a condition, which may be another later")
+            raise NoRepairError(condition, "is a condition, which may change later")
     else:
         raise NoRepairError(term, f"mixes both so that no {what} comes out of it")
     found = [change for part in parts if (change := find(part, running)) is not None]

@@ -398,7 +398,8 @@ def split_reductions(
     if len(loops) != 1:
         raise TransformError(
             f"block '{name}' has {len(loops)} reduction loops, not one",
-            "split it before its loops are split, and reductions over several elements not at all",
+            "call this before its loops are split; a reduction over several iterators cannot be "
+            "split",
         )
     (loop,) = loops
     require_constant(sch, loop)
@@ -534,8 +535,8 @@ class _Split(Builder):
             if old.buffer in self.made:
                 if self.made[old.buffer][1:] != (place, repair.reference):
                     raise TransformError(
-                        f"block '{name}' between them would have to be another one for block "
-                        f"'{consumer.reduction.name}' than for the consumers before it",
+                        f"block '{name}' between them would have to differ for block "
+                        f"'{consumer.reduction.name}' from the one for the consumers before it",
                         "inline it first",
                     )
                 continue

@@ -221,7 +221,7 @@ def specialize_warps(
         if not counts[0] <= first <= counts[1] or used > total * first:
             raise TransformError(
                 f"{total} threads begin with {first} registers each, and registers={counts} must "
-                f"divide these {total * first} up: fewer for producers, more for consumers",
+                f"share out these {total * first}: fewer for producers, more for consumers",
                 "give producers at most as many, and consumers what that leaves",
             )
     sch.annotate(loop, TMA_ROLES, [added, *counts])
@@ -232,7 +232,7 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
     block, name = sch.get(copy), get_sblock_name(sch, copy)
     if constant(get_realize(sch, copy).predicate) != 1:
         raise TransformError(
-            f"block '{name}' copies a part of its tile only, under a predicate",
+            f"block '{name}' copies only a part of its tile, under a predicate",
             "choose threads and vectors that divide the tile",
         )
     if not isinstance(block.body, BufferStore):

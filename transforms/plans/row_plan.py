@@ -205,8 +205,8 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
         if is_reduction(sch, block) and not _is_known(node):
             several = f" to {len(node.writes)} results at a time" if len(node.writes) > 1 else ""
             return (
-                f"block '{node.name_hint}' reduces{several}, not as TVM knows it over threads: "
-                "x = x + term, say, with x in front, or two such sums"
+                f"block '{node.name_hint}' reduces{several} in a form that TVM does not lower over "
+                "threads: it must be x = x + term, for example, with x first, or two such sums"
             )
         # Whether what is read over all of a reduction is read again for other results: a product by
         # a vector reuses the vector alone, and what it is read once for is its time.

@@ -496,7 +496,7 @@ def require_zeros(sch: Schedule, zeros: SBlockRV, sums: Any) -> None:
     writes = sch.get(zeros).writes
     if sch.get(zeros).reads or len(writes) != 1 or not writes[0].source.same_as(sums):
         raise TransformError(
-            f"block '{get_sblock_name(sch, zeros)}' does not zero '{sums.name}', and nothing else",
+            f"block '{get_sblock_name(sch, zeros)}' must zero '{sums.name}' and nothing else",
             "pass the block that decompose_reduction_at returned",
         )
 
