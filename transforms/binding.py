@@ -193,8 +193,7 @@ def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str, rivals: list[For]
             guard = next(guard for guard in guards if is_used(guarded[0], guard))
             raise TransformError(
                 f"{what}and '{guarded[0].name}' occurs only in the guard {guard}, which decides "
-                "which threads run: each thread would do only its own share, and excluded threads "
-                "none",
+                "which threads run: each would do only its own share, and those excluded none",
                 "bind it to another axis, or bind the outer loop first, and fetch or spread what "
                 "is inside of it afterwards",
             )

@@ -63,8 +63,8 @@ def cache_read_at(
     returns: the copy block, whose own loops iterate over the tile, one per dimension; all readers
         under the loop read the copy, and readers elsewhere are unchanged
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
-        ``shared.dyn`` or ``local``; a loop around the block, not vectorized; a block that is not an
-        asynchronous copy of a pipeline; a copy within the operand's bounds (if the loops of the
+        ``shared.dyn`` or ``local``; a loop around the block, not vectorized; a block that no
+        pipeline copies asynchronously; a copy within the operand's bounds (if the loops of the
         block that writes it were fused and split with a guard, TVM may copy rows beyond its end);
         an operand that is not indexed by data under a guard, and that the block itself does not
         write

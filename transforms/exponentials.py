@@ -29,8 +29,7 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
 
     GPUs have an instruction only for powers of two, so each exponent is first multiplied by
     log2(e), which is merged with a factor that it already has. The factor is applied to the
-    difference of two numbers, which is exactly 0 if both are equal (`fuse_exponents` gives that
-    up).
+    difference of two numbers, which is exactly 0 if they are equal (not with `fuse_exponents`).
 
     rewrite: ``exp((x - m) * c)`` -> ``exp2((x - m) * (c * log2(e)))``
     consumes: nothing

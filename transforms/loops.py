@@ -93,8 +93,7 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
 def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     """Merge loops that follow one another into one loop that has all their bodies.
 
-    Two sums over one range, for example, get one loop, in which data that both read is fetched
-    once.
+    Two sums over one range, for example, get one loop, where shared operands are fetched once.
 
     rewrite: ``for k in n: G += x[k] * a[k]`` and ``for k in n: U += x[k] * b[k]``
         -> ``for k_m in n: (G += x[k_m] * a[k_m]); (U += x[k_m] * b[k_m])``

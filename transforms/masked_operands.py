@@ -35,8 +35,7 @@ def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     returns: the copy block
     requires: `operand` counts the buffers that the block reads, from 0; a single load of it,
         multiplied by a masked value, or in a block whose results are all masked with the same mask
-        where they are read; a mask that depends only on indices of the load and on tensors of the
-        function
+        where they are read; a mask that depends only on indices of the load and on tensors
     """
     require_operand(sch, block, operand)
     node, scope = sch.get(block), get_scope(sch, block).stmt

@@ -116,9 +116,7 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
 
 @query
 def get_pipeline(module: tvm.IRModule) -> str:
-    """The pipeline that a module's transforms have recorded; if none, "tirx" for TIRx kernels, else
-    "default".
-    """
+    """The pipeline that transforms have recorded; else "tirx" for TIRx kernels, or "default"."""
     if is_tirx(module):
         return TIRX
     for function in list_functions(module):

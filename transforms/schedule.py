@@ -576,8 +576,7 @@ def _begin(sch: Schedule, *, inlines: bool = False) -> Iterator[_Work]:
             sch.__move_handle_from__(before)
         elif isinstance(error, TransformError) and not (is_part or sch.mod.same_as(work.module)):
             error.advice += (
-                "; TVM cannot copy a schedule after tensorize, so this one has changed: start from "
-                "a new one"
+                "; TVM cannot copy a schedule after tensorize, so this one has changed: start anew"
             )
         raise
     finally:

@@ -54,7 +54,7 @@ PACKAGES = (
     "tirstep.lowering_checks.facts",
     "tirstep.lowering_checks.bisect",
 )
-# Wide tables are set smaller, and a shadow says that they scroll. No option breaks after its dashes.
+# Wide tables are set smaller, and a shadow says that they scroll. Options do not break at dashes.
 STYLE = """<style>table.docutils{font-size:.8rem}code span.pre{white-space:nowrap}
 .table-wrapper{background:linear-gradient(90deg,var(--color-background-primary) 2rem,#0000) local,
 linear-gradient(270deg,var(--color-background-primary) 2rem,#0000) right local,

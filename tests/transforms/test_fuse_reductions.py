@@ -226,12 +226,7 @@ def test_fuse_reductions_refuses_what_does_not_fit():
         ("max", "s[vi] + b * m[vi]", None, "factor new / old, with which on .* it would give nan"),
         ("sum", "s[vi] + T.abs(a - m[vi])", None, "mixes both so that no factor comes out of it"),
         ("max", "s[vi] + T.Select(a == m[vi], T.float64(1), T.float64(0))", None, "is a condition"),
-        (
-            "max",
-            "s[vi] + T.if_then_else(a < m[vi], a, b)",
-            None,
-            "is a condition, which may",
-        ),
+        ("max", "s[vi] + T.if_then_else(a < m[vi], a, b)", None, "is a condition, which may"),
         ("max", "s[vi] + T.log(a - m[vi])", None, r"T.log\(A\[vi, vk\] - m\) mixes both"),
         ("max", "s[vi] + T.tanh(a - m[vi])", None, r"T.tanh\(A\[vi, vk\] - m\) mixes both"),
         ("max", "s[vi] + T.exp(a * m[vi])", None, "multiplies or divides what changes by a part"),

@@ -224,7 +224,7 @@ def test_rfactor_reduction_refuses_what_does_not_fit():
     with refuses(sch, r"rfactor_reduction: block 'C' has 2 reduction loops; split a block with"):
         tr.rfactor_reduction(sch, block, parts=3)
     sch, block, *_ = start(Scale, "B")
-    with refuses(sch, r"block 'B' has 0 reduction loops and no initialization; cut a block with"):
+    with refuses(sch, r"block 'B' has 0 reduction loops and no initialization; split a block with"):
         tr.rfactor_reduction(sch, block, parts=2)
     sch, block, *_, k = start()
     tr.decompose_reduction_at(sch, block, k)

@@ -398,8 +398,7 @@ def split_reductions(
     if len(loops) != 1:
         raise TransformError(
             f"block '{name}' has {len(loops)} reduction loops, not one",
-            "call this before its loops are split; a reduction over several iterators cannot be "
-            "split",
+            "call this before its loops are split; reductions over several iterators are not split",
         )
     (loop,) = loops
     require_constant(sch, loop)

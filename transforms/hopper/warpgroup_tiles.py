@@ -228,9 +228,8 @@ def tile_in_warpgroups(
     """Tile a matmul for thread blocks and warpgroups, to be computed by wgmma.
 
     `tile` are the rows and columns that a thread block computes, `warpgroup` those of each
-    warpgroup; `tile_k` is the extent along k of a tile in shared memory. `swizzle` rows of tiles
-    run column by column, so that tiles that run at the same time share their operands in the L2
-    cache.
+    warpgroup; `tile_k` a shared tile's extent along k. `swizzle` rows of tiles run column by
+    column, so that tiles that run at the same time share their operands in the L2 cache.
 
     rewrite: ``for i, j, k: C`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in threadIdx.y:
         for k_0: for i_3, j_2, k_1: C``

@@ -69,9 +69,8 @@ def round_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
         ``for i, j, k: C[i, j] += float32(P_float16[i, k]) * V[k, j]``
     consumes: nothing
     returns: the block that rounds, whose result is in the operand's memory
-    requires: `operand` counts the buffers that the block reads, from 0; a block that converts
-        everything that it reads of the operand to one type, though not in its initialization, and
-        that contains no other blocks
+    requires: `operand` counts the buffers that the block reads, from 0; a block without others in
+        it, that converts all of its reads of the operand to one type, but not in its initialization
     guarded: each thread rounds only its own registers
     """
     name, reads = get_sblock_name(sch, block), list(sch.get(block).reads)
@@ -141,8 +140,7 @@ def tile_product(sch: Schedule, block: SBlockRV) -> FragmentProduct:
     rewrite: ``for i, j, k: C`` -> ``for k_0, j_0, i_0: sblock C_o: for i_1, j_1, k_1: C``
     consumes: these loops
     returns: the block of a fragment, and the two outer loops
-    requires: two spatial loops and one reduction loop of the block's own, serial, with extents that
-        are multiples of 16
+    requires: two spatial loops and one reduction loop of its own, serial, in multiples of 16
     """
     loops = find_product_loops(sch, block, "tile a product of rows, columns and one reduction")
     for loop in loops:

@@ -18,7 +18,7 @@ def command(
     write: bool = flag("--write", "Rewrite the files instead of printing the diff."),
     json: bool,
 ) -> int:
-    """Rewrite programs for an older TVM in the installed TVM's syntax.
+    """Rewrite programs for an older TVM in today's syntax.
 
     Programs may be for TVM 0.8 or later. Names without a successor, and lines that need a decision,
     are left as they are and listed with advice; the exit code is then 1.
