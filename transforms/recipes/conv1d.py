@@ -234,7 +234,7 @@ class WindowConfig:
 
     threads: int = knob(
         128,
-        "threads of a block, at most: a block has 1024 outputs or fewer",
+        "most threads per block: a block has 1024 outputs or fewer",
         choices=(32, 64, 128, 256),
     )
     taps: int = knob(8, "taps of one step of the reduction", choices=(4, 8, 16, 32))

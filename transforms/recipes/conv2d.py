@@ -68,7 +68,7 @@ SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
 def make_product(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     """Make block "Y" of conv2d the product of two matrices, and the block that stores it one too.
 
-    Returns the block, and what happens where a tile does not divide. Whole vectors of 16 bytes lie
+    Returns the block, and what to do if tiles do not divide. Whole vectors of 16 bytes lie
     in one tap where the input channels are a multiple of that. Elsewhere a kernel of its own writes
     the matrix of windows, padded. Since pixels and taps rarely divide, ``"refuse"`` pads, too.
 
@@ -178,7 +178,7 @@ _GATHERED = "cp_async_bytes == 16"
 def conv2d_naive(sch: Schedule, *, threads: int = 128) -> Iterator[str]:
     """One element of the result per thread; adjacent threads have adjacent channels.
 
-    It adds up in memory, or in a register where the result has another type.
+    Sums are accumulated in memory, or in a register if the result has another type.
 
     Knobs: threads of a block.
     """
@@ -234,9 +234,9 @@ by_tma = of_wgmma.plus(
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
     """The knobs that the time model predicts to be fastest.
 
-    The product is that of pixels by output channels by taps and input channels. The TMA copies its
-    tiles; threads gather them where the output channels are not a multiple of 16 bytes. Knobs:
-    device, the name of a GPU that the model knows, or as for an H200.
+    The matmul is of pixels by output channels, over filter positions and input channels. The TMA
+    copies its tiles; threads gather them if the output channels are not a multiple of 16 bytes.
+    Knobs: device, the name of a GPU that the model knows; others count as an H200.
     """
     yield from schedule(sch, choose_config(sch, sch.get_sblock("Y"), find_gpu(device)))
 

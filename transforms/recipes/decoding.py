@@ -74,12 +74,10 @@ class RangesConfig:
         "whether a thread reads 16 bytes of a key at once, and values before it computes scores, "
         "or one element",
     )
-    groups: int = knob(
-        1, "groups of threads in a block, each with keys of its own", choices=(4, 8, 16)
-    )
-    ranges: int = knob(1, "ranges of keys, on blocks of their own", choices=(1, 4, 16, 32, 64))
+    groups: int = knob(1, "groups of threads per block, each with its own keys", choices=(4, 8, 16))
+    ranges: int = knob(1, "ranges of keys, each on its own blocks", choices=(1, 4, 16, 32, 64))
     heads: int = knob(
-        0, "heads of queries with the same keys that a block has at most, or 0 for all", least=0
+        0, "most heads of queries with the same keys per block, or 0 for all", least=0
     )
     at_once: int = knob(
         1, "ranges whose results are read before the first is combined", choices=(1, 16)

@@ -34,9 +34,9 @@ class FlatConfig:
     """Knobs of a kernel with one loop over all elements."""
 
     threads: int = knob(256, "threads of a block", choices=(64, 128, 256, 512))
-    vector: int = knob(1, "elements of a thread's vector, at most", choices=(2, 4, 8))
-    each: int = knob(1, "vectors of a thread", choices=(1, 2, 4, 8))
-    tail: Tail = knob("refuse", "what happens where these do not divide the elements")
+    vector: int = knob(1, "most elements of a thread's vector", choices=(2, 4, 8))
+    each: int = knob(1, "vectors per thread", choices=(1, 2, 4, 8))
+    tail: Tail = knob("refuse", "what to do if these do not divide the elements")
 
 
 def schedule(sch: Schedule, config: FlatConfig, block: SBlockRV | None = None) -> Iterator[str]:
@@ -202,14 +202,14 @@ class TransposeConfig:
     """Knobs of a transpose whose tiles go through shared memory."""
 
     tile: int = knob(32, "rows and columns of a tile", choices=(16, 32, 64))
-    threads: int = knob(256, "threads of a block, at most", choices=(64, 128, 256, 512))
+    threads: int = knob(256, "most threads per block", choices=(64, 128, 256, 512))
     padding: int = knob(
         0, "vectors by which rows in shared memory are padded", choices=(1, 2), least=0
     )
     vector: int = knob(
-        1, "elements of a vector, at most; also the side of a thread's squares", choices=(2, 4)
+        1, "most elements of a vector; also the side of a thread's squares", choices=(2, 4)
     )
-    tail: Tail = knob("refuse", "what happens where a tile does not divide")
+    tail: Tail = knob("refuse", "what to do if tiles do not divide")
 
 
 def schedule_transpose(

@@ -50,7 +50,7 @@ class ElementsConfig:
     threads: Pair = knob(
         (8, 16), "rows and columns of threads in a block", choices=pairs((4, 8, 16), (8, 16, 32))
     )
-    tail: Tail = knob("refuse", "what happens where a tile does not divide")
+    tail: Tail = knob("refuse", "what to do if tiles do not divide")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ class FusedConfig:
     )
     tile_k: int = knob(16, "the depth of the tiles of operands", choices=(8, 16, 32))
     shared: bool = knob(
-        False, "whether tiles of operands lie in shared memory, that of X once for both sums"
+        False, "whether tiles of operands are in shared memory, that of X once for both sums"
     )
     vectors: bool = knob(
         False,
@@ -171,7 +171,7 @@ class FusedConfig:
         "a thread reads both operands in vectors, into registers, and a warp a tile of 4 by 8",
     )
     stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 through registers", choices=(1, 2))
-    tail: Tail = knob("refuse", "what happens where a tile does not divide")
+    tail: Tail = knob("refuse", "what to do if tiles do not divide")
 
     @property
     def strips(self) -> Pair:

@@ -177,21 +177,21 @@ class RowPerThreadConfig:
     """Knobs of a schedule with one thread for each row."""
 
     threads: int = knob(32, "threads of a block", choices=THREADS[2:6])
-    tail: Tail = knob("refuse", "what happens where they do not divide the rows")
+    tail: Tail = knob("refuse", "what to do if they do not divide the rows")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowConfig:
     """Knobs of a schedule whose threads share a row."""
 
-    threads: int = knob(256, "threads of a row", choices=THREADS)
+    threads: int = knob(256, "threads per row", choices=THREADS)
     in_registers: bool = knob(False, "whether a row is read once, into registers")
     vector: int = knob(
         1,
-        "elements of a vector, at most: rows of another length, and wide types, get shorter ones",
+        "most elements of a vector; unaligned rows and wide types get shorter ones",
         choices=(2, 4, 8),
     )
-    rows: int = knob(1, "rows of a block", choices=(1, 2, 4, 8, 16, 32))
+    rows: int = knob(1, "rows per block", choices=(1, 2, 4, 8, 16, 32))
     each: int = knob(
         0,
         "vectors that a thread reads at once of a row that is not kept in registers; 0 reads "
@@ -199,7 +199,7 @@ class RowConfig:
         least=0,
     )
     parts: int = knob(1, "blocks that share a row, whose results a second kernel combines")
-    tail: Tail = knob("refuse", "what happens where these do not divide the row")
+    tail: Tail = knob("refuse", "what to do if these do not divide the row")
 
 
 def schedule_row_per_thread(sch: Schedule, config: RowPerThreadConfig) -> Iterator[str]:
@@ -408,7 +408,7 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
 
 
 def _read_in_rounds(sch: Schedule, blocks: Sequence[SBlockRV], config: Any) -> Iterator[str]:
-    """Spread every block over the threads of a row, each of which reads some vectors at a time."""
+    """Spread every block over the threads per row, each of which reads some vectors at a time."""
     rounds = []
     for block in reversed(blocks):  # readers first
         if _has_one(sch, block):
