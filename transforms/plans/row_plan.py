@@ -50,10 +50,10 @@ _DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", 
 def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfig) -> None:
     """Let threads share the rows of some blocks, as the recipes of softmax and norms do.
 
-    A row is what each reduction goes over; it may be any dimensions, and all others together count
-    the rows. Other blocks are inlined into these, one behind the result where TVM can turn its
-    indices round: the reshape behind a group norm. Results that are written before any reduction,
-    as the sum that a norm takes and returns, are kernels of their own.
+    A row consists of the dimensions that are reduced, whichever these are; the other dimensions
+    together number the rows. Other blocks are inlined into these, including one after the result if
+    TVM can invert its indices, such as the reshape after a group norm. Results that are written
+    before any reduction, such as the sum that a norm takes and also returns, are separate kernels.
 
     rewrite: ``for i, k: S[i] += A[i, k]`` and ``for i, k: B[i, k] = A[i, k] / S[i]`` ->
         ``for i in blockIdx.x: (for k in threadIdx.x: S_local += A[i, k]); (for k in

@@ -46,9 +46,9 @@ INNER = ("columns", "rows")
 class GemmConfig:
     """Knobs of a matmul whose operands go through shared memory into registers.
 
-    With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k. The pipeline
-    has fewer stages where the reduction has fewer steps, and two at most for types that are not of
-    4 bytes, of which a transposed tile takes no asynchronous copies.
+    With tail="refuse" the tile must divide m and n, and tile_k * split_k must divide k. The
+    pipeline has fewer stages if the reduction has fewer steps, and at most two for types that are
+    not 4 bytes wide, since their transposed tiles cannot be copied asynchronously.
     """
 
     threads: Pair = knob(
