@@ -180,8 +180,8 @@ def require_launchable(device: Device, module: tvm.IRModule) -> None:
 def find_unbound_sblocks(module: tvm.IRModule) -> list[str]:
     """The names of the SBlocks that run outside of a GPU's threads: they cannot be launched.
 
-    An SBlock around threads is part of their kernel. Of stores that stand in no other SBlock, or in
-    the one that TVM puts around a function ("root"), the names of the buffers.
+    An SBlock around threads is part of their kernel. Stores that are in no SBlock, or only in the
+    one that TVM puts around a function ("root"), are listed by their buffers' names.
     """
     unbound: list[str] = []
     for _, function in module.functions_items():

@@ -36,13 +36,12 @@ _INPUT = re.compile(r"\w+_(\d+(x\d+)*(_\w+)?|module)\.py|\.tirstep-\w+" + re.esc
 class GoldenStore:
     """A folder with one folder for each recipe and one file for each of its steps.
 
-    A recipe's step 0 is its kernel as it was written, and other recipes start from it, too: it is
-    in the folder `INPUTS`, once for each shape and form of a kernel (`get_input_name`).
-
-    A recipe by itself has the text of each step. A rung of a ladder, and a recipe that chooses
-    among rungs, has that of its last step, and of each step that no recipe of its kernel before it
-    has; the others are lines in its `STEPS_FILE`: the step, SHA-256 of its text, and the file that
-    has the text of this step at its first rung.
+    A recipe's step 0 is its kernel as it was written, from which other recipes start, too: it is in
+    the folder `INPUTS`, once for each shape and form of a kernel (`get_input_name`). A recipe
+    outside of ladders has the text of each step. A rung of a ladder, and a recipe that chooses
+    among rungs, has the text of its last step, and of each step that no earlier recipe of its
+    kernel has. Its other steps are lines in its `STEPS_FILE`: the step, the SHA-256 of its text,
+    and the file of an earlier rung that has this text.
     """
 
     root: Path
@@ -126,12 +125,12 @@ class GoldenStore:
     def write(self, runs: Iterable[Run], *, environment: Mapping[str, str]) -> list[Path]:
         """Write the goldens of these runs, and return what changed.
 
-        Of the rest of the folder nothing is touched, but for goldens in these recipes' own folders
-        that no step makes any more: they are deleted; so are kernels that no recipe starts from,
-        where these are all recipes that have goldens here. The version of TVM comes last, so that
-        it never stands beside goldens of another. Refuses with a `CheckError`, before anything is
-        written, under CI, that is where the environment has CI set, and where goldens of other
-        recipes stay that another TVM wrote.
+        Goldens in these recipes' own folders that no step makes any more are deleted; so are
+        kernels that no recipe starts from, if these are all recipes that have goldens here. Nothing
+        else in the folder is touched. The version of TVM is written last, so that it is never
+        beside another version's goldens. Raises `CheckError`, before anything is written, under CI
+        (if the environment has CI set), and if other recipes' goldens remain that another TVM
+        wrote.
         """
         if is_under_ci(environment):
             raise CheckError(

@@ -35,15 +35,16 @@ bound is given: as many roundings differ as a changed order of some thousand ter
 def check_numbers(
     problem: AnyProblem, module: tvm.IRModule, device: Device, *, where: str, seed: int = 0
 ) -> list[Finding]:
-    """Run a module of a problem a few times and hold its outputs against the reference.
+    """Run a module of a problem a few times and compare its outputs with the reference.
 
-    First on integer-valued inputs, as large as every sum stays exact with: any legal schedule gives
-    the same bits, and nothing is tolerated; but for kernels that are no sums of products, which get
-    small integers and a bound. Then on random floats with the kernel's corner cases among them
-    (`Meaning.corners`), within the bound that follows from the length of the sums and the types
-    (`AnyProblem.error_interval`). Outputs are filled with NaN; inputs must be the same after a run.
-    What the device saw comes with it: stores beside a tensor, and of the simulator what its threads
-    did. Raises `DeviceError` where the device cannot run the module.
+    First on integer-valued inputs, as large as possible while every sum stays exact: any legal
+    schedule gives the same bits, and no error is tolerated. Kernels that are not sums of products
+    get small integers and a bound instead. Then on random floats with the kernel's corner cases
+    among them (`Meaning.corners`), within the bound that follows from the length of the sums and
+    the types (`AnyProblem.error_interval`). Outputs are filled with NaN before a run, and inputs
+    must be unchanged after it. The device's own findings are included: stores outside of a tensor,
+    and from the simulator what its threads did. Raises `DeviceError` if the device cannot run the
+    module.
     """
     return check_program(problem, device.compile(module), device.name, where=where, seed=seed)
 

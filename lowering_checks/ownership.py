@@ -34,19 +34,18 @@ from .steps import Finding
 
 
 def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
-    """What of a scheduled module is not spread over its threads soundly, block by block.
+    """What in a scheduled module is not distributed soundly over threads, block by block.
 
-    Nothing for functions without a bound loop. In all others: blocks that are in no kernel; an
-    axis with several extents in one kernel; two loops of a block on one axis, of whose iterations
-    only the diagonal runs. Where there is nothing of that, what the guard's rules say of a schedule
-    that is bound as far as it will be: memory that several threads store or update with nothing
-    between them; reads of what other threads or kernels keep or write; missing barriers; and
-    buffers that are written again while TVM keeps another one in their place.
+    Functions without a bound loop have no findings. In all others it finds blocks outside of any
+    kernel, an axis with several extents in one kernel, and two loops of a block on one axis, of
+    which only the diagonal runs. If there is none of these, it applies the guard's rules for
+    completely bound schedules: memory that several threads store or update without an order; reads
+    of what other threads or kernels keep or write; missing barriers; and buffers that are written
+    again while TVM keeps another one in their place.
 
-    A module may be as it was written, scheduled, with any sizes open. What is found is so; indices
-    that depend on data and the inside of tensor intrinsics are left out.
-
-    Returns findings of the check ``"threads"``, with `where` as their place.
+    A module may be scheduled or not, with any sizes symbolic. Findings are certain; indices that
+    depend on data and the inside of tensor intrinsics are not checked. Returns findings of the
+    check ``"threads"``, with `where` as their place.
     """
     messages: dict[str, None] = {}
     is_bound = False
@@ -104,11 +103,11 @@ def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
     closed = close_sizes(module)
     leak = next(iter(find_leaks(closed).values()), None)
     if leak is not None:
-        what = "thread writes registers" if leak.scope == "local" else "thread block writes memory"
+        owner = "thread" if leak.scope == "local" else "thread block"
         yield (
-            f"block '{leak.reader}' reads '{leak.buffer}' ({leak.scope} memory), which only "
-            f"others along '{leak.axis}' write, in block '{leak.writer}', and each {what} of "
-            "its own; let the same ones write and read it"
+            f"block '{leak.reader}' reads '{leak.buffer}' ({leak.scope} memory), which block "
+            f"'{leak.writer}' writes in other {owner}s along '{leak.axis}', and each {owner} has "
+            f"its own; let the same {owner} write and read it"
         )
     for lost in find_lost_reads(closed).values():
         if leak is None or lost.buffer != leak.buffer:

@@ -438,16 +438,15 @@ def judge_run(
 ) -> Iterator[Verdict]:
     """Judge a run step by step, as it goes.
 
-    Goldens are held against the recipe's golden example, whatever the run's shape. A step that
-    the device cannot run yet (its loops are not bound) is checked on the CPU, at the shape of
-    the golden example: with the run's own config and options if the recipe takes them there,
-    otherwise with those of the example, which the verdict says. A step that the device should
-    run and cannot, since TVM does not lower it, say, has a finding ("lowering") for that, and
-    is checked on the CPU as well; the steps after it are judged like any other. Times are taken
-    on a device with a clock, of right steps only, on random floats, unless `timed` is False.
-
-    The verdicts of the last steps of `others` come last, each with its own run, unless a step was
-    wrong: of `find_other_runs`, say, of which those are left out that cannot be judged.
+    Goldens are compared with the recipe's golden example, whatever the run's shape. A step that the
+    device cannot run yet (its loops are not bound) is checked on the CPU, at the shape of the
+    golden example: with the run's own config and options if the recipe takes them there, otherwise
+    with those of the example; the verdict says which. A step that the device should be able to run
+    and cannot, because TVM does not lower it, for example, has a finding ("lowering"), and is
+    checked on the CPU as well; the steps after it are judged like any other. On a device with a
+    clock, right steps are timed, on random floats, unless `timed` is False. If no step was wrong,
+    the verdicts of the last steps of `others` (from `find_other_runs`, for example) come last, each
+    with its own run; those that cannot be judged are left out.
     """
     judged, is_right = _judge_steps(run, device, store, seed, timed), True
     for step in run.steps:

@@ -315,7 +315,7 @@ class AnyProblem(ABC):
 
     @abstractmethod
     def integer_rounds(self, seed: int) -> list[list[Array]]:
-        """Whole numbers, as few lists of inputs as show every term."""
+        """Integers, in as few lists of inputs as show every term."""
 
     @abstractmethod
     def float_inputs(self, seed: int) -> list[Array]:
@@ -336,7 +336,7 @@ class AnyProblem(ABC):
         """Each output in float64, and how far off its elements may be before they are stored."""
 
     def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
-        """How far from `reference` each element of an output may be, in absolute numbers."""
+        """How far from `reference` each element of an output may be, as an absolute error."""
         return [
             bound_storing(exact, error, tensor.dtype)
             for tensor, (exact, error) in zip(self.outputs, self.compute(inputs), strict=True)
@@ -533,7 +533,7 @@ class Problem(AnyProblem):
         return InputMaker(tensors, ranges, self.measure_sums)
 
     def measure_sums(self, inputs: Sequence[Array]) -> Measured:
-        """How near sums of whole numbers come to what is exact in the accumulator and in the
+        """How close sums of integers come to the limits of the accumulator's exact range and of the
         outputs' range: the sum of the absolute values of all terms bounds every partial sum.
         """
         exact = dtype_facts(self.accumulator).exact_integers
@@ -544,7 +544,7 @@ class Problem(AnyProblem):
         return Measured(self.is_exact and overflow <= 1, float(overflow))
 
     def integer_rounds(self, seed: int) -> list[list[Array]]:
-        """Whole numbers for which any legal order of summation gives the same bits.
+        """Integers for which any legal order of summation gives the same bits.
 
         The sum of the absolute terms of every output is measured to be at most 2 to the power of
         the accumulator's mantissa bits (for integers, its largest value), so that every partial sum

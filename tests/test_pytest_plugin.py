@@ -196,7 +196,7 @@ def test_sizes_that_a_module_leaves_open_are_given(project: pytest.Pytester):
     project.makepyfile(test_own=OPEN)
     result = run(project)
     result.assert_outcomes(passed=1, failed=1)
-    told = "the program leaves n open; give tir_check(..., sizes={'n': 64})"
+    told = "the program has symbolic sizes, n; give tir_check(..., sizes={'n': 64})"
     result.stdout.fnmatch_lines([told.replace("[", "[[]").replace("'", '"')])
 
 

@@ -64,16 +64,16 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
 
     rewrite: ``for i in range(n)`` -> ``for i in T.thread_binding(n, thread=axis)``
     consumes: nothing
-    requires: a known axis; a serial loop, no pipeline of prefetches; for threads a constant
-        extent; no other loop on the same axis that feeds the same block or stands in its guards
-        (only the diagonal would run); the extent that the axis has elsewhere in the same kernel
-        (it would be launched with one of them); at most `max_threads` threads in a block, and
-        along each axis what a GPU takes there; for virtual threads no other loop around or inside
-        on the same axis; for a reduction over threads an outermost loop around it that is bound
-        already (TVM would leave the threads' partial sums in one shared element), a loop
-        that goes over nothing but the reduction, up to 32 threads or a multiple of 32, a block
-        without others in it that starts from its operation's identity, and for a running softmax a
-        serial part in each thread
+    requires: a known axis; a serial loop, no pipeline of prefetches; for threads a constant extent;
+        no other loop on the same axis that feeds the same block or occurs in its guards (only the
+        diagonal would run); the same extent as the axis has elsewhere in the kernel (the kernel
+        would be launched with only one of them); at most `max_threads` threads per thread block,
+        and along each axis at most what a GPU allows; for virtual threads no other loop around or
+        inside on the same axis; for a reduction over threads an outermost loop around it that is
+        bound already (TVM would leave the threads' partial sums in one shared element), a loop that
+        iterates only over the reduction, up to 32 threads or a multiple of 32, a block that
+        contains no other block and starts from its operation's identity, and for a running softmax
+        a serial part in each thread
     guarded: all rules of lowering_checks/legality/rules.py; the most frequent: no read of another
         thread's registers ("local"), nor of another thread block's shared memory; for virtual
         threads all blocks of the kernel inside; sums
@@ -192,8 +192,8 @@ def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str, rivals: list[For]
                 )
             guard = next(guard for guard in guards if is_used(guarded[0], guard))
             raise TransformError(
-                f"{what}where '{guarded[0].name}' decides only through the guard {guard} which "
-                "threads run: each would do its own share, and those that the guard excludes none",
+                f"{what}and '{guarded[0].name}' occurs only in the guard {guard}, which decides "
+                "which threads run: each would do only its own share, and those excluded none",
                 "bind it to another axis, or bind the outer loop first, and fetch or spread what "
                 "is inside of it afterwards",
             )
@@ -299,8 +299,8 @@ def bind_batch(
 ) -> LoopRV:
     """Bind a block's spatial loops, all but its last ones, to one block axis.
 
-    For products, convolutions and norms with a batch, heads or images in front: all but the last
-    `kept` spatial loops become one loop, however many they are and whatever their extents.
+    For matmuls, convolutions and norms with leading dimensions for a batch, heads or images: all
+    but the last `kept` spatial loops become one loop, whatever their number and extents.
 
     rewrite: ``for b, h, i, j`` -> ``for b_h_fused in blockIdx.z: for i, j``
     consumes: the loops that are fused
@@ -316,8 +316,8 @@ def bind_batch(
         )
     if not 0 <= kept < len(spatial):
         raise TransformError(
-            f"kept={kept} leaves no loop of the {len(spatial)} spatial ones of block '{name}'",
-            "bind a batch of a block that has more spatial loops than it keeps",
+            f"kept={kept} leaves none of the {len(spatial)} spatial loops of block '{name}'",
+            "use a smaller kept, or a block with more spatial loops",
         )
     batch = spatial[: len(spatial) - kept]
     first = [sch.get(loop) for loop in sch.get_loops(block)[: len(batch)]]
@@ -348,8 +348,8 @@ def tile_block(
 
     One entry of `threads` (and of `per_thread`: elements of each thread, 1 by default) for every
     loop to be tiled, in the order of the loops. `axes` are the letters they get; by default the
-    last loop gets x, the one before it y, then z, so that neighbouring threads touch
-    neighbouring elements. `fuse_threads` puts all threads on threadIdx.x, the last loop fastest.
+    last loop gets x, the one before it y, then z, so that adjacent threads access adjacent
+    elements. `fuse_threads` puts all threads on threadIdx.x, the last loop fastest.
 
     rewrite: ``for i, j, k`` -> ``for i_0 in blockIdx.y: for j_0 in blockIdx.x:
         for i_1 in threadIdx.y: for j_1 in threadIdx.x: for k: for i_2, j_2``

@@ -60,13 +60,14 @@ def cache_read_at(
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for ax: A_shared[...] = A[...]);
         C += A_shared[...]``
     consumes: nothing
-    returns: the copy block, whose own loops go over the tile, one for each dimension; it has all
-        readers of the operand under the loop, and those elsewhere read on as before
+    returns: the copy block, whose own loops iterate over the tile, one per dimension; all readers
+        under the loop read the copy, and readers elsewhere are unchanged
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
         ``shared.dyn`` or ``local``; a loop around the block, not vectorized; a block that no
-        pipeline copies asynchronously; a copy inside of the operand: where the loops of the block
-        that writes it were fused and split with a guard, TVM may copy rows beyond its end; an
-        operand that is not indexed by data under a guard, and that the block itself does not write
+        pipeline copies asynchronously; a copy within the operand's bounds (if the loops of the
+        block that writes it were fused and split with a guard, TVM may copy rows beyond its end);
+        an operand that is not indexed by data under a guard, and that the block itself does not
+        write
     guarded: an operand that is neither in other threads' registers nor in another thread block's
         shared memory
     """
@@ -114,9 +115,9 @@ def place_copy_at(
             if any(is_used(variable, guard) for variable in used):
                 name = load.source.name
                 raise TransformError(
-                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' the index of "
-                    f"the element of '{sch.get(copy).reads[0].source.name}' it takes, and TVM "
-                    f"would read it without the guard, beyond the end of '{name}'",
+                    f"block '{get_sblock_name(sch, block)}' indexes "
+                    f"'{sch.get(copy).reads[0].source.name}' by elements of '{name}', which TVM "
+                    f"would read without the guard, beyond the end of '{name}'",
                     "cache the operand before the loops are split with a guard, or leave it in "
                     "global memory",
                 )
@@ -173,15 +174,15 @@ def cache_write_at(
         C[...] = C_local[...]``
     consumes: nothing
     returns: the copy block
-    requires: a scope as in `cache_read_at`; a loop around the block and outside of its
-        reductions, not vectorized; for ``local`` a loop inside of the block's thread loops, since
-        a thread cannot read another's registers; a block that computes all elements which the
-        copy would write: of a tile with a guard TVM may copy more, or beyond the tensor, and of
-        swizzled places or ones from data all of a region; a block that stores without a branch
-        around, and changes nothing in place; a tile that the copy goes over in no more iterations
-        than the block does, or than the tensor has elements: of loops that were split with guards
-        and reordered TVM estimates larger ones
-    guarded: each thread, or thread block, copies out what it wrote itself, with a barrier where
+    requires: a scope as in `cache_read_at`; a loop around the block and outside of its reductions,
+        not vectorized; for ``local`` a loop inside of the block's thread loops, since a thread
+        cannot read another's registers; a block that computes all elements that the copy would
+        write (for a tile with a guard, TVM may copy more, or beyond the tensor; for swizzled or
+        data-dependent indices, a whole region); a block that stores without a branch around it, and
+        does not update in place; a tile that the copy covers in no more iterations than the block
+        has, or than the tensor has elements (for loops that were split with guards and reordered,
+        TVM overestimates the tile)
+    guarded: each thread or thread block copies only what it wrote itself, with a barrier where
         threads share elements
     """
     _require_scope(scope)
@@ -227,7 +228,7 @@ def cache_write_at(
         if copied is not None and whole is not None and copied > whole:
             raise TransformError(
                 f"the guarded tile of '{written.name}' has {copied} elements along dimension "
-                f"{dimension}, and TVM would copy all of them out to the {whole} that there are",
+                f"{dimension}, and TVM would copy all of them, though only {whole} exist",
                 "cache the result before its loops are split with a guard, or choose sizes that "
                 "divide",
             )
@@ -245,7 +246,7 @@ def cache_write_at(
         raise TransformError(
             f"the copy of '{target.name}', which has {elements} elements, would run {runs} times "
             f"in each iteration of loop '{get_loop_name(sch, loop)}', and block '{name}' {own} "
-            "times: TVM estimates the tile of loops that were split with guards and reordered",
+            "times: TVM overestimates tiles of loops that were split with guards and reordered",
             "cache the result before its loops are split, or at a loop further in",
         )
     require_computed(sch, block, copy)
@@ -256,8 +257,8 @@ def cache_write_at(
 def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlockRV:
     """Accumulate in each thread's registers, and write the results once, under a loop.
 
-    Where the block's output is an intermediate buffer with one consumer (an epilogue: bias and
-    relu, a cast, the cropping of a padded result), the consumer does the writing.
+    If the block's output is an intermediate buffer with one consumer (an epilogue: bias and relu, a
+    cast, the cropping of a padded result), that consumer writes the results.
 
     rewrite: ``C[...] += ...`` -> ``C_local[...] += ...`` and, at the end of `loop`,
         ``C[...] = C_local[...]``
@@ -265,7 +266,7 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     returns: the block that writes the results
     requires: a block that reduces; a loop around it, inside of its thread loops and outside of
         its reductions
-    guarded: each thread finishes sums of its own, and what an epilogue reads is written by then
+    guarded: each thread finishes its own sums, and what an epilogue reads is written before it
     """
     if not is_reduction(sch, block):
         raise TransformError(
@@ -299,22 +300,22 @@ def fetch_cooperatively(
 ) -> None:
     """Fetch a tile with all threads of a thread block, each loading a share.
 
-    `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for only
-    threadIdx.x, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors
-    may also lie where TVM loads their elements one by one, such as over the end of a run; for
-    float8 their loop stays serial, since CUDA does not compile such vectors. Vectors of 8-bit types
-    that may be padding zeros have four elements then, the most that TVM can write in CUDA.
+    `threads` are the extents of the bound compute loops, in the order (z, y, x): ``64`` for only
+    threadIdx.x, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` TVM may have to
+    load the elements of a vector one by one, such as beyond the end of a run; for float8 their loop
+    then stays serial, since CUDA does not compile such vectors, and vectors of 8-bit types that may
+    be padding zeros have four elements, the most that TVM can write in CUDA.
 
     rewrite: ``for ax0, ax1: A_shared[...] = A[...]`` -> ``for f_0: for f_1 in threadIdx.y:
         for f_2 in threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]``
     consumes: the block's own loops
     requires: a copy block that writes ``shared`` or ``shared.dyn`` memory, placed under a loop of
         its consumer; its own loops serial; thread axes and extents as the rest of the kernel has
-        them; a tile that threads * vector divides, in runs of neighbouring elements that vector
-        divides, or ``tail="guard"``; where threads share elements that each writes or reads at its
-        own index, a barrier of TVM's in between: it omits that for a tile as small as one thread's
+        them; a tile whose size is a multiple of threads * vector, in contiguous runs that are
+        multiples of vector, or ``tail="guard"``; a barrier by TVM where a thread reads what another
+        one wrote (TVM omits it for a tile as small as one thread's share)
     guarded: a reduction over threads keeps its guard, and threads that share elements have a
-        barrier
+        barrier in between
     """
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
     own = get_own_loops(sch, block)
@@ -366,7 +367,7 @@ def fetch_by_threads(
     own = get_own_loops(sch, block)
     if not own or not get_outer_loops(sch, own[0]):
         raise TransformError(
-            f"block '{name}' does not stand under a loop of its consumer, with loops of its own",
+            f"block '{name}' must be under a loop of its consumer, with loops of its own",
             "place it with cache_read_at before fetching",
         )
     for loop in own:
@@ -429,8 +430,8 @@ def stage_operand_at(
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory under a loop, fetched by all threads together.
 
-    It is `cache_read_at`, then `inline_producers` (a padding becomes part of the fetch) where
-    the operand's producers can be inlined, then `fetch_cooperatively`.
+    This is `cache_read_at`, then `inline_producers` if the operand's producers can be inlined (a
+    padding becomes part of the fetch), then `fetch_cooperatively`.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_1 in threadIdx.x: A_shared[...] =
         A[...]); C += A_shared[...]``

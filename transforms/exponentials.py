@@ -28,8 +28,8 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
     """Compute exponentials of a block as powers of two, with one factor for both.
 
     GPUs have an instruction only for powers of two, so each exponent is first multiplied by
-    log2(e), which is merged with a factor that it already has. The factor is applied to a
-    difference, which is exact where both are equal (`fuse_exponents` gives that up).
+    log2(e), which is merged with a factor that it already has. The factor is applied to the
+    difference of two numbers, which is exactly 0 if they are equal (not with `fuse_exponents`).
 
     rewrite: ``exp((x - m) * c)`` -> ``exp2((x - m) * (c * log2(e)))``
     consumes: nothing
@@ -51,8 +51,8 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
         _, scale = _split_factor(call.args[0])
         if not abs(scale) * math.log2(math.e) <= _LARGEST:
             raise TransformError(
-                f"the factor {scale:g} of an exponent of block '{name}' is beyond float32 together "
-                "with log2(e)",
+                f"the factor {scale:g} of an exponent of block '{name}' times log2(e) is beyond "
+                "float32",
                 "leave the exponential as it is",
             )
 
@@ -70,15 +70,15 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
 def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
     """Compute the exponents of a block by one fused multiply-add each.
 
-    ``m * c`` is computed per row, and ``x * c`` minus that becomes one instruction per element.
-    That rounds only the other product: where x and m are equal the exponent is not 0, but up to
-    2^-24 of ``m * c``, and integers are no longer exact. So a kernel must allow it, as `attention`
-    does with fused_exponents=True.
+    ``m * c`` is computed once per row, and ``x * c`` minus that is one instruction per element.
+    Only ``m * c`` is rounded then: if x and m are equal, the exponent is not 0, but up to 2^-24 of
+    ``m * c``, and integers are no longer exact. So a kernel must allow it, as `attention` does with
+    fused_exponents=True.
 
     rewrite: ``exp2((x - m) * c)`` -> ``exp2(x * c - m * c)``
     consumes: nothing
-    requires: a block that allows it by the annotation "tirstep_exponents", with powers of two
-        (`use_powers_of_two`) of a difference times a number; there is one at least
+    requires: a block that allows it by the annotation "tirstep_exponents", with at least one power
+        of two (`use_powers_of_two`) of a difference times a number
     """
     node, name = sch.get(block), get_sblock_name(sch, block)
     if not allows_fused_exponents(node):

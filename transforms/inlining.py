@@ -18,13 +18,13 @@ from .tir import find_all, is_among
 def inline_producers(sch: Schedule, block: SBlockRV) -> None:
     """Inline the blocks that a block reads from, e.g. a padding stage into a shared-memory fetch.
 
-    Beside others, producers that reduce stay as they are: a matmul and the scale that an epilogue
-    multiplies it by, say.
+    Producers that reduce are not inlined if there are others that do not: an epilogue that reads a
+    matmul and a scale, for example, inlines only the scale.
 
     rewrite: ``P[i] = f(A[i])`` and ``C[i] = g(P[i])`` -> ``C[i] = g(f(A[i]))``
     consumes: the producers that do not reduce
-    requires: at least one producer that does not reduce; none that is a copy of a pipeline,
-        and have no other consumer than `block`; a block that reads nothing but the kernel's
+    requires: at least one producer that does not reduce; producers that are not copies of a
+        pipeline, and have no other consumer than `block`; a block that reads only the kernel's
         arguments is left as it is
     guarded: what is read is written by then, and a reduction over threads keeps its guard
     """
@@ -54,16 +54,16 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
 def inline_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     """Inline all that follows a block's result into one block: scale, bias, activation, cast.
 
-    What these blocks read beside is inlined into them, too, where that does not reduce and nothing
-    else reads it. The block that is left is what `find_epilogue` finds, and what
-    `accumulate_in_registers` lets finish the results. Nothing changes where nothing follows, and
-    where several blocks would be left, or one that reduces: those are kernels of their own.
+    Other blocks that they read are inlined, too, unless these reduce or have other readers. The
+    remaining block is the one that `find_epilogue` finds, and that `accumulate_in_registers` lets
+    finish the results. Nothing changes if no block follows, or if several blocks or one that
+    reduces would remain: these stay kernels of their own.
 
     rewrite: ``C[i] += ...; S[i] = C[i] * a; H[i] = b[i] / 2; D[i] = S[i] + H[i]`` ->
         ``C[i] += ...; D[i] = C[i] * a + b[i] / 2``
     consumes: the blocks that are inlined
-    returns: the block that finishes the results; None if nothing changes for want of one
-    requires: a block that no other one writes the results of
+    returns: the block that finishes the results, or None if nothing changes
+    requires: a block that is the only one to write its results
     guarded: what is read is written by then
     """
     # Where a block adds to what another one has begun, the epilogue would come between.

@@ -61,13 +61,13 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
 
     rewrite: rows of n elements -> rows that begin n + elements apart
     consumes: nothing
-    requires: a copy block into ``shared`` or ``shared.dyn`` memory, of two dimensions or more,
-        with one loop of its own along the rows (call this between `cache_read_at` and
-        `fetch_cooperatively`); at least 1 element and fewer than a row has; no vectors in the
-        tile that the padding would misalign. TVM's storage_align pads to something else unless
-        it is given the row's exact length, which is read off the loops here, and less than that.
-    guarded: rows that begin where ldmatrix and vectors take them, and indices that TVM lowers as
-        they stand
+    requires: a copy block into ``shared`` or ``shared.dyn`` memory, of two dimensions or more, with
+        one loop of its own along the rows (call this between `cache_read_at` and
+        `fetch_cooperatively`); at least 1 element and fewer than a row has; no vectors in the tile
+        that the padding would misalign. (TVM's storage_align pads correctly only if it is given the
+        row's exact length, which is taken from the loops here, and a smaller padding.)
+    guarded: rows aligned as ldmatrix and vectors need them, and indices that TVM lowers as they
+        stand
     """
     name = get_sblock_name(sch, block)
     target = require_copy(sch, block)
@@ -110,7 +110,7 @@ def pad_longer_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
 def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
     """Keep a tile in shared memory with its last two dimensions swapped.
 
-    A thread that reads a column of the tile then reads neighbours, with one vector.
+    A thread that reads a column of the tile then reads adjacent elements, with one vector.
 
     rewrite: ``A_shared[i, k] = A[i, k]`` -> ``A_shared[k, i] = A[i, k]``, and so its readers
     consumes: nothing
@@ -136,17 +136,17 @@ def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
 def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> None:
     """Fold the last dimension of a tile in shared memory into rows, and pad these.
 
-    For threads that own `row` neighbours each: with rows of 8 elements padded by 4, say, the
-    vectors of 4 that eight of them read lie in different banks.
+    For threads that each own `row` adjacent elements: if rows of 8 are padded by 4, for example,
+    the vectors of 4 that eight threads read are in different banks.
 
     rewrite: ``A_shared[x] = A[x]`` -> ``A_shared[x // row, x % row] = A[x]``, and so its readers;
         dimensions in front of the last one stay
     consumes: nothing
     requires: a block that writes ``shared`` or ``shared.dyn`` memory, whose rows are not padded; a
         row of at least 1 element, and a padding shorter than a row; no vectors in the tile that the
-        padding would misalign; no tile that each thread fills and reads only at its own x % length
-        % row, which TVM would take for the whole tile; none that begins at an arbitrary element of
-        a row, where TVM would take i % row and (i + 1) % row to be equal
+        padding would misalign; no tile of which each thread fills and reads only its own x % length
+        % row, which TVM would mistake for the whole tile; no tile that begins at an arbitrary
+        element of a row, where TVM would take i % row and (i + 1) % row to be equal
     guarded: indices that TVM lowers as they stand
     """
     name = get_sblock_name(sch, block)
@@ -206,19 +206,19 @@ def _require_no_vectors(sch: Schedule, block: SBlockRV, buffer: Any, stride: int
 def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Padding:
     """Pad a block's iteration space with zeros to multiples of a tile, and crop the result.
 
-    Where the result has one more consumer (an epilogue), the cropping is inlined into it, unless
-    the result is a tensor of the function's.
+    If the result has one consumer (an epilogue), the cropping is inlined into it, unless the result
+    is one of the function's tensors.
 
     rewrite: ``C[i, j] += A[i, k] * B[k, j]`` -> ``A_pad = pad(A); B_pad = pad(B);
         C_pad[i, j] += A_pad[i, k] * B_pad[k, j]; C = crop(C_pad)``
     consumes: nothing
-    returns: the new blocks; where nothing needs padding there are none
-    requires: an untouched block, one serial loop of its own for each iterator and no other block
-        in a loop around it, on tensors in global memory; one multiple of at least 1 for each
-        iterator; where a reduction is padded, a sum of terms that are zero where the padded
-        operands are, as products of these; each padded iterator in the indices that are padded (of
-        one element TVM may know the index, and the other iterations would use the same one), and
-        over the whole of its dimension where it reduces or writes
+    returns: the new blocks, none if nothing needs padding
+    requires: an untouched block, one serial loop of its own for each iterator and no other block in
+        a loop around it, on tensors in global memory; one multiple of at least 1 for each iterator;
+        for a padded reduction, a sum whose terms are zero where the padded operands are, such as
+        products; each padded iterator occurs in the indices that are padded (TVM may replace the
+        index of a single element, and all iterations would use that one), and covers its whole
+        dimension where it reduces or writes
     """
     name = get_sblock_name(sch, block)
     iterators = sch.get(block).iter_vars

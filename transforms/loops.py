@@ -51,10 +51,10 @@ def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse"
     consumes: `loop`
     returns: the two loops, outer and inner
     requires: a serial loop; `inner` at least 1 and a divisor of the extent, or ``tail="guard"``,
-        which puts a predicate on the blocks inside; an extent that with a whole tile more is
-        within the loop's integer type; no guard on the outputs of a reduction over threads (TVM
-        loses it, if it is the only one), nor where a condition outside of the blocks loads by the
-        loop (it would be asked beyond the loop's end)
+        which puts a predicate on the blocks inside; an extent that plus a whole tile fits into the
+        loop's integer type; no guard on the outputs of a reduction over threads (TVM loses it, if
+        it is the only one), and none where a condition outside of the blocks loads with the loop's
+        variable (it would load beyond the loop's end)
     guarded: indices within 32 bits, and quotients that TVM lowers as they stand
     """
     require_serial(sch, loop)
@@ -69,8 +69,8 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     rewrite: ``for i in m: for j in n`` -> ``for i_j_fused in m * n``
     consumes: `loops`
     returns: the fused loop
-    requires: at least one loop; serial loops that follow each other with nothing between; a
-        product of their extents within their integer type (TVM lets it wrap around)
+    requires: at least one loop; serial loops that follow each other with nothing between; a product
+        of their extents that fits into their integer type (TVM lets it overflow)
     guarded: indices within 32 bits, and quotients that TVM lowers as they stand
     """
     if not loops:
@@ -93,16 +93,16 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
 def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     """Merge loops that follow one another into one loop that has all their bodies.
 
-    Two sums over one range, say, become sums under one loop, where what both read is fetched once.
+    Two sums over one range, for example, get one loop, where shared operands are fetched once.
 
     rewrite: ``for k in n: G += x[k] * a[k]`` and ``for k in n: U += x[k] * b[k]``
         -> ``for k_m in n: (G += x[k_m] * a[k_m]); (U += x[k_m] * b[k_m])``
     consumes: `loops`
     returns: the merged loop
-    requires: two loops or more, serial, from 0 on, of one extent and without annotations, which
-        follow each other in this order with nothing between; no block under one that writes what a
-        block under another one reads or writes (TVM merges a sum with the loop that uses it, which
-        then takes sums that are not complete)
+    requires: two loops or more, serial, starting at 0, of the same extent and without annotations,
+        which follow each other in this order with nothing between; no block under one that writes
+        what a block under another one reads or writes (TVM would merge a sum with a loop that uses
+        it, which would then read incomplete sums)
     guarded: what is read is written by then
     """
     if len(loops) < 2:
@@ -115,7 +115,7 @@ def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
             state = "is annotated" if node.annotations else f"begins at {node.min}"
             raise TransformError(
                 f"loop '{node.loop_var.name}' {state}",
-                "merge loops from 0 on, before they are annotated",
+                "merge loops that begin at 0, before they are annotated",
             )
         if not Analyzer().can_prove_equal(node.extent, nodes[0].extent):
             raise TransformError(
@@ -160,7 +160,7 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
     rewrite: ``for i: for j`` -> ``for j: for i``
     consumes: nothing
     requires: different loops of one block, with no other statement between them; no loop that
-        repeats a whole sum, as that of a consumer which was inlined, comes inside of the sum
+        repeats a whole sum, such as one of an inlined consumer, is moved into the sum
     guarded: no term is added before its sum is initialized
     """
     names = [get_loop_name(sch, loop) for loop in loops]
@@ -227,15 +227,15 @@ def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None
     rewrite: ``for k`` -> ``for k`` with the annotations pragma_auto_unroll_max_step and
         pragma_unroll_explicit=0, which become ``#pragma unroll`` in the source
     consumes: nothing
-    requires: a serial loop without such a wish; a limit of at least 1 statement; no pipeline of
-        asynchronous copies at or inside of the loop (TVM could not say how many to wait for)
+    requires: a serial loop without such an annotation; a limit of at least 1 statement; no pipeline
+        of asynchronous copies at or inside of the loop (TVM could not say how many to wait for)
     """
     require_serial(sch, loop)
     name = get_loop_name(sch, loop)
     if limit < 1:
         raise TransformError(f"limit={limit} is not a size", "use 1 or more")
     if UNROLL in sch.get(loop).annotations:
-        raise TransformError(f"loop '{name}' is marked so already", "call this once")
+        raise TransformError(f"loop '{name}' is already marked for that", "call this once")
     for inner in find_all(sch.get(loop), For):
         if ASYNC in inner.annotations:
             raise TransformError(

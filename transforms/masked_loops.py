@@ -175,22 +175,22 @@ def is_known_before(bound: Any, loop: For, around: list[For]) -> bool:
 def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     """End a loop after the last iteration that a mask does not hide.
 
-    Masks are conditions of ``if_then_else``. That a fully masked iteration changes nothing is
-    tested on random numbers: the maximum and the sums of attention accumulate nothing, and are
-    rescaled by 1. NaN and infinite values are masked with the rest, where a product with 0 would
-    have kept them.
+    Masks are conditions of ``if_then_else``. A test on random numbers makes sure that a fully
+    masked iteration changes nothing: in attention, the maximum and the sums accumulate nothing, and
+    are rescaled by 1. NaN and infinite values are masked like all others, although a product with 0
+    would keep them.
 
-    The loop is marked, and ends early once the pipeline "tirstep" has lowered reductions over
-    threads, which TVM does only in loops of constant extents. What comes under the loop later is
-    tested as well.
+    The loop is only marked. The pipeline "tirstep" ends it early once reductions over threads are
+    lowered, which TVM does only in loops of constant extent. Blocks that are moved under the loop
+    later are tested as well.
 
     rewrite: ``for j_0 in n: (for j_1 in 4: m = max(m, x[j] if j_0 * 4 + j_1 <= i_0 * 8 + i_1 else
         least))`` -> the same with ``for j_0 in min(n, max(1, (i_0 * 8 + 7) // 4 + 1))``
     consumes: nothing
     requires: a serial loop of a constant extent that begins at 0
-    guarded: a condition under the loop that holds up to some iteration, which only thread blocks
-        and outer serial loops decide: all threads of a block go on together; an iteration that
-        changes nothing beyond it
+    guarded: a condition under the loop that holds up to some iteration, which depends only on
+        thread blocks and outer serial loops, so that all threads of a block continue together; an
+        iteration beyond it that changes nothing
     """
     require_serial(sch, loop)
     require_constant(sch, loop)
@@ -207,15 +207,15 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
 def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
     """Launch the thread blocks first whose loop runs longest before it ends at its mask.
 
-    A GPU takes up blocks in the order of their numbers, and the last ones leave multiprocessors
-    idle: these are short then. Nothing is computed otherwise, or elsewhere.
+    A GPU starts blocks in the order of their numbers, and while the last ones run, multiprocessors
+    are idle: so the last ones should be short. Only the order changes.
 
     rewrite: ``for i in blockIdx.x: for j in min(n, i * 2 + 1): C[i] += A[i, j]`` ->
         ``for i in blockIdx.x: for j in min(n, (m - 1 - i) * 2 + 1): C[m - 1 - i] += ...``, when the
         module is lowered
     consumes: nothing
-    requires: a loop that `end_loop_at_mask` has marked, whose iterations become more along one axis
-        of thread blocks, and depend on no other
+    requires: a loop that `end_loop_at_mask` has marked, whose number of iterations grows along one
+        axis of thread blocks, and depends on no other
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if ENDS_AT_MASK not in node.annotations or LONGEST_FIRST in node.annotations:
@@ -237,15 +237,15 @@ def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
 def split_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     """Drop the masks from the first iterations of a loop, where they hide nothing.
 
-    Masks are conditions of ``if_then_else``. The loop is marked, and split once
-    pipelines are lowered, so that the copies of a pipeline go on from one part to the other.
+    Masks are conditions of ``if_then_else``. The loop is only marked, and split after pipelines are
+    lowered, so that the copies of a pipeline continue from one part to the other.
 
     rewrite: ``for j_0 in n: (for j_1 in 4: m = max(m, x[j] if j_0 * 4 + j_1 <= i_0 * 8 + i_1 else
         least))`` -> ``for j_0 in (i_0 * 8 - 3) // 4 + 1: (for j_1 in 4: m = max(m, x[j]))`` and the
         rest as it was, when the module is lowered
     consumes: nothing
-    requires: a serial loop of a constant extent that begins at 0, and a condition under it that
-        holds up to some iteration
+    requires: a serial loop of constant extent that starts at 0, and a condition under it that holds
+        up to some iteration
     """
     require_serial(sch, loop)
     require_constant(sch, loop)

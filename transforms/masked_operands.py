@@ -21,21 +21,21 @@ from .tir import find_all, find_choices, is_among, is_choice, is_used, substitut
 
 @transform
 def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
-    """Read an operand through a copy that is zero where a mask hides all that uses it.
+    """Read an operand through a copy that is zero where a mask hides every use of it.
 
-    Inlined where tiles are fetched, the copy is a guard of its loads; `pad_axis`, called later,
-    adds the end of an axis to it. Infinite elements are hidden with the rest, where a product with
-    zero would have kept them.
+    Inlined into the fetch of tiles, the copy becomes a guard of its loads; `pad_axis`, called
+    later, adds the end of an axis to the guard. Infinite elements are hidden like all others,
+    although a product with zero would keep them.
 
-    The trace does not replay what this makes, and says so: no primitive of TVM does.
+    A trace cannot replay this, since no TVM primitive does it, and says so.
 
     rewrite: ``p[j] = exp(x[j] - m) if j < n else 0`` and ``s += p[j] * v[j]`` -> the same of
         ``v_global[j] = v[j] if j < n else 0``
     consumes: nothing
     returns: the copy block
-    requires: `operand` counts the buffers that the block reads, from 0; one load of it, multiplied
-        by a masked value, or in a block whose results are all masked with one mask where they are
-        read; a mask that depends only on indices of the load and on tensors of the function
+    requires: `operand` counts the buffers that the block reads, from 0; a single load of it,
+        multiplied by a masked value, or in a block whose results are all masked with the same mask
+        where they are read; a mask that depends only on indices of the load and on tensors
     """
     require_operand(sch, block, operand)
     node, scope = sch.get(block), get_scope(sch, block).stmt
@@ -50,8 +50,8 @@ def mask_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
         or any(is_among(it.source, scope.alloc_buffers) for it in find_all(mask, TensorLoad))
     ):
         raise TransformError(
-            f"no mask of the elements of '{buffer.name}' by themselves hides what block "
-            f"'{get_sblock_name(sch, block)}' computes from them",
+            f"no mask that depends only on indices of '{buffer.name}' hides what block "
+            f"'{get_sblock_name(sch, block)}' computes from its elements",
             "leave the operand as it is",
         )
     copy = sch.cache_read(block, operand, "global")

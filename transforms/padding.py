@@ -71,22 +71,22 @@ class _Axis(NamedTuple):
 def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
     """Round an axis up to a multiple of a tile, in all blocks that share it.
 
-    What is computed beyond its end counts for nothing. Tensors of the function's keep their sizes.
-    Where a reduction reads one along the axis, it reads a copy with zeros beyond the end, which can
-    be inlined where tiles are fetched; a block that writes one computes the elements that there
-    are. Reductions along the axis take up what changes nothing beyond its end, by a mask, unless
-    their terms are zero there: values that are summed are masked where they are computed. An axis
-    whose length is a multiple already stays as it is.
+    Results beyond its end are not used. The function's tensors keep their sizes. A reduction that
+    reads such a tensor along the axis reads a copy with zeros beyond the end, which can be inlined
+    where tiles are fetched; a block that writes such a tensor computes only its elements.
+    Reductions along the axis are masked, so that iterations beyond the end change nothing, unless
+    their terms are zero there anyway; values to be summed are masked where they are computed. An
+    axis whose length is a multiple already is left as it is.
 
-    Masks are conditions of ``if_then_else``, which `split_loop_at_mask` takes out of whole tiles.
-    The trace does not replay what this makes, and says so: no primitive of TVM does.
+    Masks are conditions of ``if_then_else``, which `split_loop_at_mask` removes from whole tiles. A
+    trace cannot replay this, since no TVM primitive does it, and says so.
 
     rewrite: ``for j in 77: m = max(m, x[j])`` and ``for j in 77: e[j] = exp(x[j] - m)`` and ``for
         j in 77: s += e[j]``, multiple 16 -> ``for j in 80: m = max(m, x_global[j] if j < 77 else
         least)`` and ``for j in 80: e[j] = exp(x[j] - m) if j < 77 else 0`` and ``for j in 80: s +=
         e[j]`` of ``x_global[j] = x[j] if j < 77 else 0``
     consumes: nothing
-    requires: a serial loop of constant extent, which an iterator of one block goes over; blocks
+    requires: a serial loop of constant extent, over which an iterator of one block runs; blocks
         that share the axis, and buffers between them, of the same length; loops of their own, one
         for each iterator, before any is split or bound; tensors and buffers between blocks that are
         used at iterators along the axis; sums, products, maxima and minima, and blocks that compute

@@ -41,15 +41,14 @@ _MARK = "__tvm_ffi_error__"
 def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     """Record that the module is to be compiled with an option of TVM's PassContext.
 
-    ``tvm.transform.PassContext(config=get_pass_options(sch.mod))`` compiles it so; the devices of
-    tirstep do it by themselves. Setting an option again replaces its value.
+    ``tvm.transform.PassContext(config=get_pass_options(sch.mod))`` does so; tirstep's devices do it
+    by themselves. Setting an option again replaces its value.
 
     rewrite: root block -> root block with ``T.sblock_attr({"pass_config.<name>": value})``
     consumes: nothing
-    requires: an option that TVM knows, as ``"tirx.use_async_copy"``; a bool or an int of 64 bits,
-        whichever the option takes
-    guarded: without TVM's storage rewrite no buffer reaches into dynamic shared memory that is in
-        use
+    requires: an option that TVM knows, such as ``"tirx.use_async_copy"``; a bool or a 64-bit
+        integer, whichever the option takes
+    guarded: without TVM's storage rewrite no buffer overlaps dynamic shared memory that is in use
     """
     known = sorted(str(option) for option in tvm.transform.PassContext.list_configs())
     if name not in known:
@@ -84,8 +83,8 @@ def require_root(sch: Schedule) -> SBlockRV:
 def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     """Record that the module is to be lowered with tirstep's pipeline, or again with TVM's own.
 
-    ``tvm.compile(sch.mod, target, tir_pipeline=get_pipeline(sch.mod))`` lowers it so; the devices
-    of tirstep do it by themselves. Without it most modules are as right, and may be slower.
+    ``tvm.compile(sch.mod, target, tir_pipeline=get_pipeline(sch.mod))`` does so; tirstep's devices
+    do it by themselves. Lowered otherwise, most modules are still right, and may be slower.
 
     rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``
     consumes: nothing
@@ -117,9 +116,7 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
 
 @query
 def get_pipeline(module: tvm.IRModule) -> str:
-    """The pipeline that a module's transforms asked for; "tirx" of TIRx kernels, and "default" of
-    others.
-    """
+    """The pipeline that transforms have recorded; else "tirx" for TIRx kernels, or "default"."""
     if is_tirx(module):
         return TIRX
     for function in list_functions(module):
@@ -137,7 +134,7 @@ def is_tirx(module: tvm.IRModule) -> bool:
 
 @query
 def get_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
-    """The options of TVM's pass context that a module's transforms asked for, by name."""
+    """The options of TVM's pass context that a module's transforms have recorded, by name."""
     options = {}
     for function in list_functions(module):
         for block in find_all(function.body, SBlock):

@@ -54,12 +54,12 @@ def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
     rewrite: ``for k: load(k); compute(k)`` -> ``load(0); for k: load(k + 1); compute(k)``, when
         the module is lowered
     consumes: nothing
-    requires: a loop, not bound, whose body is copies into registers and, last, one computation,
-        that runs twice or more and is not pipelined yet; called before the loop around it is
-        pipelined; fragments that are used in the loop only, written by one copy each, and in each
-        iteration all that it uses of them; sources that the loop does not write (TVM accepts
-        others and computes with fragments of another iteration)
-    guarded: each lane reads fragments of its own, and no stage is written while it is read
+    requires: a loop, not bound, with two or more iterations and not pipelined yet, whose body is
+        copies into registers followed by one computation; a call before the loop around it is
+        pipelined; fragments that are used only in the loop, each written by one copy, which writes
+        in each iteration all that is used; sources that the loop does not write (TVM would compute
+        with fragments of another iteration)
+    guarded: each lane reads only its own fragments, and no stage is written while it is read
     """
     parts = require_pipeline(sch, loop)
     blocks = [block for part in parts[:-1] for block in find_all(part, SBlock)]
@@ -80,17 +80,17 @@ def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
 
 @transform
 def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBlockRV]) -> None:
-    """Fetch the next tiles into registers while these are computed, then store them as shared.
+    """Fetch the next tiles into registers while these are used, then store them to shared memory.
 
-    The shared buffers become double. The loads of global memory are issued before the computation
-    and used after it, so that their latency is hidden.
+    The shared buffers are doubled. Loads from global memory are issued before the computation, and
+    their results are stored after it, so that their latency is hidden.
 
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``A_shared[0] = A[0]; for k: r = A[k + 1];
         compute(A_shared[k % 2]); A_shared[(k + 1) % 2] = r``, when the module is lowered
     consumes: nothing
-    requires: a loop as for `prefetch_fragments`, whose body is the copies, in their order, and
-        one statement that computes; copies of one store each into shared memory, and tiles as
-        the fragments there
+    requires: a loop as for `prefetch_fragments`, whose body is the copies, in their order, and one
+        statement that computes; copies of one store each into shared memory, and tiles that meet
+        the requirements for fragments there
     guarded: each thread stores the registers that it fetched, and no stage is written while it is
         read
     """
@@ -123,33 +123,34 @@ def prefetch_asynchronously(
 ) -> None:
     """Keep asynchronous copies of the next iterations' tiles to shared memory in flight.
 
-    The shared buffers become `stages` times as large. The module notes the pass options that it is
-    to be compiled with (`set_pass_option`). Plain copies of 4, 8 or 16 bytes for each thread,
-    zeros for a padding included, become cp.async, which needs compute capability 8.0; TVM makes
-    loads and stores of all others, which is as right, and waits for global memory.
+    The shared buffers become `stages` times as large. The pass options that this needs are recorded
+    in the module (`set_pass_option`). Plain copies of 4, 8 or 16 bytes per thread, zero padding
+    included, become cp.async, which needs compute capability 8.0; others become loads and stores,
+    which are correct, but wait for global memory.
 
     With `fragments_first`, the first fragments of the next tile are loaded before the last ones of
-    this tile are multiplied, where the computation is a pipeline of fragments: its multiplications
-    need not wait for the shared memory at the begin of each tile. That takes one tile more of those
-    that have arrived, so that one fewer is in flight.
+    this tile are multiplied, if the computation is a pipeline of fragments: its multiplications
+    then need not wait for shared memory at the beginning of each tile. This needs one more tile to
+    have arrived, so one fewer is in flight.
 
-    With `products_first`, a tile is computed with before the copies to the place of the one before
-    are issued, so that products of two tiles may be under way (`tensorize_warpgroups`). TVM waits
-    for too few copies in that order; our pass `CorrectAsyncWaits` waits for the right ones, in the
-    pipeline that the module asks for from then on (`set_pipeline`).
+    With `products_first`, a tile is multiplied before the copies into the previous tile's stage are
+    issued, so that products of two tiles may be in flight (`tensorize_warpgroups`). In that order
+    TVM waits for too few copies; the pass `CorrectAsyncWaits` corrects that, in the pipeline for
+    which the module asks from then on (`set_pipeline`).
 
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: copy A[k + stages - 1]; wait for
         A[k]; compute(k)``, when the module is lowered
     consumes: nothing
-    requires: what `prefetch_through_registers` requires, but that any number of statements may
-        compute without shared memory of their own, where neither `fragments_first` nor
-        `products_first` is given; stages from 2 to the iterations of the loop; vectors of
-        neighbours in the source and in the tile (TVM copies others); something to copy in each
-        iteration (TVM leaves out the groups of others, and counts them when it waits); for
-        `fragments_first` a computation that `prefetch_fragments` made a pipeline, and 3 stages or
-        more; for `products_first` one that is none, and 3 stages or more; no `suggest_unrolling`
-        of the loop or around it
-    guarded: vectors of neighbours, copied by all threads, and waits that cover each group of copies
+    requires: what `prefetch_through_registers` requires, except that without `fragments_first` and
+        `products_first` any number of statements may compute, if they have no shared memory of
+        their own; stages from 2 to the iterations of the loop; vectors of adjacent elements in the
+        source and in the tile (of others TVM copies wrong elements); something to copy in each
+        iteration (TVM omits empty groups, but counts them when it waits); for `fragments_first` a
+        computation that `prefetch_fragments` made a pipeline, and 3 stages or more; for
+        `products_first` a computation that is not a pipeline, and 3 stages or more; no
+        `suggest_unrolling` of the loop or of one around it
+    guarded: vectors of adjacent elements, copied by all threads, and waits that cover each group of
+        copies
     """
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts, takes_more=not (fragments_first or products_first))
@@ -191,8 +192,7 @@ def prefetch_asynchronously(
             )
         if stages < 3:
             raise TransformError(
-                f"stages={stages} of loop '{name}' leave no copy in flight while a tile is "
-                "computed with",
+                f"stages={stages} of loop '{name}' leave no copy in flight while a tile is used",
                 "use 3 stages or more with products_first",
             )
         computing, order = [last], [*range(1, count + 1), 0]

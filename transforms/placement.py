@@ -45,13 +45,13 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
         -> ``for j: (for ax: P[j + ax]); C[j] = f(P[j])``
     consumes: the loops of `block`
     requires: a loop that is not vectorized nor inside of a vectorized one (TVM accepts that and
-        computes wrong values); all consumers under the loop; for a block that reduces, and whose
-        results stay in global or shared memory, threads and thread blocks around the loop that each
-        compute results of their own: what several compute for themselves one would begin anew
-        while another reads it. What they compute alike in one step may stand there; a place
-        inside of all loops in which another block overwrites what it reads, as running values are
-    guarded: what it reads is written by then, by the same thread or thread block where memory is
-        theirs; threads store one element of global memory only with one value
+        computes wrong values); all consumers under the loop; for a block that reduces into global
+        or shared memory, threads and thread blocks around the loop that each compute different
+        results (otherwise one would initialize a result again while another reads it; the same
+        value computed by all in one step is allowed); a place inside of all loops in which another
+        block overwrites what it reads, such as running values
+    guarded: what it reads is written before, by the same thread or thread block if the memory is
+        private to it; threads that store one element of global memory store the same value
     """
     require_scalar_place(sch, loop)
     require_in_iteration(sch, block, loop)
@@ -64,16 +64,15 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
 
     rewrite: ``for i: P[i]`` and ``for j: C[j] = f(P[j])`` -> ``for i: P[i]; C[i] = f(P[i])``
     consumes: the loops of `block`
-    requires: a loop that is not vectorized nor inside of a vectorized one; all producers under
-        it, and it outside of their reductions (TVM accepts that, and the block would use sums
-        that are not complete); the block's own consumers after the new place (TVM checks only its
-        producers); a block whose elements all read its producers; a place outside of the
-        block's own loops, or one where these still decide what it computes (in a loop of its own
-        fetch, all iterations would compute the same); registers ("local"), and elements of global
-        memory that the kernel writes, read by the thread that wrote them; producers that compute
-        there all that the block would use (after `align_vectors` with an offset, TVM takes elements
-        of the next vectors, too); a place inside of all loops in which another block
-        overwrites what it reads
+    requires: a loop that is not vectorized nor inside of a vectorized one; all producers under it,
+        and it outside of their reductions (inside, TVM would let the block use incomplete sums);
+        the block's own consumers after the new place (TVM checks only its producers); a block whose
+        elements all read its producers; a place outside of the block's own loops, or one where what
+        the block computes still depends on these (otherwise all iterations would compute the same);
+        registers ("local"), and elements of global memory that the kernel writes, that are read by
+        the thread that wrote them; producers that compute there all that the block would use (after
+        `align_vectors` with an offset, TVM also uses elements of the next vectors); a place inside
+        of all loops in which another block overwrites what it reads
     guarded: what it reads is written in the same iteration, by the same thread or thread block
         where memory is theirs; threads store one element of global memory only with one value
     """
@@ -127,9 +126,9 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     consumes: the loops of `epilogue`
     returns: `epilogue`, which writes the results
     requires: `epilogue` is the only consumer of the one intermediate buffer that `block` writes,
-        and does not reduce, each of its elements reading it; a loop of `block`, inside of its
-        thread loops and outside of its reductions, not vectorized, in which `block` computes all
-        that `epilogue` would use there
+        does not reduce, and reads that buffer for each of its elements; a loop of `block`, inside
+        of its thread loops and outside of its reductions, not vectorized, in which `block` computes
+        all that `epilogue` would use there
     guarded: each thread reads registers of its own, which it wrote in the same iteration
     """
     consumers = list(sch.get_consumers(block))

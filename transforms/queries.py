@@ -119,9 +119,9 @@ def get_own_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
 
 @query
 def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
-    """The one consumer of a block whose output is an intermediate buffer; None without one.
+    """The only consumer of a block whose output is an intermediate buffer, or None.
 
-    A consumer that reduces does not count: it needs results of other threads.
+    A consumer that reduces does not count, since it needs results of other threads.
     """
     consumers = [
         consumer for consumer in sch.get_consumers(block) if not is_reduction(sch, consumer)

@@ -65,18 +65,18 @@ def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = 
 def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlockRV:
     """Move the initialization of a reduction out of it, in front of a loop.
 
-    The block's handle stays good; its name becomes ``<name>_update``.
+    The block's handle stays valid; its name becomes ``<name>_update``.
 
     rewrite: ``for k: (if k == 0: C = 0); C += ...`` -> ``C = 0; for k: C += ...``
     consumes: nothing
     returns: the new block that initializes
     requires: a block that reduces and is not decomposed yet; a loop around it, with no reduction
-        loop further out; from there on no loop that repeats the sum, as its consumer's may (it
-        would be initialized once and added to in each iteration), none on threads that only a guard
-        restricts, unless the sum is in registers, and further out none with a guard that lets only
-        some iterations sum; reduction loops that are not bound (TVM reduces over threads only if
-        the block has its initialization, and silently makes a race otherwise)
-    guarded: each thread initializes the sums that it adds to
+        loop further out; inside of it no loop that repeats the sum, as a consumer's loop may (the
+        sum would be initialized once, and added to in each iteration), and no thread loop that only
+        a guard restricts, unless the sum is in registers; outside of it no loop with a guard that
+        lets only some iterations sum; reduction loops that are not bound (TVM reduces over threads
+        only if the block still has its initialization, and otherwise silently creates a race)
+    guarded: each thread initializes the sums to which it adds
     """
     name = get_sblock_name(sch, block)
     if not is_reduction(sch, block) or sch.get(block).init is None:
@@ -110,7 +110,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
             is_own = bool(list(get_fed_iterators(get_realize(sch, block), each)))
             if axis is not None and constant(each.extent) != 1 and not is_own:
                 raise TransformError(
-                    f"loop '{each.loop_var.name}' on '{axis}' has one thread sum in block "
+                    f"loop '{each.loop_var.name}' on '{axis}' lets only one thread sum in block "
                     f"'{get_sblock_name(sch, block)}', and all its threads would initialize the "
                     "sum in front of it",
                     "choose a loop inside of it",
@@ -127,7 +127,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         is_own = in_registers and get_axis(around) is not None
         if is_lost and not is_own and not list(get_fed_iterators(realize, around)):
             raise TransformError(
-                f"a guard has some iterations of loop '{around.loop_var.name}' sum in block "
+                f"a guard lets only some iterations of loop '{around.loop_var.name}' sum in block "
                 f"'{name}', and all of them would initialize the same sum",
                 "leave the initialization in the block, or split that loop without a guard",
             )
@@ -144,23 +144,23 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
 def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialSums:
     """Factor a reduction into partial sums, which are added up afterwards.
 
-    The parts can run on different thread blocks (split-K) or threads.
+    Partial sums can be computed by different thread blocks (split-K) or threads.
 
     rewrite: ``for k in n: C += A[k]`` -> ``for k_0 in parts: for k_1: C_rf[k_0] += A[k_0, k_1]``
         and ``for k_0 in parts: C += C_rf[k_0]``
     consumes: the reduction loop
-    returns: the block of the parts and the loop that goes over them, outermost; `block` adds up
-    requires: a block with serial loops, one of them a reduction, an initialization and no
-        predicate (TVM leaves it out where the parts are added up, and writes out of bounds);
-        results that are not booleans (whose identity TVM does not know);
-        `parts` of at least 2 that divide the extent of the reduction
+    returns: the block of the partial sums and the loop over them, outermost; `block` adds them up
+    requires: a block with serial loops, one of which is a reduction, with an initialization and no
+        predicate (TVM omits the predicate where partial sums are added up, and writes out of
+        bounds); results that are not booleans (TVM does not know their identity); `parts` of at
+        least 2 that divide the extent of the reduction
     """
     loops = get_reduction_loops(sch, block)
     if len(loops) != 1 or sch.get(block).init is None:
         raise TransformError(
             f"block '{get_sblock_name(sch, block)}' has {len(loops)} reduction loops"
             + ("" if sch.get(block).init is not None else " and no initialization"),
-            "cut a block with one reduction loop, before it is decomposed",
+            "split a block with one reduction loop, before it is decomposed",
         )
     for loop in sch.get_loops(block):
         require_serial(sch, loop)
@@ -169,13 +169,13 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
         raise TransformError(
             f"block '{get_sblock_name(sch, block)}' has the predicate {predicate}, which TVM "
             "leaves out where the parts are added up",
-            "cut the reduction before its loops are split, or pad the block first with pad_block",
+            "call this before its loops are split, or pad the block first with pad_block",
         )
     for region in sch.get(block).writes:
         if str(region.source.dtype) == "bool":
             raise TransformError(
                 f"block '{get_sblock_name(sch, block)}' reduces booleans into "
-                f"'{region.source.name}', whose neutral element TVM does not know",
+                f"'{region.source.name}', whose identity TVM does not know",
                 "reduce integers, with T.min for 'and' and T.max for 'or'",
             )
     if parts < 2:
@@ -247,20 +247,21 @@ HALVES = ("float16", "bfloat16")
 def widen_sums(sch: Schedule, block: SBlockRV) -> SBlockRV:
     """Accumulate half-precision sums in float32, and round each of them once.
 
-    A sum of n terms in float16 is off by up to n * 2^-11 of the sum of their magnitudes, in float32
-    by 2^-11 of itself and n * 2^-24 of that; in bfloat16 it is 2^-8 for 2^-11. Models declare
-    float16, and libraries of vendors sum in float32 all the same. A product of two halves is exact
-    in float32. Numbers change: what is compared with sums in half precision needs the tolerance of
-    those. The trace does not replay what this makes, and says so: no primitive of TVM does.
+    The error of a sum of n terms in float16 is up to n * 2^-11 times the sum of their magnitudes.
+    Summed in float32 and rounded once, it is 2^-11 times the result plus n * 2^-24 times the sum of
+    magnitudes. (For bfloat16 read 2^-8 instead of 2^-11.) Vendors' libraries also sum in float32
+    where a model declares float16. The product of two halves is exact in float32. Results change:
+    comparisons with sums in half precision need the tolerance of those. A trace cannot replay this,
+    since no TVM primitive does it, and says so.
 
     rewrite: ``for i, j, k: C[i, j] += A[i, k] * B[k, j]`` -> ``for i, j, k: C_global[i, j] +=
         float32(A[i, k]) * float32(B[k, j])`` and ``for i, j: C[i, j] = float16(C_global[i, j])``
     consumes: nothing
     returns: the block that rounds
-    requires: a block of float16 or bfloat16 that adds one term, which reads no sums, to its sum,
-        and begins at zero, with its initialization; each of its spatial iterators one index of the
-        sums; no predicate; serial loops around it, which hold no other block: one could use a
-        sum before it is rounded
+    requires: a block of float16 or bfloat16, with its initialization to zero, that adds one term,
+        which does not read the sums; each of its spatial iterators is one index of the sums; no
+        predicate; serial loops around it that contain no other block (which could use a sum before
+        it is rounded)
     """
     reduction = read_lone_sum(sch, block)
     if reduction.dtype not in HALVES:

@@ -118,7 +118,7 @@ not a computation of Einsum
     pad what is a sum of products, or split with tail="guard" instead
 # buffers
 expected to be written by single block
-    cache it before its reduction is decomposed, or fill it in one block alone
+    cache it before its reduction is decomposed, or fill it in one block only
 intset.HasLowerBound() && intset.HasUpperBound()
     its index comes from data, so that the copy has no bounds: leave it in global memory
 previous index for the same buffer access used index type
@@ -576,7 +576,7 @@ def _begin(sch: Schedule, *, inlines: bool = False) -> Iterator[_Work]:
             sch.__move_handle_from__(before)
         elif isinstance(error, TransformError) and not (is_part or sch.mod.same_as(work.module)):
             error.advice += (
-                "; TVM cannot copy a schedule after tensorize, so this one has changed: begin again"
+                "; TVM cannot copy a schedule after tensorize, so this one has changed: start anew"
             )
         raise
     finally:
@@ -621,13 +621,13 @@ def inlines(function: _Function) -> _Function:
 def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[Change]]:
     """Ask the guard once, at the end of several transforms.
 
-    For a step of a recipe, say: the guard costs more than most transforms, and the state between
-    two of them may be incomplete. The refusal is raised at the end of the ``with``, and names
-    the first transform whose work shows it, or `name`, for what was done between transforms;
-    `TransformError.place` is the number of changes before that. The schedule is then as it was at
-    the beginning, if TVM can copy it. Nested in another one, this part must be complete by itself:
-    if a later error may come from a fault in it, that fault is the refusal. Yields the changes so
-    far.
+    For a step of a recipe, for example: the guard costs more than most transforms, and the state
+    between two of them may be incomplete. A refusal is raised at the end of the ``with``. It names
+    the first transform whose result shows the problem, or `name` for changes between transforms;
+    `TransformError.place` is the number of changes before that. The schedule is then restored to
+    its state at the beginning, if TVM can copy it. A nested `one_change` must be complete by
+    itself: if an error outside of it may come from a problem inside, that problem is the refusal.
+    Yields the changes so far.
     """
     around = _find_work(sch)
     if around is not None:
@@ -650,7 +650,7 @@ def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[
 def unguarded() -> Iterator[None]:
     """Switch the guard off: transforms check only their local conditions.
 
-    For callers that judge only the last module, or want to see what TVM makes of a wrong one.
+    For callers that judge only the last module, or that want to see how TVM lowers a wrong one.
     """
     token = _is_guarded.set(False)
     try:

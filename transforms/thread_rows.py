@@ -66,16 +66,16 @@ def spread_over_threads(
 ) -> Spread:
     """Spread a block's innermost loop over threads, `vector` neighbouring elements at a time.
 
-    Neighbouring threads take neighbouring vectors, so that a warp's accesses lie side by side. A
-    reduction becomes one over threads, which TVM lowers to warp shuffles.
+    Adjacent threads take adjacent vectors, so that a warp's accesses are contiguous. A reduction
+    becomes one over threads, which TVM lowers to warp shuffles.
 
     rewrite: ``for k in n`` -> ``for k_0 in n / vector / threads: for k_1 in threadIdx.x:
         for k_2 in vector``
     consumes: the loop
     returns: its three parts; the last one is serial still (`vectorize_loop`)
     requires: a loop of the block's own, serial; what `bind_loop` requires; `vector` divides the
-        extent and `threads` the vectors, or ``tail="guard"``, which guards the steps: a loop of
-        elements that is vectorized needs a `vector` that divides all the same
+        extent and `threads` the number of vectors, or ``tail="guard"``, which guards the steps; for
+        a vectorized loop over elements, `vector` must divide the extent even then
     guarded: each thread reads registers of its own
     """
     own = get_own_loops(sch, block)
@@ -96,16 +96,16 @@ def spread_over_threads(
 
 @transform
 def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
-    """Keep what a block computes in registers of the threads that compute it.
+    """Keep the results of a block in registers of the threads that compute them.
 
-    Where the threads share a row, each keeps its own elements, in an array with a dimension for
-    the thread that the pipeline "tirstep" takes out again (`set_pipeline`). TVM's reuse of storage
-    is switched off: it would leave the result of a reduction over threads in shared memory.
+    If threads share a row, each keeps its own elements, in an array with a dimension for the
+    thread, which the pipeline "tirstep" removes again (`set_pipeline`). TVM's storage reuse is
+    switched off: it would leave the result of a reduction over threads in shared memory.
 
     rewrite: ``P[i, k] = ...`` -> ``P_local[i, k_0, k_1, k_2] = ...`` with the thread k_1
     consumes: nothing
-    requires: a block that writes intermediate buffers, not tensors of the kernel's; readers under
-        the same outermost loop, whose threads read what they have written themselves
+    requires: a block that writes intermediate buffers, not the kernel's tensors; readers under the
+        same outermost loop, whose threads read only what they have written themselves
     guarded: each thread reads registers of its own
     """
     name = get_sblock_name(sch, block)
@@ -140,9 +140,9 @@ def cache_row_at(
 ) -> SBlockRV:
     """Copy what threads read of an operand under a loop into their registers, once for all readers.
 
-    Each thread copies the elements that it reads itself, by vectors as long as those in which
-    `block` takes them (`spread_over_threads`). It comes right before its first reader, or, `ahead`,
-    before all else under the loop: so its loads are in flight while that is computed.
+    Each thread copies the elements that it reads itself, in vectors as long as those that `block`
+    reads (`spread_over_threads`). The copy is placed right before its first reader or, with
+    `ahead`, before everything else under the loop, so that its loads are in flight meanwhile.
 
     rewrite: ``for i: (for k: S += A[i, k]); (for k: B[i, k] = A[i, k] / S)`` ->
         ``for i: (for k: A_local[...] = A[i, k]); (for k: S += A_local[...]); ...``
@@ -151,7 +151,7 @@ def cache_row_at(
     requires: `operand` counts the buffers that the block reads, from 0; a loop around the block,
         not vectorized; a block that is spread over threads along the operand's last dimension, and
         all other readers under the loop in the same way
-    guarded: of an operand in registers each thread copies its own
+    guarded: each thread copies only registers of its own
     """
     require_operand(sch, block, operand)
     require_around(sch, loop, block)

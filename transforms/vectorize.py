@@ -79,10 +79,10 @@ def vectorize_loop(
 
     rewrite: ``for v in range(4)`` -> ``for v in T.vectorized(4)``
     consumes: nothing
-    requires: a serial innermost loop around one block (with a second one computed inside, TVM
-        compiles wrong code); 2, 4, 8 or 16 iterations; vectors of at most `max_vector_bytes`
-        bytes; padded rows that keep the vectors aligned; float8 elements
-        that are neighbours, or one repeated (CUDA's vectors of them cannot be taken apart)
+    requires: a serial innermost loop around one block (with a second block inside, TVM generates
+        wrong code); 2, 4, 8 or 16 iterations; vectors of at most `max_vector_bytes` bytes; padded
+        rows that keep the vectors aligned; float8 elements that are adjacent, or one repeated
+        (CUDA's float8 vectors cannot be taken apart)
     guarded: vectors of a width and type that CUDA has
     """
     require_serial(sch, loop)
@@ -152,13 +152,13 @@ def _is_float8(buffer: Any) -> bool:
 def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     """Vectorize the innermost own loop of a block by the widest vector up to `vector` that fits.
 
-    A vector fits if it divides the loop and has at most 16 bytes of each buffer; in a kernel, if
-    TVM writes it as CUDA's (of constants of 8 bits it has four).
+    A vector fits if it divides the loop and has at most 16 bytes of each buffer; in a kernel, also
+    if TVM can write it as a CUDA vector (8-bit constants: at most four).
 
     rewrite: ``for i in range(8): A_local[i] = A_shared[i]`` ->
         ``for i_0 in range(2): for i_1 in T.vectorized(4): A_local[...] = A_shared[...]``
     consumes: the block's innermost loop, where it is split
-    returns: the elements of a vector; 1 where the block is left as it is
+    returns: the elements per vector; 1 if the block is left as it is
     requires: a block with a serial loop of its own, of constant extent; `vector` at least 1; what
         `vectorize_loop` requires
     guarded: vectors of a width and type that CUDA has
@@ -192,10 +192,10 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
 def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -> None:
     """Align the rows that a block writes to vectors, the first element `offset` places into one.
 
-    A rim of three elements around rows of a tensor shifts them against the tensor's vectors; with
-    an offset of one they meet again, and a vector is loaded as one or is zero as one. Places
-    without an element hold zeros. The pipeline "tirstep" removes the condition for these
-    (`set_pipeline`), which would keep the vectors apart.
+    A padding of three elements, for example, shifts rows against the vectors of the padded tensor.
+    With an offset of one they are aligned again, so that each vector is either loaded whole or zero
+    as a whole. Places without an element hold zeros. The pipeline "tirstep" removes the condition
+    for these places (`set_pipeline`), which would prevent vectors.
 
     rewrite: ``for x in 10: P[x] = if_then_else(3 <= x < 7, A[x - 3], 0)`` ->
         ``for v in 3: for l in 4: P[v, l] = if_then_else(3 <= 4 * v + l - 1 < 7,

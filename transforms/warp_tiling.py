@@ -53,25 +53,26 @@ def tile_in_warps(
 ) -> WarpTile:
     """Tile a block's last two spatial loops so that fragments come from few memory banks.
 
-    `threads` are the rows and columns of threads in a thread block, `per_thread` those of the
-    result of each. `strips` cuts a thread's share into as many pieces, which lie a whole
-    block of threads apart: neighbouring threads then read neighbouring vectors of shared memory.
-    `warp` are the rows and columns of threads in a warp, 32 together; without it a warp is 32
-    threads side by side. `interleave` rows of a warp are numbered together, column by column: with
-    2, threads t and t ^ 1 share their columns, t and t ^ 2 their rows, and such pairs take half the
-    wavefronts where each thread reads 16 bytes (with more, pairs share columns alone).
-    `inner` and `inner_strips` say whether a thread goes through the columns or the rows, of a strip
-    and of its strips, in the innermost loop: the operand of the other one stays the same from
-    product to product. `swizzle` rows of tiles run column by column, so that tiles that run at the
-    same time share their operands in the L2 cache: thread block swizzling.
+    `threads` are the rows and columns of threads in a thread block, `per_thread` the rows and
+    columns of results per thread. `strips` divides a thread's rows and columns into that many
+    pieces, which are a whole thread block apart, so that adjacent threads read adjacent vectors of
+    shared memory. `warp` are the rows and columns of threads in a warp, 32 in all; without it a
+    warp is 32 adjacent threads. `interleave` rows of a warp are numbered together, column by
+    column: with 2, threads t and t ^ 1 share columns, and t and t ^ 2 share rows; such pairs need
+    half the wavefronts if each thread reads 16 bytes (with more than 2, pairs share only columns).
+    `inner` and `inner_strips` say whether a thread's innermost loop goes over columns or rows,
+    within a strip and over strips; the other operand then stays in a register from one multiply-add
+    to the next. `swizzle` rows of tiles run column by column, so that tiles that run at the same
+    time share their operands in the L2 cache (thread block swizzling).
 
     rewrite: ``for i, j, k`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in vthread.x:
         for i_3_j_2 in threadIdx.x: for k: for i_4, j_3``
     consumes: the spatial loops
     returns: the loops of the tile
-    requires: two serial spatial loops, whose extents may be open; strips that divide per_thread; a
-        warp of 32 threads that divides threads, with rows that interleave divides; a number of
-        rows of tiles that swizzle divides; the tile divides the extents, or ``tail="guard"``
+    requires: two serial spatial loops, whose extents may be symbolic; strips that divide
+        per_thread; a warp of 32 threads that divides threads, with rows that interleave divides; a
+        number of rows of tiles that swizzle divides; the tile divides the extents, or
+        ``tail="guard"``
     """
     loops = get_spatial_loops(sch, block)[-2:]
     if len(loops) != 2:

@@ -73,36 +73,36 @@ def tile_windows(
     copies: bool = False,
     inlines: bool = True,
 ) -> SBlockRV:
-    """Make a convolution the product of two matrices, of whose rows each tile is a rectangle.
+    """Turn a convolution into a matmul whose row tiles are rectangles of pixels.
 
-    A row is the window of one pixel of the result, a column a channel of the result, and k goes
-    through the taps of a window and the channels of each. Pixels are numbered rectangle by
-    rectangle, so that the tile of prod(tile) rows and `depth` channels of one tap is a rectangle of
-    the image, which `prefetch_by_tma` has copied at once: with zeros for the rim, and for what lies
-    beyond the image where a rectangle does not divide the result. What is computed there is not
-    stored. Such tiles of several images are the tiled mode's way to what the TMA's im2col mode
-    does, for which TVM has no tensor maps.
+    A row of the matmul is the window of one pixel of the result, a column is a channel of the
+    result, and k runs over filter positions and, within each, channels. Pixels are numbered
+    rectangle by rectangle, so that a tile of prod(tile) rows and `depth` channels of one filter
+    position is a rectangle of the image. `prefetch_by_tma` copies it at once, with zeros for the
+    padding, and beyond the image if rectangles do not divide the result. Results there are not
+    stored. This does with the TMA's tiled mode what its im2col mode is for; TVM has no tensor maps
+    for that.
 
-    With `copies` the operands are copied first, with channels of a multiple of `depth`: where these
-    are whole lines of the L2 cache and those of the operands are not, tiles arrive sooner. With
-    `inlines` blocks that make an operand are inlined, and else they are kernels of their own.
+    With `copies` the operands are copied first, with channels padded to a multiple of `depth`. If
+    that makes them whole lines of the L2 cache, tiles arrive sooner. With `inlines` the blocks that
+    compute an operand are inlined; otherwise they are kernels of their own.
 
-    The trace does not replay what this makes, and says so: no primitive of TVM does.
+    A trace cannot replay this, since no TVM primitive does it, and says so.
 
     rewrite: ``for n, y, x, o, i, j, c: Y[n, y, x, o] += X[n, y + i, x + j, c] * F[o, i, j, c]`` ->
         ``windows[p, k] = X[...] if inside else 0; filters[o, k] = F[...] if inside else 0; for p,
         o, k: sums[p, o] += windows[p, k] * filters[o, k]; results = sums; for p, o: if inside:
         Y[...] = results[p, o]``
-    consumes: the block's loops, what it reads of blocks that can be inlined, and its epilogue
+    consumes: the block's loops, producers that are inlined, and its epilogue
     returns: the block that stores the result
-    requires: a block that sums products of two tensors' elements, with loops of its own as they
-        were written, into all of a tensor, and at most one such consumer, which converts each sum,
-        or computes from only that; spatial iterators that each belong to one operand, those of the
-        first before the one of the second, in the order of the result's dimensions; the last
-        iterator that is reduced along the last dimension of both operands; zeros only outside of a
-        tensor; constant sizes; a size of at least 1 in `tile` for each iterator of
-        rows, and for columns and depth; a depth that divides what is summed of channels, unless
-        that is all of an operand's
+    requires: a block that sums products of two tensors' elements into a whole tensor, in its
+        original loops, and at most one consumer of the same kind, which converts each sum or
+        computes only from it; spatial iterators that each index one operand, those of the first
+        operand before the one of the second, in the order of the result's dimensions; the last
+        reduction iterator along the last dimension of both operands; zeros only outside of a
+        tensor; constant sizes; a size of at least 1 in `tile` for each iterator of rows, and for
+        columns and depth; a depth that divides the number of summed channels, unless these are all
+        channels of an operand
     """
     name = get_sblock_name(sch, block)
     epilogue = find_epilogue(sch, block)
@@ -313,8 +313,8 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
     for part in conditions:
         if not is_end(part, load.indices, load.source.shape, iterators):
             raise TransformError(
-                f"block '{name}' takes zeros where not '{part}', which does not say that "
-                f"'{load.source.name}' ends there",
+                f"block '{name}' takes zeros where '{part}' does not hold, which is not the end of "
+                f"'{load.source.name}'",
                 "pad with zeros only outside of a tensor",
             )
     return _Operand(value, load)

@@ -24,21 +24,22 @@ description: Check, diff, lower and explain TensorIR programs of Apache TVM (sch
 
 After each change of a TVMScript file run `tirstep check FILE.py --json` and read `status`, `reason`
 and `findings` of each of `recipes`; `tirstep list --schema` prints the JSON schema. No GPU is
-needed. A `TransformError` changes nothing: its advice is after the semicolon.
+needed. A transform that raises `TransformError` has changed nothing; its advice follows the
+semicolon.
 
 """
 _NEXT = """\
 
 ## What to do on each verdict
 
-- right: go on; `tirstep diff OLD.py --against NEW.py --numbers --json` compares it with the version
-  before.
-- clean: nothing is wrong, and nothing was compared: give `--reference FILE:NAME`, a program of the
-  same meaning.
-- wrong: mend the line that the finding ends with; `tirstep why FILE.py` names the first step or
+- right: continue; `tirstep diff OLD.py --against NEW.py --numbers --json` compares it with the
+  previous version.
+- clean: no fault was found, but its numbers were not compared with anything: give `--reference
+  FILE:NAME`, a program that computes the same.
+- wrong: fix the line that the finding ends with; `tirstep why FILE.py` names the first step or
   lowering pass after which it is wrong, and writes a script that shows it.
-- not judged: do what `reason` says; never take it for right.
-- exit code 2: the sentence on standard error says what was asked wrongly.
+- not judged: do what `reason` says; never treat it as right.
+- exit code 2: the sentence on standard error says what is wrong with the command line or the file.
 """
 
 

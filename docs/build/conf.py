@@ -54,8 +54,8 @@ PACKAGES = (
     "tirstep.lowering_checks.facts",
     "tirstep.lowering_checks.bisect",
 )
-# Wide tables are set smaller, and a shadow says that they scroll.
-STYLE = """<style>table.docutils{font-size:.8rem}
+# Wide tables are set smaller, and a shadow says that they scroll. Options do not break at dashes.
+STYLE = """<style>table.docutils{font-size:.8rem}code span.pre{white-space:nowrap}
 .table-wrapper{background:linear-gradient(90deg,var(--color-background-primary) 2rem,#0000) local,
 linear-gradient(270deg,var(--color-background-primary) 2rem,#0000) right local,
 linear-gradient(270deg,#0003,#0000 .8rem) right;background-repeat:no-repeat}

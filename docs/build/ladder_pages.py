@@ -244,14 +244,14 @@ def write_page(measured: MeasuredLadder, goldens: Mapping[str, GoldenPrograms]) 
         version, date = measured.profile["versions"].get("ncu", ""), measured.profile["date"][:10]
         parts.append(
             f"Counters are from NVIDIA's profiler ncu {version} on the same GPU, "
-            f"{date}: one launch of each kernel, caches cleared, clocks as "
-            "they are; so its times are not those of the table. SM, memory (caches and shared "
-            "memory among it) and DRAM are shares of their peaks; what warps wait for is in ncu's "
-            "words, and the share of their time."
+            f"{date}: one launch of each kernel, with caches cleared and clocks "
+            "not locked, so its times differ from the table's. SM, memory (including caches and "
+            "shared memory) and DRAM are percentages of their peaks. What warps wait for has ncu's "
+            "names, and percentages of their time."
         )
     parts.append(
-        f"Diffs are of the goldens, at {spell_shape(ladder[0].golden.shape)} and with small tiles: "
-        "a rung's config differs there, too, by its own knobs; `tirstep diff` prints them at any "
+        f"Diffs are of the goldens, at {spell_shape(ladder[0].golden.shape)} and with small tiles, "
+        "where rungs differ from their bases in the same knobs; `tirstep diff` prints diffs at any "
         "size and config."
     )
     before: GoldenPrograms | None = None

@@ -119,11 +119,11 @@ def make_transforms_page() -> str:
     parts = [
         GENERATED + TRANSFORMS_INTRO,
         write_summary("transform", first),
-        f"The others by topic: {', '.join(names)}.",
+        f"All transforms by topic: {', '.join(names)}.",
         *(part for topic, own in topics for part in write_topic(topic, own)),
-        "## Queries\n\nThey change nothing.",
+        "## Queries\n\nThese only read the schedule.",
         *(part for entry in queries for part in write_entry(entry, "###")),
-        "## The guard\n\nIt is asked after each transform, but for these.",
+        "## The guard\n\nIt runs after each transform; these change that.",
         *(part for it in switches for part in write_entry(read_entry(it.__name__, it), "###")),
         "## What transforms return\n\nSeveral handles come back as a named tuple.",
         Table(
@@ -255,11 +255,11 @@ RECIPES_PAGE = "recipes.md"
 RECIPES_INTRO = """\
 # Recipes
 
-A recipe takes a kernel in named steps from its plain form to one schedule, and a ladder puts the
-recipes of a kernel in order. `tirstep list RECIPE` prints a recipe's knobs with their defaults and
-its steps, `tirstep ladder LADDER` checks a ladder and times it on a GPU, and
-`tirstep diff RECIPE` prints what each step changes. Commands take the shape of a recipe's own
-example, which `--shape` replaces; `tirstep bench rungs` times a ladder at the shape in its title.
+A recipe turns a plain kernel into one schedule, in named steps; a ladder is a kernel's recipes in
+order, slow to fast. `tirstep list RECIPE` prints a recipe's knobs with their defaults and its
+steps, `tirstep ladder LADDER` checks a ladder and times it on a GPU, and `tirstep diff RECIPE`
+prints what each step changes. Each title has the shape at which `tirstep bench rungs` times the
+ladder; *own example* is the shape at which commands time a recipe if no `--shape` is given.
 """
 
 

@@ -49,7 +49,7 @@ def draw_bars(run: BenchRun, suite: str, dtype: str) -> str:
     parts = {part for _, shown in groups for part, _ in shown}
     bars = sum(HEAD + len(shown) * (BAR + GAP) for _, shown in groups)
     width, height = LEFT + WIDTH + RIGHT, TOP + bars + BOTTOM
-    title = f"{suite}, {dtype}, {run.device['name']}: share of the ceiling that binds each shape"
+    title = f"{suite}, {dtype}, {run.device['name']}: percent of what memory or arithmetic allows"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="{FONT}" role="img">',

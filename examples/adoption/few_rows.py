@@ -42,7 +42,7 @@ def few_rows(
 
 
 def by_hand(sch: Schedule) -> None:
-    """A column for each GPU block, whose threads share the sums of all rows."""
+    """A column for each thread block, whose threads share the sums of all rows."""
     block = sch.get_sblock("out")
     sch.compute_inline(sch.get_sblock("weights"))
     row, column, k = sch.get_loops(block)

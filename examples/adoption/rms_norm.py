@@ -41,7 +41,7 @@ def rms_norm(
 
 
 def by_hand(sch: Schedule) -> None:
-    """A row for each GPU block, 128 threads, vectors of four."""
+    """A row for each thread block, 128 threads, vectors of four."""
     square, total, scale, out = (
         sch.get_sblock(name) for name in ("square", "total", "scale", "out")
     )

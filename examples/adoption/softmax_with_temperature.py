@@ -45,7 +45,7 @@ def softmax(
 
 
 def by_hand(sch: Schedule) -> None:
-    """A chunk for each GPU block, whose threads reduce the chunks of its row."""
+    """A chunk for each thread block, whose threads reduce the chunks of its row."""
     out = sch.get_sblock("out")
     row, chunk, column = sch.get_loops(out)
     outer = sch.fuse(row, chunk)

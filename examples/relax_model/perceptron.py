@@ -29,7 +29,7 @@ perceptron = make_perceptron()
 
 
 def each_block(sch: Schedule, *, threads: int = 8) -> None:
-    """A kernel for each block, an element for each thread. Knobs: threads of a GPU block."""
+    """A GPU kernel for each TIR block, an element for each thread. Knobs: threads per block."""
     root = sch.get_sblock("root", func_name=sch.func_working_on.name_hint)
     for block in sch.get_child_blocks(root):
         axes = [it.iter_type for it in sch.get(block).iter_vars]

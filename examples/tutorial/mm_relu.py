@@ -42,7 +42,7 @@ def for_cpu(sch: Schedule, *, columns: int = 4) -> Iterator[str]:
 
 
 def for_gpu(sch: Schedule, *, threads: int = 32) -> None:
-    """A row of 128 for each GPU block. Knobs: threads of a block."""
+    """A row of 128 for each thread block. Knobs: threads of a block."""
     product, relu = sch.get_sblock("Y"), sch.get_sblock("C")
     row, column = sch.get_loops(relu)
     outer, inner = sch.split(column, [None, threads])

@@ -1,10 +1,10 @@
-"""No barrier is put between two writes of one shared buffer by different threads.
+"""No barrier is inserted between writes of different threads to one shared buffer.
 
 pass: s_tir.ThreadSync
 what: a race
 advice: write a barrier of your own (T.tvm_storage_sync), or give the second write another buffer.
 
-Element 1 is written by thread 1, then by thread 0; which of the two stays is a matter of chance.
+Element 1 is written by thread 1, then by thread 0; which value remains is undefined.
 """
 
 import sys

@@ -1,11 +1,11 @@
-"""Two buffers of dynamic shared memory are given one place, and no barrier orders the writes.
+"""Two buffers share one place in dynamic shared memory, and no barrier orders the writes.
 
 pass: s_tir.MergeSharedMemoryAllocations
 what: a race
 advice: give such buffers the scope "shared", or write a barrier of your own.
 
-It is barrier_in_shared_place of another pass, which stays where tirx.disable_storage_rewrite is
-set: this one runs after ThreadSync, and considers only lifetimes.
+The same as barrier_in_shared_place, but in another pass, so that tirx.disable_storage_rewrite does
+not help: this pass runs after ThreadSync, and considers only lifetimes.
 """
 
 import sys

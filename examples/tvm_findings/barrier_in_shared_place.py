@@ -1,11 +1,11 @@
-"""Two shared buffers are given one place, and no barrier orders the writes of the two.
+"""Two shared buffers are put into one place, and no barrier orders the writes of the two.
 
 pass: tirx.StorageRewrite
 what: a race
 advice: set the option tirx.disable_storage_rewrite, or write a barrier of your own.
 
 Each element of S belongs to one thread. StorageRewrite puts R where S was, and ThreadSync
-puts no barrier between the last write of S and the first one of R.
+inserts no barrier between the last write of S and the first one of R.
 """
 
 import sys

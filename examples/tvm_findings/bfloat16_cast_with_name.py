@@ -1,10 +1,10 @@
-"""A bfloat16 that is cast to float32 where it gets a name is read as a whole number.
+"""A bfloat16 that is cast to float32 and bound to a variable is read as an integer.
 
 pass: tirx.BF16StorageLegalize
 what: wrong numbers
-advice: cast it where it is used, without a name.
+advice: cast it where it is used, without a variable.
 
-The buffer becomes one of uint16, and the cast stays as it was written: 1 is 16256 then.
+The buffer becomes one of uint16, and the cast is left unchanged, so 1 is read as 16256.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""A value of bfloat16 with a name is refused.
+"""A variable of type bfloat16 is refused.
 
 pass: tirx.BF16ComputeLegalize
 what: refuses a right program
-advice: write the value where it is used, without a name.
+advice: write the value where it is used, without a variable.
 """
 
 import sys

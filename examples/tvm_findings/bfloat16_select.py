@@ -1,8 +1,8 @@
-"""A Select of two bfloat16 numbers is refused where its cast to float32 has a name.
+"""A Select of two bfloat16 numbers is refused if its cast to float32 is bound to a variable.
 
 pass: tirx.BF16ComputeLegalize
 what: refuses a right program
-advice: cast the two numbers, and select of the casts; or use T.if_then_else.
+advice: cast the two numbers first, and select from the casts; or use T.if_then_else.
 """
 
 import sys

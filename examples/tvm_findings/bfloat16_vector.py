@@ -1,8 +1,8 @@
-"""A vectorized store of a constant of bfloat16 is refused.
+"""A vectorized store of a bfloat16 constant is refused.
 
 pass: tirx.BF16StorageLegalize
 what: refuses a right program
-advice: vectorize no loop that stores bfloat16 constants, or compile it for a GPU.
+advice: do not vectorize loops that store bfloat16 constants, or compile for a GPU.
 """
 
 import sys

@@ -1,12 +1,11 @@
-"""Dynamic shared memory with only constant indices is refused beside other buffers.
+"""A buffer in dynamic shared memory with only constant indices is refused beside other buffers.
 
 pass: s_tir.MergeSharedMemoryAllocations
 what: refuses a right program
 advice: give such a buffer the scope "shared".
 
-Thread 0 stores one number for all. The pass says nothing but "Check failed". Where one index of R
-has a variable in it, or where R is the only buffer in dynamic shared memory, the program is
-compiled.
+Thread 0 stores one number for all threads. The pass only says "Check failed". If an index of R has
+a variable in it, or if R is the only buffer in dynamic shared memory, the program compiles.
 """
 
 import sys

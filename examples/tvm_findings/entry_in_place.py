@@ -1,8 +1,8 @@
-"""A pass changes the module that it is given, in place.
+"""A pass changes its input module in place.
 
 pass: tirx.AnnotateEntryFunc
 what: changes its input
-advice: keep a copy (module.clone()) of what you compare with.
+advice: compare with a copy that was made before (module.clone()).
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""LLVM's code reads a zero of float8_e4m3fn as another number.
+"""LLVM's code reads a float8_e4m3fn zero as another number.
 
 pass: tirx.FP8ComputeLegalize or tirx.FP8StorageLegalize, for LLVM
 what: wrong numbers

@@ -1,4 +1,4 @@
-"""Two nested loops bound to one block axis become one: only the diagonal is computed.
+"""Two nested loops on one block axis become one loop, which computes only the diagonal.
 
 pass: s_tir.UnifyThreadBinding
 what: wrong numbers

@@ -2,9 +2,9 @@
 
 pass: tirx.StorageRewrite
 what: refuses a right program
-advice: let a loop around kernels be a serial one.
+advice: make the loop around the kernel serial.
 
-The pass says nothing but "Check failed". In a serial loop the kernels are launched one by one.
+The pass only says "Check failed". A serial loop launches the kernels one after the other.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""An element of a parameter of one element is printed as its name, which does not parse.
+"""The element of a one-element parameter is printed as the parameter's name, which does not parse.
 
 pass: TVMScript's printer
 what: refuses its own text
-advice: give such a parameter two dimensions, (1, 1), before it is printed.
+advice: give such a parameter two dimensions, (1, 1).
 """
 
 import sys

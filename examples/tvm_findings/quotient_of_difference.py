@@ -1,8 +1,8 @@
-"""A quotient of a constant minus a loop variable becomes another one, which reads out of bounds.
+"""A quotient of a constant minus a loop variable is simplified wrongly, and reads out of bounds.
 
 pass: tirx.FlattenBuffer
 what: wrong numbers
-advice: let the loop count upwards: store to n - i, and load from i.
+advice: count upwards: store to n - i, and load from i.
 """
 
 import sys

@@ -1,12 +1,12 @@
-"""A software pipeline of three iterations is refused where its buffer is indexed by i - r.
+"""A software pipeline of three iterations is refused if its buffer is indexed by i - r.
 
 pass: tirx.FlattenBuffer
 what: refuses a right program
 advice: give the pipeline another number of iterations, or no stages.
 
-The pass says "Divide by zero". The pipeline's slot is r % 2, and r has two values in the loop that
-is left of three iterations: the remainder is r itself there, and cancels in r % 2 + (i - r). Any
-index of the kind does, `A[i % 2 - i + 3]` for i below 2, if it comes to the pass as it is.
+The pass says "Divide by zero". The pipeline's slot is r % 2, and in the loop that remains of three
+iterations r has two values. There r % 2 is r itself, and cancels in r % 2 + (i - r). Any such index
+fails, `A[i % 2 - i + 3]` for i below 2, if it reaches the pass unsimplified.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""TVM's JSON of a module ends the process.
+"""Saving a module as JSON crashes the process.
 
 pass: tvm.ir.save_json, with apache-tvm-ffi 0.1.15
 what: a segmentation fault
@@ -6,7 +6,7 @@ advice: pip install "apache-tvm-ffi>=0.1.14.post0,<0.1.15".
 needs: apache-tvm-ffi 0.1.15
 
 `pip install apache-tvm==0.27.*` by itself brings apache-tvm-ffi 0.1.15, which TVM 0.27 was not
-built for. `sch.tensorize` and MetaSchedule's databases end in the same way. Seen with 0.1.15 and
+built for. `sch.tensorize` and MetaSchedule's databases crash in the same way. Seen with 0.1.15 and
 0.1.15.post2, and not with 0.1.14.post0 and 0.1.14.post1.
 """
 

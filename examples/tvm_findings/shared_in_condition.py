@@ -2,7 +2,7 @@
 
 pass: s_tir.ThreadSync
 what: refuses a right program
-advice: load the number into a register first, and ask for that.
+advice: load the number into a register first, and test that.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""A decorated function costs a look into every module that is loaded, for each frame.
+"""Decorating a function inspects every loaded module, once for each stack frame.
 
 pass: T.prim_func, I.ir_module and R.function, which call inspect.stack()
 what: an import takes 28 s

@@ -1,8 +1,8 @@
-"""A loop that begins at the variable of one that does not begin at 0 runs from elsewhere.
+"""A loop that starts at an outer loop's variable starts elsewhere if that does not start at 0.
 
 pass: s_tir.CanonicalizeLoop
 what: wrong numbers
-advice: let the outer loop begin at 0, and add what it began at where its variable is used.
+advice: let the outer loop start at 0, and add its former start where its variable is used.
 """
 
 import sys

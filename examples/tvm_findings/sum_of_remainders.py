@@ -1,4 +1,4 @@
-"""An element at two remainders of one sum, flattened, is another element.
+"""Two indices that are remainders of one sum are flattened to another element.
 
 pass: tirx.FlattenBuffer
 what: wrong numbers

@@ -1,8 +1,8 @@
-"""A sum over threads in a kernel without blockIdx: what is added up lies outside of the kernel.
+"""In a kernel without blockIdx, the buffer of a sum over threads is allocated outside of it.
 
 pass: s_tir.PlanAndUpdateBufferAllocationLocation
 what: a race
-advice: bind a loop around the sum to blockIdx.x, if only one of one iteration.
+advice: bind a loop around the sum to blockIdx.x, if necessary one of a single iteration.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Loops of 128 and of 64 iterations on one thread axis of a kernel: half of the work is not done.
+"""Of two loops of 128 and 64 iterations on one thread axis, half of the first is skipped.
 
 pass: s_tir.UnifyThreadBinding
 what: wrong numbers
-advice: give all loops on an axis one extent, with a guard where there is less to do.
+advice: give all loops on an axis the same extent, and guard the shorter ones.
 """
 
 import re

@@ -1,11 +1,11 @@
-"""An expression of a thread's number is taken out of the two kernels that have it.
+"""An expression of a thread index that two kernels share is hoisted out of both.
 
 pass: tirx.CommonSubexprElim
 what: refuses a right program
-advice: let the loop around such kernels be a serial one.
+advice: make the loop around such kernels serial.
 
-The unrolled loop launches a kernel twice, with one variable for the threads of both. The pass gives
-63 - tx a name in front of them, where there are no threads, and tirx.MakePackedAPI refuses that.
+The unrolled loop launches a kernel twice, with one variable for the threads of both. The pass binds
+63 - tx in front of them, where there are no threads, and tirx.MakePackedAPI refuses that.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""`a != b` of floats is false in LLVM's code where one of them is NaN.
+"""In LLVM's code, `a != b` of floats is false if one of them is NaN.
 
 pass: code generation for LLVM
 what: wrong numbers
-advice: ask T.isnan of both as well: T.Not(a == b) becomes the same.
+advice: test T.isnan of both as well; T.Not(a == b) becomes the same.
 """
 
 import sys

@@ -1,10 +1,10 @@
-"""A buffer that is allocated inside of a vectorized loop has one element for all lanes.
+"""A buffer that is allocated inside a vectorized loop has one element for all lanes.
 
 pass: tirx.VectorizeLoop
 what: wrong numbers
-advice: place no producer in a loop that is vectorized; keep its buffer outside, one element a lane.
+advice: keep producers out of vectorized loops; allocate their buffer outside, an element per lane.
 
-`vectorize` and `compute_at` make such programs, in either order, without an error.
+`vectorize` and `compute_at` create such programs, in either order, without an error.
 """
 
 import sys

@@ -50,8 +50,8 @@ __all__ = [
 def register_device(name: str, make: Callable[[], Device]) -> None:
     """Let `get_device`, and so ``--device``, know a device of your own by a name.
 
-    `make` is called without arguments each time that the device is asked for; what it cannot have
-    it refuses with a `DeviceError`. Raises `DeviceError` for a name that is taken.
+    `make` is called without arguments each time the device is requested; it raises `DeviceError` if
+    it cannot provide it. Raises `DeviceError` for a name that is taken.
     """
     if not name or name in DEVICES or "://" in name:
         raise DeviceError(f"a device cannot be called '{name}'; choose another name")

@@ -46,8 +46,8 @@ def is_cuda_available() -> bool:
 class CudaDevice(Device):
     """The first CUDA device of this machine. Raises `DeviceError` where there is none.
 
-    Tensors lie between guard zones that show stray stores, unless `has_guard_zones` is False: under
-    a tool that watches all accesses itself, they would hide loads beside a tensor.
+    Tensors are placed between guard zones that reveal stray stores, unless `has_guard_zones` is
+    False: under a tool that checks all accesses itself, they would hide loads outside of a tensor.
     """
 
     name = "cuda"

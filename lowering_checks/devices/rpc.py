@@ -29,10 +29,10 @@ ANSWER_SECONDS = 5.0  # what takes longer is called busy
 class RpcDevice(Device):
     """A GPU or a CPU of a server: ``rpc://HOST:PORT/KEY?kind=cpu&target=llvm&seconds=120``.
 
-    PORT may be a tracker's. `kind` is ``cuda`` or ``cpu``, `target` TVM's target of the server's
-    CPU, and after `seconds` the server ends a session, of which each run has its own. A store
-    outside of a tensor is not seen. Raises `DeviceError` for a malformed address, and within 5
-    seconds where nothing listens, where the server is busy, and for a key that it does not have.
+    PORT may be a tracker's. `kind` is ``cuda`` or ``cpu``, and `target` is TVM's target for the
+    server's CPU. Each run has its own session, which the server ends after `seconds`. Stores
+    outside of a tensor are not noticed. Raises `DeviceError` for a malformed address, and within 5
+    seconds if nothing listens, if the server is busy, or if it does not have the key.
     """
 
     description = ""

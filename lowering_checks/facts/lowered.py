@@ -270,9 +270,9 @@ def _helper_text(call: Any) -> str:
 def count_accesses(problem: AnyProblem, module: tvm.IRModule) -> Counts:
     """Count barriers, requests, bytes, sectors and bank conflicts of the first thread block.
 
-    `module` is a step of the kernel that `problem` poses; no other block runs, so that large shapes
-    take no longer than the loops of one block. It reads the problem's own inputs.
-    Raises `DeviceError` for a module that cannot be launched, or that the simulator does not know.
+    `module` is a step of the problem's kernel. No other thread block runs, so that large shapes
+    take only as long as one block. It reads the problem's own inputs. Raises `DeviceError` for a
+    module that cannot be launched, or that the simulator does not support.
     """
     obstacle = SimulatorDevice().find_obstacle(module)
     if obstacle is not None:

@@ -63,8 +63,8 @@ class Accesses:
 class KernelFacts:
     """What one GPU kernel is, as TVM lowers it.
 
-    Counts are of places in the kernel's text, after TVM's own unrolling: what stands in a loop
-    counts once, unless its name says otherwise.
+    Counts are static, after TVM's own unrolling: the body of a loop counts once, unless a name says
+    otherwise.
 
     Attributes
     ----------

@@ -375,8 +375,8 @@ def blame_leak(leak: RegisterLeak) -> Fault:
     if leak.guard:
         return Fault(
             f"the guard {leak.guard} lets only a part of '{leak.axis}' write the {what} buffer "
-            f"'{leak.buffer}' in block '{leak.writer}', and block '{leak.reader}' would read it in "
-            "all of them",
+            f"'{leak.buffer}' in block '{leak.writer}', and all of '{leak.axis}' would read it in "
+            f"block '{leak.reader}'",
             f"place '{leak.reader}' outside of that loop, or let all of it write and read",
         )
     if leak.scope == "local":

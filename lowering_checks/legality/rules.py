@@ -153,8 +153,8 @@ OF_SIZES = (
     Rule(
         "index beyond 32 bits",
         _of_blocks("beyond"),
-        "iterator '{1}' of block '{0}' would be up to {2} where its guard is asked, and indices of "
-        f"32 bits end before {LARGEST_INDEX}",
+        "iterator '{1}' of block '{0}' would reach {2} where its guard is evaluated, and indices "
+        f"of 32 bits end before {LARGEST_INDEX}",
         SMALLER,
     ),
 )
@@ -171,7 +171,7 @@ OF_PLACES = (
         "fragments read as one thread's",
         _of_blocks("mixed"),
         "the instruction that block '{1}' has become lays '{0}' out over the registers of a warp's "
-        "lanes, and block '{2}' would take them for its own",
+        "lanes, and block '{2}' would use them as plain registers",
         "let it go through shared memory, or do this before tensorize_fragments",
     ),
     Rule(
@@ -184,7 +184,7 @@ OF_PLACES = (
     Rule(
         "swizzled by one block only",
         _of_blocks("swizzled"),
-        "TVM swizzles the rows of what block '{1}' uses in shared memory, '{0}' among them, "
+        "TVM swizzles the rows of '{0}' and of all else that block '{1}' uses in shared memory, "
         "and block '{2}' would not",
         "cache it in registers, or before tensorize_fragments",
     ),

@@ -74,12 +74,10 @@ def close_sizes(
     names = get_open_sizes(function)
     if unknown := [name for name in sizes if name not in names]:
         known = ", ".join(names) or "none"
-        raise KernelError(
-            f"{kernel}: there is no size '{unknown[0]}'; the sizes left open: {known}"
-        )
+        raise KernelError(f"{kernel}: there is no size '{unknown[0]}'; its symbolic sizes: {known}")
     if missing := [name for name in names if name not in sizes]:
         example = ", ".join(f"{name}=64" for name in missing)
-        raise KernelError(f"{kernel}: the shapes leave {', '.join(missing)} open; give {example}")
+        raise KernelError(f"{kernel}: {', '.join(missing)} must have a value; give {example}")
     for name, size in sizes.items():
         if type(size) is not int or size < 1:
             raise KernelError(f"{kernel}: {name}={size!r} is not a size; give an integer >= 1")
@@ -130,8 +128,8 @@ def replace_literals(function: PrimFunc, sizes: Mapping[str, int], kernel: str) 
         return module[MAIN]
     except Exception as error:  # of whatever kind: other numbers may be no program
         raise KernelError(
-            f"{kernel}: its text with other numbers, {dict(sizes)}, is not a program; leave its "
-            "sizes open, or leave --shape out"
+            f"{kernel}: with {dict(sizes)} in place of its constants it is not a program; give it "
+            "symbolic sizes, or leave --shape out"
         ) from error
 
 

@@ -64,11 +64,11 @@ class ModuleMeaning:
 class ModuleKernel:
     """A function of a module as a kernel, so that a `Recipe` can name it.
 
-    `function` is its name; without one it is ``main``, or the only one. Its sizes are those that
-    the shapes of its arguments leave open. `reference` is a function with the same arguments whose
-    answers it must have, in place of its own; nothing of the module itself is evaluated then.
-    `recorded` are the arguments of a call, None for those not known: the integers among them come
-    first where all shapes are the problem's, and floats as one more case where all are known.
+    `function` is its name; without one it is ``main``, or the only function. Its sizes are the
+    symbolic sizes of its arguments' shapes. `reference` is a function with the same arguments whose
+    results it must have; the module itself is then not evaluated. `recorded` are the arguments of a
+    call, None for unknown ones: if all shapes are the problem's, the recorded integers are tried
+    first, and if all floats are known, they are one more case.
     Raises `KernelError` for a function that is not there, and for a reference of other arguments;
     `problem` for one that cannot be judged.
     """
@@ -165,11 +165,9 @@ class ModuleKernel:
 class ModuleProblem(AnyProblem):
     """A function of a module at one shape; made by `ModuleKernel.problem`.
 
-    What it must compute is what it computes itself in float64, and how far off an answer may be
-    follows from its operations, for any order of its sums (tracked.py).
-
-    `wanted` has masks of the elements that are asked for, by the places of outputs: of others the
-    answer is 0.
+    Its expected results are its own in float64; the error bound follows from its operations, for
+    any order of its sums (tracked.py). `wanted` has masks of the elements that are needed, by the
+    places of outputs; for others the expected result is 0.
     """
 
     reference_name: ClassVar[str] = "the program in float64"
@@ -447,7 +445,7 @@ class ModuleProblem(AnyProblem):
         return close_sizes(self.kernel.function, self.shape, self.kernel.name)
 
     def integer_rounds(self, seed: int) -> list[list[Array]]:
-        """Whole numbers as large as all sums of them are exact, measured; see `InputMaker`.
+        """Integers as large as possible while all their sums are exact, measured; see `InputMaker`.
 
         Where nothing of the kind exists, since the program divides, say, whole numbers from -4 to
         4, within `error_bound`; these as well where some elements are asked for alone.
@@ -544,8 +542,8 @@ def _fit_reference(kernel: ModuleKernel, reference: ModuleKernel) -> Any:
     if kernel.size_names != reference.size_names:
         sizes = (", ".join(it.size_names) or "none" for it in (kernel, reference))
         raise KernelError(
-            f"{kernel.name}: it leaves open {next(sizes)}, and its reference {reference.name} "
-            f"{next(sizes)}; give one that leaves open the same sizes"
+            f"{kernel.name}: its symbolic sizes are {next(sizes)}, and those of its reference "
+            f"{reference.name} are {next(sizes)}; give one with the same symbolic sizes"
         )
     some = {name: 3 + place for place, name in enumerate(kernel.size_names)}
     ours, theirs = (

@@ -142,7 +142,7 @@ def check_program(
         if missing := [name for name in kernel.size_names if name not in (sizes or {})]:
             advice = ", ".join(f'"{name}": {64 >> place}' for place, name in enumerate(missing))
             raise CheckError(
-                f"the program leaves {', '.join(missing)} open; give tir_check(..., "
+                f"the program has symbolic sizes, {', '.join(missing)}; give tir_check(..., "
                 f"sizes={{{advice}}})"
             )
         given: dict[str, Any] = dict(sizes or {})

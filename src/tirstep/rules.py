@@ -21,13 +21,13 @@ __all__ = ["FuseAttention", "TirstepRule", "cuda"]
 
 
 def cuda(*, device: str = DEVICE, tensor_cores: bool = False) -> list[TirstepRule]:
-    """Rules for products, convolutions, attention that `FuseAttention` found, rows (softmax, norms,
+    """Rules for matmuls, convolutions, attention that `FuseAttention` found, rows (softmax, norms,
     sums) and elementwise functions, in this order.
 
     `device` is the name of a GPU, or its properties, for the time model that chooses tiles. With
-    `tensor_cores`, products of half precision with constant sizes run there, where the GPU is of
-    sm_80 or newer. A function that a rule leaves to the next one is in its `reasons`. Raises
-    `TransformError` for a GPU that is not known and not described.
+    `tensor_cores`, half-precision matmuls of constant sizes run on tensor cores, on GPUs of sm_80
+    or later. A function that a rule leaves to the next one is in its `reasons`. Raises
+    `TransformError` for an unknown GPU without properties.
     """
     read_gpu(device)
     return [make_plan_rule(plan, device=device, tensor_cores=tensor_cores) for plan in PLANS]

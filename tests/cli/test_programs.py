@@ -329,7 +329,7 @@ MISTAKES = [
         "ladder net.py",
         "net.py has recipes of .*, and a ladder is of one: give net.py:net.add",
     ),
-    ("", "check net.py --shape 4", "--shape 4: net_add leaves no size open; leave --shape out"),
+    ("", "check net.py --shape 4", "--shape 4: net_add has no symbolic size; leave --shape out"),
     ("", "check everything.py", "'tiled' fits Mine and alone; name one: everything.py:Mine:"),
     (RECIPE.replace('twice"', 'twic"'), "check wrong.py", "wrong.py:6: .*'twic'.* tirstep's"),
     (RECIPE.replace('"C"', '"Q"'), "check wrong.py", "wrong.py:5.*schedules 'Q'"),

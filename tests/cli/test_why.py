@@ -196,7 +196,7 @@ def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(command: Com
     assert told in command("check", "half.py").out
     result = command("why", "half.py")
     assert result.code == 1
-    assert "no answer is wrong, but the last step is unsound on a GPU" in result.out
+    assert "all results are right, but the last step is unsound on a GPU" in result.out
     assert told in " ".join(result.out.split())
 
 

@@ -276,8 +276,8 @@ def test_sizes_that_are_open() -> None:
     assert problem.outputs[0].shape == (5, 7)
     assert not check_numbers(problem, problem.module, CpuDevice(), where="")
     for sizes, sentence in [
-        ({}, "scaled: the shapes leave n, m open; give n=64, m=64"),
-        ({"n": 4, "m": 4, "k": 4}, "scaled: there is no size 'k'; the sizes left open: n, m"),
+        ({}, "scaled: n, m must have a value; give n=64, m=64"),
+        ({"n": 4, "m": 4, "k": 4}, "scaled: there is no size 'k'; its symbolic sizes: n, m"),
         ({"n": 0, "m": 4}, "scaled: n=0 is not a size; give an integer >= 1"),
     ]:
         with pytest.raises(KernelError, match=f"^{re.escape(sentence)}$"):

@@ -343,7 +343,7 @@ def test_a_fetch_that_is_not_placed_runs_in_a_kernel_of_its_own():
     raw.bind(raw.split(raw.fuse(*raw.get_loops(copy)), [None, 64])[-1], "threadIdx.x")
     source = compile_for_cuda(raw.mod)
     assert len(set(re.findall(r"void .*(main_kernel\w*)\(", source))) == 2
-    with refuses(sch, "block 'A_shared' does not stand under a loop of its consumer"):
+    with refuses(sch, "block 'A_shared' must be under a loop of its consumer"):
         tr.fetch_cooperatively(sch, copy, threads=64)
 
 

@@ -372,7 +372,7 @@ def by_tma() -> Run:
 
 
 NO_SHARE = (
-    "384 threads begin with 168 .* must divide these 64512 up"  # setmaxnreg would wait forever
+    "384 threads begin with 168 .* must share out these 64512"  # setmaxnreg would wait forever
 )
 
 

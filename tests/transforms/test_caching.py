@@ -168,7 +168,7 @@ def test_cache_write_at_refuses_a_copy_that_runs_more_often_than_its_block():
     with refuses(
         sch,
         "the copy of 'C', which has 5 elements, would run 204900 times in each iteration of loop "
-        "'i_0_1', and block 'C' 3300 times: TVM estimates the tile of loops that were split with "
+        "'i_0_1', and block 'C' 3300 times: TVM overestimates tiles of loops that were split with "
         "guards and reordered; cache the result before its loops are split, or at a loop further "
         "in",
     ):

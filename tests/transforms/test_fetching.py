@@ -68,14 +68,14 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
     copy = sch.cache_read(sch.get_sblock("C"), 1, "shared")
     with refuses(
         sch,
-        r"block 'B_shared' does not stand under a loop of its consumer, with loops of its own; "
+        r"block 'B_shared' must be under a loop of its consumer, with loops of its own; "
         "place it with cache_read_at",
     ):
         tr.fetch_cooperatively(sch, copy, threads=8)
     sch, block, *_ = at_block(Matmul, "C")
     copy = sch.cache_read(block, 1, "shared")
     sch.compute_at(copy, sch.get_loops(block)[-1])  # drops the loops of one iteration
-    with refuses(sch, r"block 'B_shared' does not stand under a loop of its consumer, with loops"):
+    with refuses(sch, r"block 'B_shared' must be under a loop of its consumer, with loops"):
         tr.fetch_cooperatively(sch, copy, threads=1)
     sch, root, *_ = at_block(Matmul, "root")
     with refuses(sch, r"block 'root' writes 0 buffers; pass the copy block that cache_read_at"):

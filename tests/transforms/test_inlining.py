@@ -123,7 +123,7 @@ def test_bind_batch_refuses_threads_too_few_loops_and_other_orders():
     sch, block, *_ = start(Batch, "B")
     with refuses(sch, "bind_batch: axis 'threadIdx.x' is not one of blocks"):
         tr.bind_batch(sch, block, axis="threadIdx.x")
-    with refuses(sch, "bind_batch: kept=4 leaves no loop of the 4 spatial ones of block 'B'"):
+    with refuses(sch, "bind_batch: kept=4 leaves none of the 4 spatial loops of block 'B'"):
         tr.bind_batch(sch, block, kept=4)
     sch, block, *_ = start(ScaledInOne, "C")
     b, i, _, k = sch.get_loops(block)

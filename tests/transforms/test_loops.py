@@ -230,7 +230,7 @@ def test_suggest_unrolling_refuses_what_does_not_fit():
             tr.suggest_unrolling(sch, i, limit=limit)
     sch, i, _ = start()
     tr.suggest_unrolling(sch, i)
-    with refuses(sch, r"suggest_unrolling: loop 'i' is marked so already; call this once"):
+    with refuses(sch, r"suggest_unrolling: loop 'i' is already marked for that; call this once"):
         tr.suggest_unrolling(sch, i, limit=4)
     sch, i, _ = start()
     tr.bind_loop(sch, i, axis="blockIdx.x")

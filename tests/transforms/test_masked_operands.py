@@ -73,7 +73,7 @@ def test_keys_and_values_up_to_a_length(keys: int) -> None:
 def test_mask_operand_refuses_what_no_mask_of_it_hides(old: str, new: str) -> None:
     sch = Schedule(parse_kernel(MASKED.replace(old, new)))
     block = sch.get_sblock("sum")
-    with refuses(sch, "mask_operand: no mask of the elements of 'B' by themselves hides .*; leave"):
+    with refuses(sch, "mask_operand: no mask that depends only on indices of 'B' hides .*; leave"):
         tr.mask_operand(sch, block, operand=1)
 
 
@@ -81,5 +81,5 @@ def test_mask_operand_refuses_a_block_around_others() -> None:
     """Of a block of TVM's blockize, which stores nothing itself, it was an AttributeError."""
     sch = Schedule(parse_kernel(MASKED))
     block = sch.blockize(sch.get_loops(sch.get_sblock("sum"))[1])
-    with refuses(sch, "mask_operand: no mask of the elements of 'B' by themselves hides what"):
+    with refuses(sch, "mask_operand: no mask that depends only on indices of 'B' hides what"):
         tr.mask_operand(sch, block, operand=1)

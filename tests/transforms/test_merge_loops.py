@@ -87,5 +87,5 @@ def test_loops_to_merge_are_plain():
     with refuses(sch, "loop 'j' is already unrolled"):
         merge_loops(sch, [loops["G"][0], loops["U"][0]])
     sch.annotate(loops["S"][0], "pragma_unroll_explicit", 0)
-    with refuses(sch, "loop 'x' is annotated; merge loops from 0 on, before they are annotated"):
+    with refuses(sch, "loop 'x' is annotated; merge loops that begin at 0, before they are"):
         merge_loops(sch, [loops["G"][0], loops["S"][0]])

@@ -265,7 +265,7 @@ backwards = parse_kernel("""
 
 
 def test_a_sum_that_tvm_does_not_know_over_threads_is_left_alone() -> None:
-    assert "with x in front" in str(match_rows(Schedule(backwards)))
+    assert "with x first" in str(match_rows(Schedule(backwards)))
 
 
 def get_only(build: Callable[..., Any], *tensors: Any) -> Any:

@@ -179,7 +179,7 @@ def test_tensorize_in_quads_refuses_what_does_not_fit():
     with refuses(sch, "lays 'X_local' out over the registers of a warp's lanes, and block 'P' wou"):
         finish(sch)
     sch, block, loads, zeros = prepare_one(make_one(), spreads=False)
-    with refuses(sch, "and block 'C' would take them for its own"):
+    with refuses(sch, "and block 'C' would use them as plain registers"):
         tr.tensorize_in_quads(sch, block, loads, zeros)
     sch, block, loads, zeros = prepare_one(make_one(), lays=False, spreads=False)
     with refuses(sch, "'X' of block 'X_o_update' is not a fragment in registers; lay it out with"):
@@ -199,7 +199,7 @@ def test_tensorize_in_quads_refuses_what_does_not_fit():
     fetch, result = sch.get_producers(b)[0], sch.get_sblock("C")
     with refuses(sch, "copies no operand of block 'X_o_update' from shared.dyn memory into reg"):
         tr.tensorize_in_quads(sch, block, [a, fetch], zeros)
-    with refuses(sch, "block 'C' does not zero 'X_local', and nothing else"):
+    with refuses(sch, "block 'C' must zero 'X_local' and nothing else"):
         tr.tensorize_in_quads(sch, block, [a, b], result)
     for dtype, acc in [("float32", "float32"), ("int8", "int32")]:
         sch, block, loads, zeros = prepare_one(make_one(dtype, acc=acc, finish="X[vi, vj]"))

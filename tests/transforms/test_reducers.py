@@ -74,9 +74,9 @@ AllOf = parse_kernel("""
 
 
 def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
-    """TVM looks for their neutral element, and raises an InternalError."""
+    """TVM looks for their identity, and raises an InternalError."""
     sch, block, *_ = at_block(AllOf, "Y")
-    with pytest.raises(tr.TransformError, match="reduces booleans into 'Y', whose neutral element"):
+    with pytest.raises(tr.TransformError, match="reduces booleans into 'Y', whose identity TVM"):
         tr.rfactor_reduction(sch, block, parts=3)
     assert sch.mod.same_as(AllOf)
     outer, _ = sch.split(sch.get_loops(block)[1], [3, None])

@@ -97,8 +97,8 @@ def test_decompose_reduction_at_refuses_threads_that_only_a_guard_knows():
     sch, block, threads, k = at_block(SumOfAll, "S")
     with refuses(
         sch,
-        "loop 't' on 'threadIdx.x' has one thread sum in block 'S', and all its threads would "
-        "initialize the sum in front of it; choose a loop inside of it",
+        "loop 't' on 'threadIdx.x' lets only one thread sum in block 'S', and all its threads "
+        "would initialize the sum in front of it; choose a loop inside of it",
     ):
         tr.decompose_reduction_at(sch, block, threads)
     tr.decompose_reduction_at(sch, block, k)
@@ -114,8 +114,8 @@ def test_decompose_reduction_at_refuses_loops_further_out_of_which_a_guard_lets_
     last = sch.get_loops(block)[5]
     with refuses(
         sch,
-        r"a guard has some iterations of loop 'k_fused_1' sum in block '\w+', and all of them "
-        "would initialize the same sum; leave the initialization in the block, or split that loop",
+        r"a guard lets only some iterations of loop 'k_fused_1' sum in block '\w+', and all of "
+        "them would initialize the same sum; leave the initialization in the block, or split that",
     ):
         tr.decompose_reduction_at(sch, block, last)
 
@@ -221,10 +221,10 @@ def test_rfactor_reduction_refuses_what_does_not_fit():
         tr.rfactor_reduction(sch, block, parts=2)
     sch, block, *_ = start()
     tr.split_reduction(sch, block, inner=2)
-    with refuses(sch, r"rfactor_reduction: block 'C' has 2 reduction loops; cut a block with one"):
+    with refuses(sch, r"rfactor_reduction: block 'C' has 2 reduction loops; split a block with"):
         tr.rfactor_reduction(sch, block, parts=3)
     sch, block, *_ = start(Scale, "B")
-    with refuses(sch, r"block 'B' has 0 reduction loops and no initialization; cut a block with"):
+    with refuses(sch, r"block 'B' has 0 reduction loops and no initialization; split a block with"):
         tr.rfactor_reduction(sch, block, parts=2)
     sch, block, *_, k = start()
     tr.decompose_reduction_at(sch, block, k)
@@ -237,7 +237,7 @@ def test_rfactor_reduction_refuses_what_does_not_fit():
     with refuses(
         sch,
         r"rfactor_reduction: block 'C' has the predicate i_0 \* 5 \+ i_1 < 16, which TVM leaves "
-        "out where the parts are added up; cut the reduction before its loops are split, or pad",
+        "out where the parts are added up; call this before its loops are split, or pad",
     ):
         tr.rfactor_reduction(sch, block, parts=2)
     raw, block, *_ = at_block(sch.mod, "C")

@@ -117,7 +117,7 @@ def test_a_sum_of_one_thread_beside_virtual_threads():
 def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
     sch, block, loop = at_block(vector_add(2**31 - 1), "C")
     options = {"operand": 0, "threads": 4, "vector": 2, "tail": "guard"}
-    with refuses(sch, "stage_operand_at: iterator 'v0' of block 'A_shared' would be up to 21474"):
+    with refuses(sch, "stage_operand_at: iterator 'v0' of block 'A_shared' would reach 21474"):
         tr.stage_operand_at(sch, block, loop, **options)
     monkeypatch.setattr(block_summary, "_BITS", None)
     tr.stage_operand_at(sch, block, loop, **options)

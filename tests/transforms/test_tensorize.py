@@ -154,7 +154,7 @@ def test_tensorize_fragments_refuses_what_does_not_fit():
             if sch.get(block).same_as(sch.get(right[role])):
                 continue
             product, a, b, zero, end = [*right[:role], block, *right[role + 1 :]]
-            with refuses(sch, "tensorize_fragments: block '.*' (is no|does not|reads)"):
+            with refuses(sch, "tensorize_fragments: block '.*' (is no|must zero|does not|reads)"):
                 tr.tensorize_fragments(sch, product, [a, b], zero, end)
     with refuses(sch, "block 'B_shared.dyn_local' does not write 'A_shared.dyn_local', the prod"):
         tr.tensorize_fragments(sch, made.block, loads[::-1], zeros, store)

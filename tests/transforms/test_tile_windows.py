@@ -126,7 +126,7 @@ def test_three_dimensions() -> None:
         (
             BEFORE.replace("x[n, t + i, c]", "T.if_then_else(t < 5, x[n, t + i, c], T.float32(0))"),
             {},
-            "takes zeros where not",
+            "takes zeros where .* does not hold",
         ),
         (BEFORE.replace("c:8", "c:6"), {}, "sums 6 of the channels of both operands"),
         (BEFORE.replace("y (2, 7, 5)", "y (2, 8, 5)"), {}, "elements that block 'y' does not comp"),

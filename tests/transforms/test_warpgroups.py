@@ -190,7 +190,7 @@ def test_groups_in_flight_need_a_pipeline_that_computes_first() -> None:
 def test_prefetch_asynchronously_refuses_what_does_not_fit():
     sch = half()
     made, copies, _ = prepare(sch)
-    with refuses(sch, "stages=2 of loop 'k_0' leave no copy in flight while a tile is computed"):
+    with refuses(sch, "stages=2 of loop 'k_0' leave no copy in flight while a tile is used"):
         tr.prefetch_asynchronously(sch, made.outer, copies, stages=2, products_first=True)
     run = run_golden(RECIPES["matmul_mma_swizzled"])
     sch, block, *_ = at_block(run.steps[-1].module, "C_o_update")

@@ -104,14 +104,14 @@ def test_the_widest_swizzle_and_instruction_that_fit_are_chosen() -> None:
     [
         ({"dtype": "float64"}, "wgmma does not multiply float64; use one of float16"),
         ({"acc": "float16"}, "products of float16 are not summed in float16 here; sum them"),
-        ({"dtype": "int8", "acc": "int32"}, "reads int8 along k only, and B lies as"),
+        ({"dtype": "int8", "acc": "int32"}, "reads int8 only along k, and B is stored"),
         ({"rows": 96}, r"tile rows \(96\) must be a multiple of 64 for wgmma"),
         ({"columns": 288}, "columns that divide 288 and that 128 bytes divide; use a multiple of"),
         ({"columns": 12, "transpose_b": True}, "no instruction of float16 has columns that"),
         ({"depth": 24, "swizzles": (16, 128)}, r"depth \(24\) must be a multiple of 16 for"),
         (
             {"swizzles": (24, 128)},
-            r"swizzles of \(24, 128\) bytes are none that wgmma reads; use 128, 64",
+            r"wgmma does not support swizzles of \(24, 128\) bytes; use 128, 64",
         ),
         ({"in_flight": 8}, "in_flight=8 is not a number of groups that a wait can leave"),
     ],

@@ -260,8 +260,8 @@ def test_guards_of_guards_are_asked_with_numbers_that_wrap_around():
         loop = tr.split_loop(sch, loop, inner=size, tail="guard").outer
     with refuses(
         sch,
-        "split_loop: iterator 'vi' of block 'C' would be up to 2147483647 where its guard is "
-        "asked, and indices of 32 bits end before 2147483647; choose smaller sizes, or give",
+        "split_loop: iterator 'vi' of block 'C' would reach 2147483647 where its guard is "
+        "evaluated, and indices of 32 bits end before 2147483647; choose smaller sizes, or give",
     ):
         tr.split_loop(sch, loop, inner=2, tail="guard")
     assert_right("vector_add", sch, 3)

@@ -126,7 +126,7 @@ def test_registers_that_a_guard_lets_one_thread_fill() -> None:
     with refuses(
         sch,
         "bind_loop: the guard .* lets only a part of 'threadIdx.x' write the register buffer "
-        "'A_local' in block 'A_local', and block 'C' would read it in all of them",
+        "'A_local' in block 'A_local', and all of 'threadIdx.x' would read it in block 'C'",
     ):
         tr.bind_loop(sch, inner, axis="threadIdx.x")
 

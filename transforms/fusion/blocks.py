@@ -458,7 +458,7 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consume
         raise TransformError(
             f"the loops of block '{name}' are bound or guarded, or do not go over each of its "
             "elements once",
-            "fuse before they are worked on: those of the producer decide",
+            "fuse before these loops change: the producer's become those of the fused kernel",
         )
     blocks = find_all(get_scope(sch, block).stmt.body, SBlock)
     # The blocks between the running value and the reduction are put into its term, last ones first.

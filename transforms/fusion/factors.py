@@ -267,7 +267,7 @@ def find_summand(term: Any, running: Running) -> Any | None:
         ends = running if isinstance(term, Add) else running.undone
         first, second = find_summand(term.a, running), find_summand(term.b, ends)
         if second is None:
-            raise NoRepairError(term, "adds or takes away an infinity")
+            raise NoRepairError(term, "adds or subtracts an infinity")
         if first is None or _is_number(second, 0):
             return first
         return second if _is_number(first, 0) else first + second
@@ -280,7 +280,7 @@ def find_summand(term: Any, running: Running) -> Any | None:
             if change is not None:
                 return change * other if isinstance(term, Mul) else change / other
         if is_varying:
-            raise NoRepairError(term, "multiplies or divides what changes by what varies")
+            raise NoRepairError(term, "multiplies or divides what changes by a part that varies")
     if not is_varying:
         old, new = running.put(term)
         return new - old
@@ -301,7 +301,7 @@ def _find_alike(term: Any, running: Running, what: str, find: Callable[..., Any]
     elif choice := _read_choice(term):
         condition, *parts = choice
         if running.is_in(condition):
-            raise NoRepairError(condition, "is a condition, which may be another later")
+            raise NoRepairError(condition, "is a condition, which may change later")
     else:
         raise NoRepairError(term, f"mixes both so that no {what} comes out of it")
     found = [change for part in parts if (change := find(part, running)) is not None]
@@ -340,25 +340,24 @@ def _is_low(term: Any) -> bool:
 def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
     """Move a factor that all terms of a sum have out of the sum.
 
-    A sum that waited for another reduction because of such a factor, as a matmul after a
-    normalization does, no longer waits: both may be under one loop, and nothing is rescaled.
+    A sum that had to wait for another reduction because of such a factor, such as a matmul after a
+    normalization, then need not wait: both can share one loop, and nothing is rescaled.
 
     This is the distributive law, which floats keep up to rounding. If the factor was inside of a
-    rounding to a narrower type, that rounding is left out: the factor may be what keeps the value
-    in the
-    type's range. What is left of a term may be beyond the range of the sum's type where term and
-    factor are not, and a sum that is infinite or a NaN may be another of these.
+    rounding to a narrower type, that rounding is removed, since without the factor the value may
+    exceed the type's range. A term without its factor may also exceed the range of the sum's type,
+    and a result that is infinite or NaN may become the other of these.
 
-    The trace does not replay what this makes, and says so: no primitive of TVM does.
+    A trace cannot replay this, since no TVM primitive does it, and says so.
 
     rewrite: ``for i, k: C[i] += float32(float16(x[i, k] * s[i])) * w[k]`` ->
         ``for i, k: C_global[i] += x[i, k] * w[k]`` and ``for i: C[i] = C_global[i] * s[i]``
     consumes: nothing
     returns: the new block, which multiplies the sums by the factor
-    requires: a block that sums floats from 0 on, each of its spatial iterators one index of the
-        sums; serial loops around it, which hold no other block: one could use a sum before it is
-        multiplied, or change the factor; sums of all elements that a guard lets it reach; a factor
-        or a divisor of the term that depends on none of the iterators it reduces over, in products,
+    requires: a block that sums floats, starting from 0, whose spatial iterators are each one index
+        of the sums; serial loops around it that contain no other block (which could use a sum
+        before it is multiplied, or change the factor); no guard that leaves out some of the sums; a
+        factor or divisor of the term that does not depend on reduction iterators, within products,
         quotients and casts between floats
     """
     reduction = read_lone_sum(sch, block)

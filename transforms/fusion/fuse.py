@@ -56,7 +56,7 @@ from .repair import Repair, plan_repair
 
 
 class FusedReductions(NamedTuple):
-    """The blocks that a fusion adds under the loop, or moves there.
+    """The blocks that a fusion adds or moves under the loop.
 
     Attributes
     ----------
@@ -83,16 +83,15 @@ def fuse_reductions(
     The consumer takes the value that the producer has found so far. When that changes, the
     accumulated value is rescaled first, by a factor that is derived from the consumer's term and
     tested on random numbers before it is used; `docs/fusion.md` says how. At a loop over tiles, the
-    producer
-    reduces a tile in a block of its own, and the consumer is rescaled once a tile. The rescaling is
-    its initialization: `decompose_reduction_at` makes a block of it.
+    producer reduces each tile in a block of its own, and the consumer is rescaled once per tile.
+    The rescaling is its initialization, which `decompose_reduction_at` can make a block of its own.
 
     Other consumers of the same producer are fused at the same loop by further calls, before other
-    steps. Blocks between the two come along: those without other readers move under the loop, the
-    others are copied there, once for all consumers. Blocks before them, such as the products
-    that the scores of attention are, follow by `compute_block_at`.
+    steps. Blocks between the two are moved along: those without other readers move under the loop,
+    others are copied there, once for all consumers. Blocks before the producer, such as the scores
+    of attention, can be moved with `compute_block_at`.
 
-    The trace does not replay what this makes, and says so: no primitive of TVM does.
+    A trace cannot replay this, since no TVM primitive does it, and says so.
 
     rewrite: ``for k: m = max(m, x[k])`` and ``for k: s += exp(x[k] - m)`` -> ``for k: m_previous =
         m; m = max(m, x[k]); s = s * exp(m_previous - m) + exp(x[k] - m)``; at k_0 of k_0, k_1:
@@ -102,14 +101,14 @@ def fuse_reductions(
         exp(x[k] - m)); s = s * exp(m_previous - m) + s_tile[k_0]``, whose tile's sum may be one
         over threads
     consumes: the loops of `consumer`, those of `producer` under `loop`, and blocks between them
-        that a copy of an earlier fusion stands for
-    returns: the blocks of tiles that it made, and those of what is computed element by element
+        that a copy of an earlier fusion replaces
+    returns: the blocks that reduce tiles, and those that compute element by element
     requires: a `producer` that reduces by a sum, product, maximum or minimum; `loop`, one of its
         serial reduction loops, with no other block under it, split and reordered as in the fused
-        kernel; rows may be bound; a `consumer` in loops as they were written,
-        that sums floats over the same elements, for the same rows; a factor for its term; all else
-        that it reads computed before `producer`; no block between the two that uses the consumer's
-        result, or changes the producer's
+        kernel; loops over rows may be bound; a `consumer` in its original loops, that sums floats
+        over the same elements, for the same rows; a factor for its term; everything else that it
+        reads computed before `producer`; no block between the two that uses the consumer's result,
+        or changes the producer's
     """
     running = read_producer(sch, producer, loop)
     user = read_consumer(sch, consumer, running)
@@ -340,7 +339,7 @@ def _rebuild(node: Any, loop: For, statements: list[Any], moved: list[SBlock]) -
 
 
 class SplitReductions(NamedTuple):
-    """The blocks that a split adds, or makes of others.
+    """The blocks that a split adds, or replaces others with.
 
     Attributes
     ----------
@@ -370,15 +369,16 @@ def split_reductions(
     on random numbers before it is used. A fully masked range, such as one after a sequence's end,
     adds nothing.
 
-    What comes of the ranges are reductions as they were, with one more row: `fuse_reductions` fuses
-    them, thread blocks or threads take a range each, and another split cuts them once more. So are
-    the blocks that combine, as which the given handles go on. What is between goes through
-    intermediate buffers, whose copies (`cache_read`) may lie in another memory.
+    The blocks that reduce ranges are ordinary reductions with one more row dimension:
+    `fuse_reductions` can fuse them, thread blocks or threads can take one range each, and they can
+    be split again. The same holds for the blocks that combine, to which the given handles then
+    refer. Partial results are passed through intermediate buffers, which `cache_read` can copy to
+    another memory.
 
-    A range is all elements in a row, or, with a `run`, every so many elements that follow each
-    other, by turns: so all ranges reach the end of a sequence together.
+    A range is contiguous. With a `run`, ranges instead take runs of that many contiguous elements
+    in turn, so that all ranges reach the end of a sequence together.
 
-    The trace does not replay what this makes, and says so: no primitive of TVM does.
+    A trace cannot replay this, since no TVM primitive does it, and says so.
 
     rewrite: ``for k in n: m = max(m, x[k])`` and ``for k in n: s += exp(x[k] - m)`` ->
         ``for p in parts: for k in n / parts: m_part[p] = max(m_part[p], x[p, k])``,
@@ -386,19 +386,19 @@ def split_reductions(
         ``for p: s += s_part[p] * exp(m_part[p] - m)``; with a run ``for k in n / parts / run: for r
         in run`` of the element ``(k * parts + p) * run + r``
     consumes: the loops of all of them, and those of blocks between them
-    returns: the blocks that reduce a range each, and those of what is computed element by element
+    returns: the blocks that reduce a range each, and those that compute element by element
     requires: a `producer` that reduces over one iterator, by a sum, product, maximum or minimum,
         and `consumers` that use its result, sum floats over the same elements and read nothing of
-        each other's; all of them in loops as they were written, and not fused yet; at least 2
-        `parts`, which divide the elements, as ``parts * run`` does; a factor for each consumer's
-        term, or the square of an element less the mean of all that the producer sums, and no `run`;
-        without `consumers` it is `rfactor_reduction`
+        each other's; all of them in their original loops, and not fused yet; at least 2 `parts`,
+        where `parts` and ``parts * run`` divide the number of elements; for each consumer's term a
+        factor or, without `run`, the square of an element minus the mean of all elements that the
+        producer sums. (Without consumers, use `rfactor_reduction`.)
     """
     loops, name = get_reduction_loops(sch, producer), get_sblock_name(sch, producer)
     if len(loops) != 1:
         raise TransformError(
             f"block '{name}' has {len(loops)} reduction loops, not one",
-            "split it before its loops are split, and reductions over several elements not at all",
+            "call this before its loops are split; reductions over several iterators are not split",
         )
     (loop,) = loops
     require_constant(sch, loop)
@@ -534,8 +534,8 @@ class _Split(Builder):
             if old.buffer in self.made:
                 if self.made[old.buffer][1:] != (place, repair.reference):
                     raise TransformError(
-                        f"block '{name}' between them would have to be another one for block "
-                        f"'{consumer.reduction.name}' than for the consumers before it",
+                        f"block '{name}' between them would have to differ for block "
+                        f"'{consumer.reduction.name}' from the one for the consumers before it",
                         "inline it first",
                     )
                 continue

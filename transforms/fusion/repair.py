@@ -236,7 +236,7 @@ class _Trial:
             elif np.count_nonzero(compared) >= _ENOUGH:
                 return tried
             else:
-                wrong = "too few random numbers it has a finite result"
+                wrong = "the result is finite for too few random numbers"
         raise NoRepairError(self.term, f"changes by the factor {repair.change}, with which {wrong}")
 
     def find_mean(self, before: Sequence[SBlock]) -> int | None:

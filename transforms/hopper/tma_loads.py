@@ -99,24 +99,24 @@ def prefetch_by_tma(
 ) -> None:
     """Prefetch the next tiles by TMA, into stages with an mbarrier each.
 
-    One thread issues the copies of `stages - 1` tiles before the loop, and of one more in each
-    iteration, as soon as all threads are done with the stage that it goes to. All threads wait for
-    the mbarrier of their stage, whose parity changes with each round through the stages. Elements
-    outside of the tensor arrive as zeros. Where `in_flight` groups of wgmma may still read the
-    tiles of the iterations before, as many stages are left to them, and as many tiles fewer are
-    copied ahead.
+    One thread issues the copies of `stages - 1` tiles before the loop, and of one more tile in each
+    iteration, as soon as all threads have finished with its stage. All threads wait for the
+    mbarrier of their stage, whose parity changes with each round through the stages. Elements
+    outside of the tensor arrive as zeros. If `in_flight` groups of wgmma may still be reading tiles
+    of previous iterations, that many stages are left to them, and that many fewer tiles are copied
+    ahead.
 
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: wait for mbarrier[k % stages];
         barrier; cp.async.bulk.tensor A[k + stages - 1]; compute(k)``, when the module is lowered
         by the pipeline "tirstep"
     consumes: nothing
     requires: a loop as for `prefetch_asynchronously`, within a kernel whose threads are whole
-        warps; `copies` of a rectangle each, by whatever loops and threads, as `stage_fragments_at`,
-        `stage_operand_at` and, of rows as they lie, `stage_swizzled_at` make them, without
-        predicates; stages from 2 + `in_flight` to the iterations of the loop, in the shared memory
-        there is; a tensor that the TMA can address: a pitch of a multiple of 16 bytes, a tile of at
-        most 256 elements along each dimension, rows of the length of the swizzle; compute
-        capability 9.0
+        warps; `copies` of a rectangle each, with any loops and threads, as made by
+        `stage_fragments_at`, `stage_operand_at` and (rows that are not transposed)
+        `stage_swizzled_at`, without predicates; stages from 2 + `in_flight` to the iterations of
+        the loop, as far as shared memory suffices; a tensor that the TMA can address: a pitch of a
+        multiple of 16 bytes, a tile of at most 256 elements along each dimension, rows of the
+        length of the swizzle; compute capability 9.0
     """
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts, takes_more=True)
@@ -165,11 +165,11 @@ def specialize_warps(
 ) -> None:
     """Specialize warps in a pipeline of `prefetch_by_tma`: one issues copies, the others compute.
 
-    The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It
-    waits for a stage to be empty, at an mbarrier where each computing warp arrives, and fills it;
-    no barrier of all threads is left in the loop. With `registers`, for a thread that copies and
-    for one that computes, the block grows by a warpgroup of four warps instead, and registers move
-    from it to the others (setmaxnreg), and back after the loop.
+    The thread block grows by one warp, or by one row along threadIdx.x where that is longer. The
+    added warp waits for a stage to be empty, at an mbarrier where each computing warp arrives, and
+    fills it; no barrier of all threads is left in the loop. With `registers` (per thread that
+    copies, and per thread that computes) the block grows by a warpgroup of four warps instead,
+    which gives registers to the others (setmaxnreg), and gets them back after the loop.
 
     rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
         ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]
@@ -177,8 +177,8 @@ def specialize_warps(
     consumes: nothing
     requires: a loop that `prefetch_by_tma` annotated, with nothing but thread-bound loops around
         it; threadIdx.x of a divisor or a multiple of 32, or no other thread axis; 1024 threads at
-        most with those that are added; of `registers` multiples of 8 from 24 to 256, that share out
-        those that all threads begin with, and whole warpgroups that compute
+        most with those that are added; with `registers` multiples of 8 from 24 to 256 that add up
+        to the registers with which all threads start, and computing threads in whole warpgroups
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
@@ -221,7 +221,7 @@ def specialize_warps(
         if not counts[0] <= first <= counts[1] or used > total * first:
             raise TransformError(
                 f"{total} threads begin with {first} registers each, and registers={counts} must "
-                f"divide these {total * first} up: fewer for producers, more for consumers",
+                f"share out these {total * first}: fewer for producers, more for consumers",
                 "give producers at most as many, and consumers what that leaves",
             )
     sch.annotate(loop, TMA_ROLES, [added, *counts])
@@ -232,7 +232,7 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
     block, name = sch.get(copy), get_sblock_name(sch, copy)
     if constant(get_realize(sch, copy).predicate) != 1:
         raise TransformError(
-            f"block '{name}' copies a part of its tile only, under a predicate",
+            f"block '{name}' copies only a part of its tile, under a predicate",
             "choose threads and vectors that divide the tile",
         )
     if not isinstance(block.body, BufferStore):
@@ -255,18 +255,18 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
 
 @transform
 def copy_once_by_tma(sch: Schedule, loop: LoopRV, copy: SBlockRV) -> None:
-    """Have a pipeline's producer warps copy, once, a tile that all of its iterations read.
+    """Let a pipeline's producer warps copy a tile that all iterations read, once, before the loop.
 
-    An mbarrier says when it has arrived. Where thread blocks stay, another one says that it has
-    been read, and the next tile's is copied while this one is stored.
+    An mbarrier says when the tile has arrived. With persistent CTAs another mbarrier says that it
+    has been read, and the copy for the next tile runs while this tile's results are stored.
 
     rewrite: ``Q_shared = Q[i]; for k: wait for full[k % stages]; compute`` -> ``wait for Q_shared;
         for k: …`` and, of the warps that copy, ``copy K[0]; copy Q[i]; copy K[1] …``, when the
         module is lowered
     consumes: nothing
-    requires: a loop to which `specialize_warps` has given roles, and whose blocks do not stay yet;
-        a `copy` in front of it, in its kernel, under threads and loops of its own; otherwise what
-        `prefetch_by_tma` requires of a copy
+    requires: a loop that `specialize_warps` has specialized, in a kernel that is not persistent
+        yet; a `copy` in front of it, in the same kernel, under threads and loops of its own;
+        otherwise what `prefetch_by_tma` requires of a copy
     """
     node, block, name = sch.get(loop), sch.get(copy), get_sblock_name(sch, copy)
     if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:

@@ -203,10 +203,10 @@ def store_through_tiles(
 ) -> SharedStore:
     """Store a result through a tile of its own type in shared memory, converted in registers.
 
-    A consumer of the sums, that converts them, adds a bias or crops a padded problem, computes in
-    the registers that hold them, on whole tiles: zeros stand for what it reads outside of a tensor.
-    `tensorize_warpgroups` lays the tile in rows of 128, 64, 32 or 16 bytes whose chunks of 16 bytes
-    are exchanged by the number of the row (`place_in_tile`), as the TMA reads it.
+    A consumer of the sums that converts them, adds a bias or crops a padded problem computes in the
+    registers that hold the sums, on whole tiles; what it reads outside of a tensor is replaced by
+    zeros. `tensorize_warpgroups` stores the tile in rows of 128, 64, 32 or 16 bytes whose chunks of
+    16 bytes are permuted by the number of the row (`place_in_tile`), as the TMA reads it.
 
     rewrite: under `grid`: ``for k: C += ...``, ``D = f(C)`` -> ``(for k: C_local += ...);
         D_shared = f(C_local); for f_0: for f_1 in threadIdx.y: for f_2 in threadIdx.x: for f_3 in
@@ -214,9 +214,9 @@ def store_through_tiles(
     consumes: the loops of the consumer
     returns: the block that stores into shared memory, for `tensorize_warpgroups`, and the one that
         writes from there, for `store_by_tma`
-    requires: the loops of the grid and of the warpgroups that `tile_in_warpgroups` returned, with
-        nothing else in them yet, bound to blockIdx.x and threadIdx.y; its number of `warps` or
-        warpgroups, of so many `lanes` each; a vector of 16 bytes at most; a consumer that reads
+    requires: the loops of the grid and of the warpgroups that `tile_in_warpgroups` returned, bound
+        to blockIdx.x and threadIdx.y, with nothing else in them yet; the number of `warps` or
+        warpgroups, with `lanes` threads each; a vector of 16 bytes at most; a consumer that reads
         each of its sums at its own place, once
     """
     require_tile_loops(sch, block, grid, warp_loop, warps)
@@ -253,9 +253,9 @@ def store_by_tma(sch: Schedule, write: SBlockRV) -> None:
     """Store a tile from shared memory to the tensor by TMA.
 
     All threads end their stores with a fence of the asynchronous proxy and a barrier; one of them
-    issues the copies, commits them as one group, and waits for it: until shared memory has been
-    read where it is used again, and for all of it before the kernel ends. What lies outside of the
-    tensor is not written.
+    issues the copies, commits them as one group, and waits for it: before shared memory is used
+    again, until it has been read; before the kernel ends, until everything is written. Elements
+    outside of the tensor are not written.
 
     rewrite: ``D[...] = D_shared[...]`` -> ``fence.proxy.async; barrier; if elected:
         cp.async.bulk.tensor D, D_shared; commit_group; wait_group 0``, when the module is lowered

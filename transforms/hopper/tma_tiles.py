@@ -167,8 +167,8 @@ def measure_copy(
     for condition in conditions:
         if not is_end(condition, load.indices, load.source.shape, block.iter_vars):
             raise TransformError(
-                f"block '{name}' stores zeros where not '{condition}', and the TMA does that "
-                "outside of the tensor",
+                f"block '{name}' stores zeros where not '{condition}', and the TMA stores zeros "
+                "only outside of the tensor",
                 "pad with zeros outside of the tensor only, or fetch by threads",
             )
     found = find_box(load.indices, extents, aligned)
@@ -190,7 +190,7 @@ def measure_copy(
         raise TransformError(
             f"block '{name}' stores its tile in another order than it loads it, and the TMA copies "
             "rows as rows",
-            "copy it as it lies, and read it transposed",
+            "copy it without transposing, and read it transposed",
         )
     if runs != math.prod(box):
         raise TransformError(

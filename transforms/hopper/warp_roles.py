@@ -93,27 +93,26 @@ def make_persistent(
 ) -> None:
     """Launch as many persistent CTAs as run at once, which loop over the tiles of the grid.
 
-    Block number b computes the tiles b, b + `blocks`, b + 2 * `blocks`, …: those that run at the
-    same time are neighbours in the order of the grid, as they were. Where a mask ends loops early,
-    every other round of tiles goes backwards: no block gets all of the long ones. Producer warps go
-    from tile to tile without a break, and fetch the next one while the consumers store theirs;
-    mbarriers are initialized once, and their stages and parities continue over all tiles. The
-    memory that a result is stored through is not shared with the stages, and barriers of the
-    consumer warps count only their threads (bar.sync with a number). A grid of several axes
-    is gone through as a GPU numbers its blocks, along blockIdx.x first. `blocks` are the
-    multiprocessors of a GPU, 132 of an H200, times the blocks that one has room for. With `stages`
-    the pipeline has that many, more than its loop has iterations if need be: those of the next
-    tiles
-    are copied, too.
+    Block number b computes the tiles b, b + `blocks`, b + 2 * `blocks` and so on, so that tiles
+    that run at the same time are still neighbours in the grid's order. If a mask ends loops early,
+    every other round of tiles goes backwards, so that no block gets all of the long tiles. Producer
+    warps go from tile to tile without a break, and fetch the next tile while the consumers store
+    theirs; mbarriers are initialized once, and their stages and parities continue over all tiles.
+    The memory through which a result is stored is not shared with the stages, and barriers of the
+    consumer warps count only their threads (bar.sync with a number). A grid of several axes is
+    traversed as a GPU numbers its blocks, along blockIdx.x first. `blocks` is the number of
+    multiprocessors (132 on an H200) times the number of blocks that fit on one. `stages` sets the
+    pipeline's number of stages, which may exceed the iterations of its loop, since tiles are also
+    copied ahead for the next round.
 
     rewrite: ``for tile in blockIdx.x: for k: wait for full[k % stages]; compute; store`` ->
         ``for block in blockIdx.x: for tile in range(block, tiles, blocks): for k: wait for
         full[step % stages]; compute; store``, step counting on from tile to tile, when the module
         is lowered
     consumes: nothing
-    requires: a loop to which `specialize_warps` has given roles, the one pipeline of its kernel;
-        a grid of known size; no fewer `stages` than it has, and room in shared memory for
-        them beside the tile that is stored; one block or more
+    requires: a loop that `specialize_warps` has specialized, the only pipeline of its kernel; a
+        grid of known size; at least as many `stages` as the pipeline has, with room in shared
+        memory for them and the tile that is stored; at least one block
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:

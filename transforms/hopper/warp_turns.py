@@ -58,12 +58,12 @@ from .tma_tiles import (
 def overlap_products(sch: Schedule, loop: LoopRV) -> None:
     """Let the last matmuls of an iteration run while the next iteration computes.
 
-    The loop's first and last statements are products by wgmma. After the first of the next
-    iteration the last of this one is issued; threads wait only for the first, and go on until they
-    need registers of the last. As in FlashAttention-3 (J. Shah and others, 2024), where scores of
-    the next tile are computed ahead, and softmax runs under the product by values. Tiles of the
-    first products and of the last ones are waited for, and released, separately: the keys
-    of an iteration are free for the next but one while its values are still read.
+    The loop's first and last statements are matmuls by wgmma. The first matmul of the next
+    iteration is issued, then the last one of this iteration; threads wait only for the first, and
+    continue until they need registers of the last. In FlashAttention-3 (J. Shah and others, 2024)
+    the scores of the next tile are computed ahead in this way, and softmax overlaps with the matmul
+    by values. Tiles of the first and of the last matmul are waited for, and released, separately:
+    the stage of an iteration's keys can be refilled while its values are still read.
 
     rewrite: ``for j: wait for full[j]; S = Q * K[j]; P = f(S); O = g(O) + P * V[j]`` ->
         ``S = Q * K[0]; P = f(S); O = g(O); for j: wait for K[j + 1]; issue S = Q * K[j + 1];
@@ -72,9 +72,8 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
         ``O += P * V[j]`` behind the loop, when the module is lowered
     consumes: nothing
     requires: a loop that `specialize_warps` has specialized, with no group of wgmma in flight; its
-        first statement after the copies, and its last one, are groups of wgmma with waits of their
-        own, as `tensorize_warp_rows` makes them, in different registers; no other
-        statement of the loop is one
+        first statement after the copies and its last one, but no others, are groups of wgmma with
+        waits of their own, as `tensorize_warp_rows` makes them, with different accumulators
     """
     _require_products(sch, loop, TMA_OVERLAP, "overlaps already")
     sch.annotate(loop, TMA_OVERLAP, 1)
@@ -84,12 +83,12 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
 def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
     """Ping-pong warpgroups: one computes while another one has the tensor cores.
 
-    The ping-pong of FlashAttention-3 (J. Shah and others, 2024, section 3.1). A turn is the last
-    products of an iteration and the first ones of the next. A warpgroup waits for its turn at a
-    named barrier of its own, and lets the next one go on as soon as its products are issued: what
-    lies between the products then runs under those of the others. Turns order instructions and no
-    data. Behind `overlap_products` or in front of it, they go around the two groups that it issues
-    together.
+    The ping-pong of FlashAttention-3 (J. Shah and others, 2024, section 3.1). A turn consists of
+    the last matmuls of an iteration and the first ones of the next. A warpgroup waits for its turn
+    at a named barrier of its own, and lets the next warpgroup continue as soon as its matmuls are
+    issued, so that the code between matmuls overlaps with the matmuls of others. Turns order only
+    instructions, not data. With `overlap_products`, called before or after, a turn consists of the
+    two groups that it issues together.
 
     rewrite: ``for j: S = Q * K[j]; P = f(S); O += P * V[j]`` -> ``bar.sync own; for j: issue
         S = Q * K[j]; bar.arrive next; wait for S; P = f(S); bar.sync own; O += P * V[j]``, when

@@ -227,9 +227,9 @@ def tile_in_warpgroups(
 ) -> WarpgroupTile:
     """Tile a matmul for thread blocks and warpgroups, to be computed by wgmma.
 
-    `tile` are the rows and columns that a block of threads computes, `warpgroup` those of each
-    warpgroup; `tile_k` the steps of k of a tile in shared memory. `swizzle` rows of tiles run
-    column by column, so that tiles that run at the same time share their operands in the L2 cache.
+    `tile` are the rows and columns that a thread block computes, `warpgroup` those of each
+    warpgroup; `tile_k` a shared tile's extent along k. `swizzle` rows of tiles run column by
+    column, so that tiles that run at the same time share their operands in the L2 cache.
 
     rewrite: ``for i, j, k: C`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in threadIdx.y:
         for k_0: for i_3, j_2, k_1: C``
@@ -277,24 +277,24 @@ def stage_swizzled_at(
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory as wgmma's descriptors read it.
 
-    Rows of 128, 64, 32 or 16 bytes follow one another, `swizzle` at most, and their chunks of 16
-    bytes are permuted by the number of the row (`place_in_tile`); a wider tile has several slabs of
-    such rows. 16 permutes nothing. The last slab may have room for more columns than the tile: 144
-    columns of 16 bits lie in three slabs of 128 bytes, and not in nine of 32, which the TMA copies
-    more slowly. Where warpgroups share a row, slabs divide what each of them reads.
-    An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
-    at a time whatever `vector` is, since wgmma transposes only 16-bit types. With `in_quads` lanes
-    are 8 on threadIdx.y by 4 on threadIdx.x, and warps, four of a warpgroup, on threadIdx.z. With
-    `comes_first` the copy stands in front of all else in the loop, as a pipeline wants it. A
-    producer that can be inlined is: zeros of a padding become part of the fetch.
+    Rows of 128, 64, 32 or 16 bytes, at most `swizzle`, follow one another, and their chunks of 16
+    bytes are permuted by the number of the row (`place_in_tile`); with 16 nothing is permuted. A
+    wider tile consists of several slabs of such rows, the last of which may be partly empty: 144
+    columns of 16 bits take three slabs of 128 bytes, not nine of 32, which the TMA copies more
+    slowly. If warpgroups share a row, each reads whole slabs. An operand of 8 or 32 bits that is
+    not stored along k is transposed as it is copied, one element at a time whatever `vector` is,
+    since wgmma transposes only 16-bit types. With `in_quads` lanes are 8 on threadIdx.y by 4 on
+    threadIdx.x, and warps, four per warpgroup, are on threadIdx.z. With `comes_first` the copy is
+    placed before everything else in the loop, as a pipeline needs it. A producer that can be
+    inlined is inlined: zero padding becomes part of the fetch.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
         threadIdx.x: for f_3 in T.vectorized(vector): A_shared[k // 64, i, (k % 64 // 8 ^ i % 8) %
         8, k % 8] = A[i, k]); C += A_shared[...]``
     consumes: the operand's producers, if they are inlined
     returns: the copy block
-    requires: what `cache_read_at` and `fetch_cooperatively` require, but that the kernel need not
-        have threadIdx.x yet; rows of whole chunks of 16 bytes; vectors of 16 bytes at most
+    requires: what `cache_read_at` and `fetch_cooperatively` require, except that the kernel need
+        not have threadIdx.x yet; rows that are multiples of 16 bytes; vectors of 16 bytes at most
     guarded: tiles that begin where their swizzle repeats
     """
     # What a warpgroup reads of an operand's row, and whether its tile is transposed first: where
@@ -371,11 +371,11 @@ def tensorize_warpgroups(
         `stage_swizzled_at` staged; `zeros`, the block that initializes it; the one store of its
         result from registers to ``global`` or ``shared.dyn`` memory, which converts at most, or
         computes with each sum where `store_through_tiles` made it; no predicates; types and columns
-        that wgmma multiplies, and ``sm_90a``; of float32 operands, which keep 10 bits of 23,
-        `tf32`; of float8 operands, whose sums keep 13 bits of 23, `fp22`; one
-        group in flight at most, and that in a loop which `prefetch_asynchronously` made a pipeline
-        with `products_first`, or as many as `prefetch_by_tma` was told: no tile is overwritten then
-        before its group has ended
+        that wgmma multiplies, and ``sm_90a``; for float32 operands `tf32`, which keeps 10 of 23
+        bits; for float8 operands `fp22`, accumulators that keep 13 of 23 bits; at most one group in
+        flight, in a pipeline that `prefetch_asynchronously` made with `products_first`, or as many
+        groups as `prefetch_by_tma` was given, so that no tile is overwritten before its group has
+        ended
     guarded: fragments that no other block reads as registers of its own
     """
     is_tile = TILE_STORE in sch.get(store).annotations  # which may do more than to convert

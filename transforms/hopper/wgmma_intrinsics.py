@@ -324,8 +324,8 @@ def get_wgmma_intrinsics(
         )
     if tile.bits != 16 and not tile.transpose_b:
         raise TransformError(
-            f"wgmma reads {tile.dtype} along k only, and B lies as (k, columns)",
-            "lay B as (columns, k) in shared memory",
+            f"wgmma reads {tile.dtype} only along k, and B is stored as (k, columns)",
+            "store B as (columns, k) in shared memory",
         )
     if tile.rows < ROWS or tile.rows % ROWS:
         raise TransformError(
@@ -334,7 +334,7 @@ def get_wgmma_intrinsics(
         )
     if not {*tile.swizzles} <= {*SWIZZLES}:
         raise TransformError(
-            f"swizzles of {tile.swizzles} bytes are none that wgmma reads",
+            f"wgmma does not support swizzles of {tile.swizzles} bytes",
             f"use {', '.join(map(str, SWIZZLES))}",
         )
     if tile.columns < 1 or not tile.each:

@@ -237,8 +237,8 @@ def order_product(sch: Schedule, block: SBlockRV) -> ProductLoops:
     rewrite: ``for k, i, j: C[i, j] += A[i, k] * B[k, j]`` -> ``for i, j, k: C[i, j] += ...``
     consumes: nothing
     returns: the three loops
-    requires: two spatial loops and one reduction loop of the block's own, serial; of more spatial
-        loops the last two are rows and columns
+    requires: two spatial loops and one reduction loop of the block's own, serial; if there are more
+        spatial loops, the last two are rows and columns
     """
     loops = find_product_loops(sch, block, "pass a product of rows, columns and one reduction")
     state_reads(sch, block, who="order_product")
@@ -255,15 +255,15 @@ def tensorize_warp_rows(sch: Schedule, block: SBlockRV) -> str:
 
     rewrite: ``for i, j, k: C_local += A * B_shared`` -> ``for warp in threadIdx.z: for row in
         threadIdx.y: for column in threadIdx.x: fence; wgmma ...; commit; wait``
-    consumes: the own loops of `block`, and what is within
+    consumes: the own loops of `block`, and its contents
     returns: the name of the intrinsic
-    requires: a block of products of operands of 16 bits, summed in float32 over one loop of its
-        own, in 16 rows and a multiple of 16 columns, with nothing else in its loops; sums that
-        `lay_in_quads` has laid out, which begin with zeros in the block or with something else in
-        another one; B that `stage_swizzled_at` staged, and A that it staged, or that `lay_in_quads`
-        laid out; warps on threadIdx.z, as many as a multiple of four, with 8 by 4 lanes; readers
-        and writers of fragments that `spread_over_quads` has spread, in one transform of your own;
-        ``sm_90a``
+    requires: a block that multiplies 16-bit operands and sums in float32 over one loop of its own,
+        for 16 rows and a multiple of 16 columns, with nothing else in its loops; accumulators in
+        the layout of `lay_in_quads`, initialized with zeros in the block, or with something else in
+        another block; B staged by `stage_swizzled_at`, and A staged in the same way or in the
+        layout of `lay_in_quads`; a multiple of four warps on threadIdx.z, with 8 by 4 lanes;
+        readers and writers of fragments that `spread_over_quads` has spread, in one transform of
+        your own; ``sm_90a``
     guarded: fragments that no other block reads as registers of its own
     """
     node, name, loops = sch.get(block), get_sblock_name(sch, block), get_own_loops(sch, block)[-3:]

@@ -92,7 +92,7 @@ def schedule_results(sch: Schedule, roles: Roles, config: FlatConfig) -> None:
 
 
 def match_flat(sch: Schedule) -> Roles | Mismatch:
-    """The results of a function that reduces nothing, a kernel each, or why there are none.
+    """The results of a function without reductions, one kernel each, or why there are none.
 
     Nothing changes: what is inlined on the way is so on a copy. What TVM cannot inline is a kernel
     of its own.

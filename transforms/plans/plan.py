@@ -157,7 +157,7 @@ PLANS = (
 
 
 class TirstepRule(ScheduleRule):
-    """A rule that says why it leaves a function to the next one.
+    """A rule that records why it leaves a function to the next rule.
 
     Attributes
     ----------
@@ -211,8 +211,7 @@ _TAILS = ("pad", "guard")
 
 
 def match_recipe(recipe: Recipe, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
-    """The blocks of anybody's function that a recipe would schedule by its rule, or why it would
-    not.
+    """The blocks of a function that a recipe would schedule by its rule, or why it would not.
 
     Nothing changes. ``if (roles := match_recipe(recipe, function)): print(roles.names)``; what
     comes instead is false, and says its `reason`. A rung of a family with a plan takes what the

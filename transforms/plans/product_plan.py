@@ -49,13 +49,13 @@ MatmulConfig = gemm.GemmConfig | mma.MmaConfig | wgmma.WgmmaConfig
 @transform
 @inlines
 def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> None:
-    """Schedule a product of two operands as the fast recipes of matmul do, whatever its name is.
+    """Schedule a product of two operands as the fast matmul recipes do, whatever its name is.
 
-    What follows the sums (scale, bias, activation, cast) becomes part of the store, what makes the
-    operands (dequantization, cast) part of their fetch. Loops in front of the last two spatial
-    ones are a batch, on blockIdx.z. Sizes may be open with ``tail="pad"``. Asynchronous copies
-    compute nothing: where tiles are in flight on their way to tensor cores, an operand of elements
-    that share words or scales is dequantized by a kernel of its own before, into a workspace.
+    What follows the sums (scale, bias, activation, cast) becomes part of the store; what computes
+    the operands (dequantization, cast) becomes part of their fetch. Loops in front of the last two
+    spatial ones are a batch, on blockIdx.z. Sizes may be symbolic with ``tail="pad"``. Asynchronous
+    copies cannot compute: for tensor cores, an operand whose elements share words or scales is
+    first dequantized by another kernel, into a workspace.
 
     rewrite: ``for b, i, j, k: C += A * B`` and ``for b, i, j: D = f(C)`` -> ``for b in
         blockIdx.z: for i_j in blockIdx.x: ...: C_local += A_shared * B_shared; D = f(C_local)``
@@ -341,8 +341,8 @@ def _reorder(order: Sequence[int]) -> IndexMap:
 def match_convolution(sch: Schedule) -> Roles | Mismatch:
     """The one sum of products of a function over several loops, or why there is none.
 
-    Each spatial iterator is in the indices of one operand alone: no groups of channels, and no
-    batch of filters. Nothing changes.
+    Each spatial iterator must index only one operand: no groups of channels, and no batch of
+    filters. The function is not changed.
     """
     return _match(sch, CONVOLUTION, "convolution", _find_difference_of_sum)
 

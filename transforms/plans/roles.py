@@ -42,7 +42,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Why a plan has nothing to schedule in a function; false where roles are true."""
+    """Why a plan has nothing to schedule in a function; false, whereas roles are true."""
 
     plan: str
     reason: str

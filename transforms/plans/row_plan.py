@@ -50,10 +50,10 @@ _DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", 
 def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfig) -> None:
     """Let threads share the rows of some blocks, as the recipes of softmax and norms do.
 
-    A row is what each reduction goes over; it may be any dimensions, and all others together count
-    the rows. Other blocks are inlined into these, one behind the result where TVM can turn its
-    indices round: the reshape behind a group norm. Results that are written before any reduction,
-    as the sum that a norm takes and returns, are kernels of their own.
+    A row consists of the dimensions that are reduced, whichever these are; the other dimensions
+    together number the rows. Other blocks are inlined into these, including one after the result if
+    TVM can invert its indices, such as the reshape after a group norm. Results that are written
+    before any reduction, such as the sum that a norm takes and also returns, are separate kernels.
 
     rewrite: ``for i, k: S[i] += A[i, k]`` and ``for i, k: B[i, k] = A[i, k] / S[i]`` ->
         ``for i in blockIdx.x: (for k in threadIdx.x: S_local += A[i, k]); (for k in
@@ -205,8 +205,8 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
         if is_reduction(sch, block) and not _is_known(node):
             several = f" to {len(node.writes)} results at a time" if len(node.writes) > 1 else ""
             return (
-                f"block '{node.name_hint}' reduces{several}, not as TVM knows it over threads: "
-                "x = x + term, say, with x in front, or two such sums"
+                f"block '{node.name_hint}' reduces{several} in a form that TVM does not lower over "
+                "threads: it must be x = x + term, for example, with x first, or two such sums"
             )
         # Whether what is read over all of a reduction is read again for other results: a product by
         # a vector reuses the vector alone, and what it is read once for is its time.

@@ -95,7 +95,7 @@ UNFUSED = Family(
 )
 naive = UNFUSED.root(
     "naive",
-    why="Each block of the program is a kernel, and each element has a thread",
+    why="One kernel for each TIR block, and one thread for each element",
     expects={"bound": ("kernels == 6", "barriers == 0")},
 )
 tiled = naive.plus(
@@ -108,7 +108,7 @@ tiled = naive.plus(
 rows = tiled.plus(
     "rows",
     rows=True,
-    why="A warp shares each row of scores, so that its threads read side by side",
+    why="A warp shares each row of scores, so that its threads read adjacent elements",
 )
 rows.plus(
     "inlined",
@@ -348,7 +348,7 @@ LADDERS = (
         shape=SHAPE,
     ),
     order(
-        "from a kernel for each block to one for all",
+        "from one kernel per block to a single one",
         *UNFUSED.rungs,
         *BY_QUERIES.rungs,
         *BY_TILES.rungs,

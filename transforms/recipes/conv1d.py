@@ -61,7 +61,7 @@ conv1d_tutorial = functools.partial(
 
 @window_sums(symbolic=("n",), expects={"bound": ("scalar_loads == 3", "guards == 0")})
 def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
-    """One sum for each thread, read from global memory, as the notes' first window sum.
+    """One sum per thread, read from global memory: the first window sum of the notes.
 
     Text: "TVM Learning (8)-GPU and Hardware Acceleration, Part 1".
 
@@ -106,7 +106,7 @@ def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse
     default_example=OVER_OUTPUT, golden=OVER_OUTPUT_SMALL, expects={"bound": ("threads == 1",)}
 )
 def conv1d_naive(sch: Schedule) -> Iterator[str]:
-    """One output for each block of one thread; every output walks over the whole signal.
+    """One output for each block of one thread; each output loops over the whole signal.
 
     Runs on the form over="output" of the kernel, where almost every step of the reduction adds
     nothing: m + n - 1 steps where n would do.
@@ -234,7 +234,7 @@ class WindowConfig:
 
     threads: int = knob(
         128,
-        "threads of a block, at most: a block has 1024 outputs or fewer",
+        "most threads per block: a block has 1024 outputs or fewer",
         choices=(32, 64, 128, 256),
     )
     taps: int = knob(8, "taps of one step of the reduction", choices=(4, 8, 16, 32))

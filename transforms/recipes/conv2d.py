@@ -5,7 +5,7 @@ matrices of these (`group_iterators`), which other contractions may be read as, 
 the pixels of all results, columns the output channels, and k goes through the taps and the input
 channels (S. Chetlur and others, cuDNN: Efficient Primitives for Deep Learning, 2014). The matrix of
 windows exists in shared memory alone, a tile at a time: what copies a tile gathers it from the
-images, with zeros for the rim.
+images, with zero padding.
 
 The TMA gathers them, too, where tiles of rows are rectangles of pixels (`tile_windows`): all of the
 channels of a pixel lie side by side, whatever the stride and the dilation of the windows are.
@@ -68,7 +68,7 @@ SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
 def make_product(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     """Make block "Y" of conv2d the product of two matrices, and the block that stores it one too.
 
-    Returns the block, and what happens where a tile does not divide. Whole vectors of 16 bytes lie
+    Returns the block, and what to do if tiles do not divide. Whole vectors of 16 bytes lie
     in one tap where the input channels are a multiple of that. Elsewhere a kernel of its own writes
     the matrix of windows, padded. Since pixels and taps rarely divide, ``"refuse"`` pads, too.
 
@@ -176,9 +176,9 @@ _GATHERED = "cp_async_bytes == 16"
     expects={"bound": ("barriers == 0",)},
 )
 def conv2d_naive(sch: Schedule, *, threads: int = 128) -> Iterator[str]:
-    """One element of the result for each thread, of neighbouring channels on neighbouring threads.
+    """One element of the result per thread; adjacent threads have adjacent channels.
 
-    It adds up in memory, or in a register where the result has another type.
+    Sums are accumulated in memory, or in a register if the result has another type.
 
     Knobs: threads of a block.
     """
@@ -197,14 +197,14 @@ def conv2d_naive(sch: Schedule, *, threads: int = 128) -> Iterator[str]:
 
 of_mma = BY_MMA.root(
     "mma",
-    why="Implicit GEMM by mma.sync: asynchronous copies gather the windows, with zeros for the rim",
+    why="Implicit GEMM by mma.sync: asynchronous copies gather the windows, with zero padding",
     expects={"next_tiles_asynchronously": (_GATHERED, *mma.ON_TENSOR_CORES)},
     golden=mma.rows.golden.config,
     **mma.rows.config,
 )
 of_wgmma = BY_WGMMA.root(
     "wgmma",
-    why="Implicit GEMM by wgmma: asynchronous copies gather the windows, with zeros for the rim",
+    why="Implicit GEMM by wgmma: asynchronous copies gather the windows, with zero padding",
     expects={"tensorized": (_GATHERED, *wgmma.ON_TENSOR_CORES)},
     golden={**wgmma.rows.golden.config, "tile_k": 16},
     **{**wgmma.rows.config, "tile": (128, 128)},
@@ -216,7 +216,7 @@ by_tma = of_wgmma.plus(
     copies="tma",
     roles=True,
     store="tma",
-    why="The TMA copies tiles that are rectangles of pixels, with zeros for the rim, and writes "
+    why="The TMA copies tiles that are rectangles of pixels, with zero padding, and writes "
     "such tiles of the result",
     expects={"warps_specialized": wgmma.BY_TMA},
 )
@@ -232,11 +232,11 @@ by_tma = of_wgmma.plus(
     arch=wgmma.WGMMA.arch,
 )
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The knobs that a model of time expects to be fastest.
+    """The knobs that the time model predicts to be fastest.
 
-    The product is that of pixels by output channels by taps and input channels. The TMA copies its
-    tiles; threads gather them where the output channels are not a multiple of 16 bytes. Knobs:
-    device, the name of a GPU that the model knows, or as for an H200.
+    The matmul is of pixels by output channels, over filter positions and input channels. The TMA
+    copies its tiles; threads gather them if the output channels are not a multiple of 16 bytes.
+    Knobs: device, the name of a GPU that the model knows; others count as an H200.
     """
     yield from schedule(sch, choose_config(sch, sch.get_sblock("Y"), find_gpu(device)))
 

@@ -74,12 +74,10 @@ class RangesConfig:
         "whether a thread reads 16 bytes of a key at once, and values before it computes scores, "
         "or one element",
     )
-    groups: int = knob(
-        1, "groups of threads in a block, each with keys of its own", choices=(4, 8, 16)
-    )
-    ranges: int = knob(1, "ranges of keys, on blocks of their own", choices=(1, 4, 16, 32, 64))
+    groups: int = knob(1, "groups of threads per block, each with its own keys", choices=(4, 8, 16))
+    ranges: int = knob(1, "ranges of keys, each on its own blocks", choices=(1, 4, 16, 32, 64))
     heads: int = knob(
-        0, "heads of queries with the same keys that a block has at most, or 0 for all", least=0
+        0, "most heads of queries with the same keys per block, or 0 for all", least=0
     )
     at_once: int = knob(
         1, "ranges whose results are read before the first is combined", choices=(1, 16)
@@ -253,13 +251,13 @@ DECODING = Family(
 )
 one_by_one = DECODING.root(
     "naive",
-    why="Each block of the program is a kernel, and each element has a thread",
+    why="One kernel for each TIR block, and one thread for each element",
     expects={"bound": ("kernels == 6", "barriers == 0")},
 )
 by_warps = one_by_one.plus(
     "warps",
     warps=True,
-    why="A warp reads each key and shares each row, so that its threads read side by side",
+    why="A warp reads each key and shares each row, so that its threads read adjacent elements",
 )
 BY_RANGES = Family(
     kernel="decode_attention",
@@ -387,7 +385,7 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
     expects={"unrolled": ("LDG.128 >= 1 on sm_90a",)},
 )
 def decode_attention_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """Lanes of a key, keys and groups of a block, and ranges, by a model of time.
+    """Lanes per key, keys and groups per block, and ranges are chosen by a time model.
 
     Any number of keys, and a length for each sequence. Knobs: device, a GPU by its name or its
     properties (transforms/recipes/time_model.py).
@@ -398,7 +396,7 @@ def decode_attention_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iter
 
 LADDERS = (
     order(
-        "one query: a kernel for each block, and one that reads keys and values once",
+        "one query: from one kernel per block to one that reads keys and values once",
         *DECODING.rungs,
         *BY_RANGES.rungs,
     ),

@@ -160,17 +160,17 @@ class DepthwiseConfig:
         (1, 1), "rows and columns of a thread's pixels", choices=pairs((1, 2, 4, 8), (1, 2, 4))
     )
     in_registers: bool = knob(False, "whether a thread keeps its window and filter in registers")
-    planes: int = knob(1, "planes of a block, at most", choices=(1, 2, 4, 8))
-    by_rows: bool = knob(False, "whether zeros and image are written apart, row by row")
-    tail: Tail = knob("refuse", "what happens where a tile does not divide a plane")
+    planes: int = knob(1, "most planes per block", choices=(1, 2, 4, 8))
+    by_rows: bool = knob(False, "whether zeros and image are written separately, row by row")
+    tail: Tail = knob("refuse", "what to do if tiles do not divide a plane")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StripConfig:
     """Knobs of a schedule with strips of pixels in registers alone."""
 
-    images: int = knob(2, "images of a block, at most", choices=(1, 2, 4, 8))
-    planes: int = knob(1, "channels of each of them, at most", choices=(1, 2, 4))
+    images: int = knob(2, "most images per block", choices=(1, 2, 4, 8))
+    planes: int = knob(1, "most channels of each image", choices=(1, 2, 4))
     threads: Pair = knob(
         (1, 16), "rows and columns of threads for each plane", choices=pairs((1, 2, 4), (4, 8, 16))
     )
@@ -179,10 +179,10 @@ class StripConfig:
     )
     blocks: int = knob(
         128,
-        "blocks that the grid should have: where it has fewer, so have planes, images and strips",
+        "blocks that the grid should have; if it has fewer, planes, images and strips are reduced",
         choices=(1, 128),
     )
-    tail: Tail = knob("refuse", "what happens where a strip does not divide a plane")
+    tail: Tail = knob("refuse", "what to do if strips do not divide a plane")
 
 
 def split_pixels(
@@ -261,8 +261,8 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
 def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     """Strips of pixels, whose window comes straight into registers, in vectors."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    # Images of a GPU block and channels of each divide the problem, and as long as the grid has too
-    # few blocks, channels are fewer, then images, then a thread's rows of pixels.
+    # Images per thread block and channels of each divide the problem; while the grid would have too
+    # few blocks, channels are reduced first, then images, then a thread's rows of pixels.
     wholes = [get_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]]
     (rows, columns), (each_row, each_column) = config.threads, config.thread_tile
     wanted = (config.images, config.planes)

@@ -34,9 +34,9 @@ class FlatConfig:
     """Knobs of a kernel with one loop over all elements."""
 
     threads: int = knob(256, "threads of a block", choices=(64, 128, 256, 512))
-    vector: int = knob(1, "elements of a thread's vector, at most", choices=(2, 4, 8))
-    each: int = knob(1, "vectors of a thread", choices=(1, 2, 4, 8))
-    tail: Tail = knob("refuse", "what happens where these do not divide the elements")
+    vector: int = knob(1, "most elements of a thread's vector", choices=(2, 4, 8))
+    each: int = knob(1, "vectors per thread", choices=(1, 2, 4, 8))
+    tail: Tail = knob("refuse", "what to do if these do not divide the elements")
 
 
 def schedule(sch: Schedule, config: FlatConfig, block: SBlockRV | None = None) -> Iterator[str]:
@@ -162,7 +162,7 @@ def _make_best(kernel: str, block: str) -> Ladder:
 
     best.__name__ = f"{kernel}_best"
     best.__doc__ = (
-        "Threads of a block, and vectors of a thread, by the number of elements.\n\n"
+        "Threads per block and vectors per thread are chosen by the number of elements.\n\n"
         "Any number: all but the last vector are whole."
     )
     made = recipe(
@@ -189,9 +189,9 @@ PLANE = Example({"m": 4096, "n": 4096})
 def transpose_naive(
     sch: Schedule, *, rows: int = 8, columns: int = 32, tail: Tail = "refuse"
 ) -> Iterator[str]:
-    """One element for each thread: a warp writes neighbours, and reads a whole row apart.
+    """One element per thread: a warp writes adjacent elements and reads elements a row apart.
 
-    Knobs: rows and columns of a GPU block.
+    Knobs: rows and columns per thread block.
     """
     tile_block(sch, sch.get_sblock("B"), threads=(rows, columns), tail=tail)
     yield "bound"
@@ -202,14 +202,14 @@ class TransposeConfig:
     """Knobs of a transpose whose tiles go through shared memory."""
 
     tile: int = knob(32, "rows and columns of a tile", choices=(16, 32, 64))
-    threads: int = knob(256, "threads of a block, at most", choices=(64, 128, 256, 512))
+    threads: int = knob(256, "most threads per block", choices=(64, 128, 256, 512))
     padding: int = knob(
         0, "vectors by which rows in shared memory are padded", choices=(1, 2), least=0
     )
     vector: int = knob(
-        1, "elements of a vector, at most; also the side of a thread's squares", choices=(2, 4)
+        1, "most elements of a vector; also the side of a thread's squares", choices=(2, 4)
     )
-    tail: Tail = knob("refuse", "what happens where a tile does not divide")
+    tail: Tail = knob("refuse", "what to do if tiles do not divide")
 
 
 def schedule_transpose(
@@ -285,8 +285,8 @@ padded = shared.plus(
     "padded",
     tile=64,
     padding=1,
-    why="A column of a tile in shared memory lies in different banks, also of a larger tile, which "
-    "has more loads in flight",
+    why="A column of a tile in shared memory lies in different banks, even of a larger tile, "
+    "which has more loads in flight",
     golden={"tile": 32},
 )
 vectors = padded.plus(

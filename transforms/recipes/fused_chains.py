@@ -1,10 +1,10 @@
-"""The gated layer and the product behind a normalization: a kernel for each block, fewer, or one.
+"""The gated layer and the matmul after a normalization: a kernel for each block, fewer, or one.
 
 In one kernel both have two sums under one loop over k, which share the tile of X, and a function of
 both as the store.
 
-Of a kernel for each block, with which fusing begins, the tiles of products are those of matmul's
-tutorials, and rows are reduced as those of softmax.
+Fusion starts from a kernel for each block, with the tiles of matmul's tutorials and with rows that
+are reduced as those of softmax.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ElementsConfig:
     threads: Pair = knob(
         (8, 16), "rows and columns of threads in a block", choices=pairs((4, 8, 16), (8, 16, 32))
     )
-    tail: Tail = knob("refuse", "what happens where a tile does not divide")
+    tail: Tail = knob("refuse", "what to do if tiles do not divide")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ class FusedConfig:
     )
     tile_k: int = knob(16, "the depth of the tiles of operands", choices=(8, 16, 32))
     shared: bool = knob(
-        False, "whether tiles of operands lie in shared memory, that of X once for both sums"
+        False, "whether tiles of operands are in shared memory, that of X once for both sums"
     )
     vectors: bool = knob(
         False,
@@ -171,7 +171,7 @@ class FusedConfig:
         "a thread reads both operands in vectors, into registers, and a warp a tile of 4 by 8",
     )
     stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 through registers", choices=(1, 2))
-    tail: Tail = knob("refuse", "what happens where a tile does not divide")
+    tail: Tail = knob("refuse", "what to do if tiles do not divide")
 
     @property
     def strips(self) -> Pair:
@@ -312,7 +312,7 @@ def _begin(family: Family, kernels: int, *, tiled: int, products: int, why: str)
     """
     naive = family.root(
         "naive",
-        why="Each block of the program is a kernel, and each element has a thread",
+        why="One kernel for each TIR block, and one thread for each element",
         expects={"bound": (f"kernels == {kernels}", "barriers == 0")},
     )
     return naive.plus(
@@ -335,14 +335,14 @@ def _climb(fused: Rung, *, tile_bytes: int) -> None:
     warps = shared.plus(
         "warps",
         vectors=True,
-        why="Operands are read in vectors, into registers, and results stored so, of a warp's tile "
-        "that is almost square, so that it reads less shared memory",
+        why="Operands are read and results are stored in vectors; a warp's tile is almost square, "
+        "so that it reads less shared memory",
         expects={"decomposed": ("kernels == 1", "barriers_per_step == 2", "scalar_loads == 0")},
     )
     warps.plus(
         "prefetched",
         stages=2,
-        why="The next tiles are loaded into registers during the sums; one barrier a step",
+        why="The next tiles are loaded into registers during the sums; one barrier per step",
         expects={
             "next_tiles_through_registers": ("barriers_per_step == 1", "spills == 0 on sm_90a")
         },
@@ -353,7 +353,7 @@ SWIGLU = _make_family("mlp_swiglu", "G U D", TilesConfig, schedule_swiglu)
 FUSED_SWIGLU = _make_family("mlp_swiglu", "G U D", FusedConfig, schedule_fused_swiglu)
 swiglu_fused = FUSED_SWIGLU.root(
     "fused",
-    why="One kernel: both products under one loop, in registers, and silu where they are stored",
+    why="One kernel: both matmuls in one loop, in registers; silu is part of the store",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
 )
 _begin(SWIGLU, 3, tiled=3, products=2, why="")
@@ -363,7 +363,7 @@ NORM_PRODUCT = _make_family(
 )
 _begin(
     NORM_PRODUCT, 4, tiled=3, products=1, why=", where rows are normalized as they are fetched"
-).plus("rows", rows=True, why="A warp shares each row, so that its threads read side by side")
+).plus("rows", rows=True, why="A warp shares each row, so that its threads read adjacent elements")
 FUSED_NORM_PRODUCT = _make_family(
     "rms_norm_matmul", "sum R C C_cast", FusedConfig, schedule_fused_norm_product
 )
@@ -377,6 +377,6 @@ norm_fused = FUSED_NORM_PRODUCT.root(
 )
 _climb(norm_fused, tile_bytes=12352)
 LADDERS = tuple(
-    order("from a kernel for each block to one", *several.rungs, *one.rungs)
+    order("from one kernel per block to a single one", *several.rungs, *one.rungs)
     for several, one in ((SWIGLU, FUSED_SWIGLU), (NORM_PRODUCT, FUSED_NORM_PRODUCT))
 )

@@ -46,9 +46,9 @@ INNER = ("columns", "rows")
 class GemmConfig:
     """Knobs of a matmul whose operands go through shared memory into registers.
 
-    With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k. The pipeline
-    has fewer stages where the reduction has fewer steps, and two at most for types that are not of
-    4 bytes, of which a transposed tile takes no asynchronous copies.
+    With tail="refuse" the tile must divide m and n, and tile_k * split_k must divide k. The
+    pipeline has fewer stages if the reduction has fewer steps, and at most two for types that are
+    not 4 bytes wide, since their transposed tiles cannot be copied asynchronously.
     """
 
     threads: Pair = knob(
@@ -58,13 +58,11 @@ class GemmConfig:
         (8, 8), "rows and columns of C that a thread computes", choices=pairs((4, 8), (4, 8, 16))
     )
     tile_k: int = knob(8, "the depth of the tiles of A and B", choices=(8, 16, 32))
-    strided: bool = knob(
-        False, "whether a thread's tile is in strips of 4, a block of threads apart"
-    )
+    strided: bool = knob(False, "whether a thread's tile is in strips of 4, a thread block apart")
     strip: int = knob(
         STRIP, "columns of a strip; 1 spreads unaligned rows over the lanes", choices=(1, 4)
     )
-    padding: int = knob(0, "words of 4 bytes that the rows of A's tile are padded by", least=0)
+    padding: int = knob(0, "4-byte words by which the rows of A's tile are padded", least=0)
     warp: Pair | None = knob(
         None, "rows and columns of a warp's 32 lanes, by default a row", choices=((2, 16), (4, 8))
     )
@@ -72,7 +70,7 @@ class GemmConfig:
         1, "rows of a warp that are numbered together, column by column", choices=(1, 2)
     )
     swizzle: int = knob(
-        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
+        1, "most rows of tiles that blocks go through column by column", choices=(1, 4, 8, 16)
     )
     stages: int = knob(
         1,
@@ -87,8 +85,8 @@ class GemmConfig:
     inner_strips: Inner = knob(
         "columns", "the same for loops over a thread's strips", choices=INNER
     )
-    split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(1, 2, 4, 8, 16))
-    tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
+    split_k: int = knob(1, "split-K slices, each on its own blocks", choices=(1, 2, 4, 8, 16))
+    tail: WholeTail = knob("refuse", "what to do if tiles do not divide")
 
     @property
     def tile(self) -> Pair:
@@ -252,7 +250,7 @@ swizzled = interleaved.plus(
 prefetched = swizzled.plus(
     "prefetched",
     stages=2,
-    why="The next tiles are loaded into registers during the products; one barrier a step",
+    why="The next tiles are loaded into registers while these are multiplied; one barrier per step",
     expects={"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
 )
 inner_rows = prefetched.plus(
@@ -263,7 +261,7 @@ inner_rows = prefetched.plus(
 split = inner_rows.plus(
     "split_k",
     split_k=4,
-    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
     "with many tiles, as here",
     golden={"split_k": 2},
     searched=("inner_strips",),

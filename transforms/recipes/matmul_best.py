@@ -479,14 +479,14 @@ def fits(sch: Schedule, config: GemmConfig) -> bool:
 _LARGE = {"m": 4096, "n": 4096, "k": 4096}
 LADDERS = (
     order(
-        "tensor cores by mma.sync, one change a rung",
+        "tensor cores by mma.sync, one change per rung",
         *mma.MMA.rungs,
         matmul_mma_best,
         name="matmul_mma",
         shape=_LARGE,
     ),
     order(
-        "Hopper's tensor cores by wgmma, one knob a rung",
+        "Hopper's tensor cores by wgmma, one knob per rung",
         *wgmma.WGMMA.rungs,
         matmul_wgmma_best,
         name="matmul_wgmma",
@@ -494,7 +494,7 @@ LADDERS = (
     ),
     skinny.LADDER,
     order(  # the last of its kernel: its last recipe is for all types
-        "tiles in registers, fed by a pipeline, one knob a rung",
+        "tiles in registers, fed by a pipeline, one knob per rung",
         *gemm.GEMM.rungs,
         matmul_best,
         shape=_LARGE,

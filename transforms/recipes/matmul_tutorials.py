@@ -90,7 +90,7 @@ def matmul_threads_2d(
 ) -> Iterator[str]:
     """One element of C for each thread, rows on x and columns on y as in the tutorial (v2).
 
-    Neighbouring threads work on neighbouring rows, whose elements lie far apart in memory: the
+    Adjacent threads work on adjacent rows, whose elements are far apart in memory: the
     step-by-step recipes have it the other way round, and are faster for it.
 
     Text: "TVM: GEMM GPU Optimization", 2.1.3.
@@ -216,7 +216,7 @@ def matmul_tiled(
 ) -> Iterator[str]:
     """A 32×32 tile of C for each block of 32 threads, one element after the other (step 2).
 
-    It is what step 3 says of step 2: 32 threads with 32 elements each, and k innermost.
+    It is step 2 as step 3 describes it: 32 threads with 32 elements each, and k innermost.
 
     Text: "TVM Matrix Multiplication Optimization - Step 3: Shared Memory".
 

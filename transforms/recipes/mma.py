@@ -58,7 +58,7 @@ class MmaConfig:
 
     tile: Pair = knob(
         (128, 128),
-        "rows and columns of C that a block of threads computes",
+        "rows and columns of C that a thread block computes",
         choices=((64, 64), (64, 128), (128, 128), (128, 256)),
     )
     warp: Pair = knob(
@@ -74,15 +74,15 @@ class MmaConfig:
     )
     fragments_first: bool = knob(
         False,
-        "whether the first fragments of the next tile come before the last products of this one",
+        "whether the next tile's first fragments are loaded before this tile's last products",
         choices=(False, True),
     )
     swizzle: int = knob(
-        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8)
+        1, "most rows of tiles that blocks go through column by column", choices=(1, 4, 8)
     )
-    store: Store = knob("registers", "from where the result is written")
-    split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(1, 2, 4))
-    tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
+    store: Store = knob("registers", "where the result is written from")
+    split_k: int = knob(1, "split-K slices, each on its own blocks", choices=(1, 2, 4))
+    tail: WholeTail = knob("refuse", "what to do if tiles do not divide")
 
     @property
     def warps(self) -> int:
@@ -293,7 +293,7 @@ piped = swizzled.plus(
 ahead = piped.plus(
     "mma_fragments",
     prefetch_fragments=True,
-    why="The next fragments are loaded during the products of these",
+    why="The next fragments are loaded while these are multiplied",
 )
 first = ahead.plus(
     "mma_fragments_first",
@@ -311,7 +311,7 @@ rows = first.plus(
 split = rows.plus(
     "mma_split_k",
     split_k=4,
-    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
     "with many tiles, as here",
     golden={"split_k": 3},
     expects={"parts_added": ("kernels == 2", *ON_TENSOR_CORES)},

@@ -78,25 +78,24 @@ BATCHED_MATMUL = (
     _make_ladder(
         "batched_matmul",
         "mma",
-        "tensor cores by mma.sync, a product on each plane of the grid",
+        "tensor cores by mma.sync, one matmul per plane of the grid",
         mma.rows,
-        "A product on each plane of blockIdx.z",
+        "One matmul per plane of blockIdx.z",
     ),
     _make_ladder(
         "batched_matmul",
         "wgmma",
-        "Hopper's tensor cores by wgmma, a product on each plane of the grid",
+        "Hopper's tensor cores by wgmma, one matmul per plane of the grid",
         wgmma.roles,
-        "A product on each plane of blockIdx.z, and tiles of tensors of three dimensions by the "
-        "TMA",
+        "One matmul per plane of blockIdx.z, and tiles of three-dimensional tensors by the TMA",
         {"warps_specialized": wgmma.BY_TMA},
     ),
     _make_ladder(
         "batched_matmul",
         "",
-        "tiles in registers, a product on each plane of the grid",
+        "tiles in registers, one matmul per plane of the grid",
         gemm.prefetched,
-        "A product on each plane of blockIdx.z, as matmul_prefetched computes one",
+        "One matmul per plane of blockIdx.z, as matmul_prefetched computes one",
     ),
 )
 _TITLE = "with the bias and the function in the store"

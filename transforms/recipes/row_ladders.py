@@ -177,21 +177,21 @@ class RowPerThreadConfig:
     """Knobs of a schedule with one thread for each row."""
 
     threads: int = knob(32, "threads of a block", choices=THREADS[2:6])
-    tail: Tail = knob("refuse", "what happens where they do not divide the rows")
+    tail: Tail = knob("refuse", "what to do if they do not divide the rows")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowConfig:
     """Knobs of a schedule whose threads share a row."""
 
-    threads: int = knob(256, "threads of a row", choices=THREADS)
+    threads: int = knob(256, "threads per row", choices=THREADS)
     in_registers: bool = knob(False, "whether a row is read once, into registers")
     vector: int = knob(
         1,
-        "elements of a vector, at most: rows of another length, and wide types, get shorter ones",
+        "most elements of a vector; unaligned rows and wide types get shorter ones",
         choices=(2, 4, 8),
     )
-    rows: int = knob(1, "rows of a block", choices=(1, 2, 4, 8, 16, 32))
+    rows: int = knob(1, "rows per block", choices=(1, 2, 4, 8, 16, 32))
     each: int = knob(
         0,
         "vectors that a thread reads at once of a row that is not kept in registers; 0 reads "
@@ -199,7 +199,7 @@ class RowConfig:
         least=0,
     )
     parts: int = knob(1, "blocks that share a row, whose results a second kernel combines")
-    tail: Tail = knob("refuse", "what happens where these do not divide the row")
+    tail: Tail = knob("refuse", "what to do if these do not divide the row")
 
 
 def schedule_row_per_thread(sch: Schedule, config: RowPerThreadConfig) -> Iterator[str]:
@@ -408,7 +408,7 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
 
 
 def _read_in_rounds(sch: Schedule, blocks: Sequence[SBlockRV], config: Any) -> Iterator[str]:
-    """Spread every block over the threads of a row, each of which reads some vectors at a time."""
+    """Spread every block over the threads per row, each of which reads some vectors at a time."""
     rounds = []
     for block in reversed(blocks):  # readers first
         if _has_one(sch, block):
@@ -506,12 +506,12 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
     )
     single.root(
         "naive",
-        why="One row for each thread: adjacent threads read a whole row apart",
+        why="One row per thread: adjacent threads read elements that are a row apart",
         expects={"bound": ("barriers == 0",)},
     )
     threads = shared.root(
         "threads",
-        why="One row for each block, whose threads reduce it by warp shuffles",
+        why="One row per thread block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
     vectors = threads.plus(
@@ -519,7 +519,7 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
         in_registers=True,
         vector=8,
         searched=("rows",),
-        why="The row is read once, in vectors, all of its loads in flight before the first use",
+        why="The row is read once, in vectors, with all loads in flight before the first use",
         golden={"vector": 4},
         expects={"unrolled": ("barriers >= 2", "scalar_loads == 0")},
     )
@@ -562,7 +562,7 @@ def _make_best(kernel: str, names: str) -> Recipe:
 
     best.__name__ = f"{kernel}_best"
     best.__doc__ = (
-        "Threads, rows of a block, rounds and parts by the length of a row and their number.\n\n"
+        "Threads, rows per block, rounds and parts are chosen by the length and number of rows.\n\n"
         "Any shape: rows that vectors do not divide are read element by element. Knobs: device, a "
         "GPU by\nits name or its properties (transforms/recipes/time_model.py)."
     )

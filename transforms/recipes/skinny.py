@@ -53,17 +53,17 @@ class SkinnyConfig:
     With a tail of "refuse" threads * vector divides n, and steps * depth * split_k divides k.
     """
 
-    threads: int = knob(64, "threads of a block, on columns", choices=(32, 64))
-    vector: int = knob(1, "neighbouring columns of a thread, at most", choices=(2, 4, 8))
+    threads: int = knob(64, "threads per block, on columns", choices=(32, 64))
+    vector: int = knob(1, "most adjacent columns per thread", choices=(2, 4, 8))
     steps: int = knob(1, "rows of B that a thread has in flight", choices=(2, 4, 8, 16))
     depth: int = knob(
         1,
-        "rows of threads of a block, each with a slice of k, that add up in shared memory",
+        "rows of threads per block, each with a slice of k, which add up in shared memory",
         choices=(2, 4, 8, 16),
     )
-    split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(4, 8, 16, 32, 64))
+    split_k: int = knob(1, "split-K slices, each on its own blocks", choices=(4, 8, 16, 32, 64))
     tail: Literal["refuse", "pad"] = knob(
-        "refuse", "what happens where these do not divide: zero padding, as B is read"
+        "refuse", "what to do if these do not divide: zero padding, as B is read"
     )
 
 
@@ -174,7 +174,7 @@ def choose_config(sch: Schedule, sizes: Product, gpu: Gpu) -> SkinnyConfig:
 def _bind_grid(
     sch: Schedule, block: SBlockRV, config: SkinnyConfig, vector: int
 ) -> tuple[LoopRV, LoopRV, LoopRV]:
-    """Put columns, rows beyond those of a thread, and slices of k on GPU blocks.
+    """Put columns, rows beyond those of a thread, and slices of k on thread blocks.
 
     Returns the loop of blocks, and those of rows and columns inside.
     """

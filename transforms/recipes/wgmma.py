@@ -78,7 +78,7 @@ class WgmmaConfig:
 
     tile: Pair = knob(
         (128, 128),
-        "rows and columns of C that a block of threads computes",
+        "rows and columns of C that a thread block computes",
         choices=((64, 64), (64, 128), (128, 128), (64, 256), (128, 256), (256, 128)),
     )
     warpgroups: Pair = knob(
@@ -94,7 +94,9 @@ class WgmmaConfig:
         choices=(128,),
     )
     stages: int = knob(1, "tiles in flight: 1 no pipeline, more by cp.async", choices=(3, 4, 5, 6))
-    copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
+    copies: Copies = knob(
+        "threads", "what copies tiles into shared memory, if there are several stages"
+    )
     roles: bool = knob(
         False,
         "whether a warpgroup of its own issues TMA copies, while the others compute",
@@ -102,8 +104,7 @@ class WgmmaConfig:
     )
     persistent: int = knob(
         0,
-        "persistent thread blocks, over all tiles, with warp specialization; 0 for one block "
-        "per tile",
+        "persistent CTAs over all tiles, with warp specialization; 0 for one block per tile",
         choices=(0, 132),
         least=0,
     )
@@ -111,20 +112,20 @@ class WgmmaConfig:
         0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
     )
     swizzle: int = knob(
-        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
+        1, "most rows of tiles that blocks go through column by column", choices=(1, 4, 8, 16)
     )
     store: WgmmaStore = knob(
         "registers",
-        "from where the result is written, and by whom: by threads, or from shared memory by the "
-        "TMA, in the result's own type",
+        "where the result is written from, and by what: by threads, or from shared memory by the "
+        "TMA, in its own type",
     )
     transpose: Transpose = knob(
         "tile",
         "where B as (k, columns) of 8 or 32 bits is transposed: in tiles as threads copy them, or, "
         "where there is one product, by a kernel of its own, after which the TMA may copy tiles",
     )
-    split_k: int = knob(1, "split-K slices, each on blocks of its own", choices=(1, 2, 4))
-    tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
+    split_k: int = knob(1, "split-K slices, each on its own blocks", choices=(1, 2, 4))
+    tail: WholeTail = knob("refuse", "what to do if tiles do not divide")
 
     @property
     def warpgroup(self) -> Pair:
@@ -346,7 +347,7 @@ flying = piped.plus(
 wide = flying.plus(
     "wgmma_wide",
     tile=(128, 256),
-    why="Each instruction multiplies 256 columns: fewer bytes of shared memory a product",
+    why="Each instruction multiplies 256 columns: fewer bytes of shared memory per product",
     golden={"tile": (64, 64)},
 )
 block_swizzle = wide.plus(
@@ -361,7 +362,7 @@ rows = block_swizzle.plus(
 split = rows.plus(
     "wgmma_split_k",
     split_k=4,
-    why="Split-K: few tiles fill the GPU, too, and a second kernel adds up the slices; slower "
+    why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
     "with many tiles, as here",
     golden={"split_k": 3},
     expects={"tensorized": ("kernels == 2", *ON_TENSOR_CORES)},
@@ -385,7 +386,7 @@ tma_store = roles.plus(
     "wgmma_tma_store",
     store="tma",
     why="Sums are converted in registers, half as many bytes go to shared memory, and one thread "
-    "has whole tiles written from there",
+    "has the TMA write whole tiles from there",
     expects={"warps_specialized": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
 tma_store.plus(

@@ -84,8 +84,8 @@ def tile_in_fragments(
 ) -> FragmentTile:
     """Tile a matmul for thread blocks, warps and tensor-core fragments.
 
-    `tile` are the rows and columns that a block of threads computes, `warp` those of each warp,
-    in fragments of 16×16; `tile_k` the steps of k of a tile in shared memory, in fragments of
+    `tile` are the rows and columns that a thread block computes, `warp` those of each warp, in
+    fragments of 16×16; `tile_k` is the extent along k of a tile in shared memory, in fragments of
     `depth`. `swizzle` rows of tiles run column by column, so that tiles that run at the same time
     share their operands in the L2 cache.
 
@@ -94,8 +94,8 @@ def tile_in_fragments(
     consumes: the block's loops
     returns: the block of a fragment and the loops of the tile
     requires: its last two spatial loops and its one reduction serial, which tile and tile_k divide,
-        and a number of rows of tiles that swizzle divides; a warp of fragments of 16×16 that
-        divides tile; a tile_k of fragments of `depth`; at most 32 warps
+        and a number of rows of tiles that swizzle divides; a warp that consists of fragments of
+        16×16 and divides tile; a tile_k that is a multiple of `depth`; at most 32 warps
     """
     rows, columns, reduction = require_matmul_loops(sch, block)
     wanted = f"a fragment's {SIDE}x{SIDE}", f"use multiples of {SIDE}, for rows and columns"
@@ -195,22 +195,21 @@ def stage_fragments_at(
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory, fetched by all lanes of all warps together.
 
-    `layout` says how its rows lie: as they are ("rows"), 16 bytes further apart ("padded"), or with
-    their chunks of 16 bytes permuted by the row ("swizzled"); with either of the last two the eight
-    rows that ldmatrix reads at once lie in different banks. Rows are swizzled by
-    `tensorize_fragments`,
-    on both sides at once. With `in_quads` lanes are 8 on threadIdx.y by 4 on threadIdx.x, and warps
-    on threadIdx.z. With `comes_first` the copy stands in front of all else in the loop, as a
-    pipeline wants it. A producer that can be inlined is: zeros of a padding become part of the
-    fetch.
+    `layout` says how its rows are stored: unchanged ("rows"), with 16 bytes of padding ("padded"),
+    or with their chunks of 16 bytes permuted by the row ("swizzled"). With either of the last two
+    the eight rows that ldmatrix reads at once are in different banks. `tensorize_fragments`
+    swizzles the copy and the loads at once. With `in_quads` lanes are 8 on threadIdx.y by 4 on
+    threadIdx.x, and warps are on threadIdx.z. With `comes_first` the copy is placed before
+    everything else in the loop, as a pipeline needs it. A producer that can be inlined is inlined:
+    zero padding becomes part of the fetch.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
         threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]); C += A_shared[...]``
     consumes: the operand's producers, if they are inlined
     returns: the copy block
-    requires: what `cache_read_at` and `fetch_cooperatively` require, but that the kernel need not
-        have threadIdx.x yet; rows of more than 16 bytes to pad; to swizzle elements of 16 bits,
-        rows of a multiple of 64 bytes, and vectors of 16 bytes at most
+    requires: what `cache_read_at` and `fetch_cooperatively` require, except that the kernel need
+        not have threadIdx.x yet; for "padded" rows of more than 16 bytes; for "swizzled" 16-bit
+        elements, rows of a multiple of 64 bytes, and vectors of 16 bytes at most
     guarded: indices that TVM lowers as they stand, and a barrier where threads share elements
     """
     copy = place_copy_at(
@@ -265,13 +264,13 @@ def tensorize_fragments(
     rewrite: ``for i, j, k: C_local += A_local * B_local`` -> ``for lane in threadIdx.x: mma``
         and so the loads, zeros and the store
     consumes: the own loops of `loads` and `store`, and the blocks within `block` and `zeros`
-    returns: the names of the intrinsics, and how deep a fragment is
+    returns: the names of the intrinsics, and a fragment's extent along k
     requires: the block that `tile_in_fragments` returned, decomposed; `zeros`, the block that
         initializes it; two copies from ``shared.dyn`` memory into registers, of A and B; the one
         store of its result to ``global`` or ``shared.dyn`` memory, which converts at most; whole
-        fragments, without predicates; types that mma.sync multiplies; of float32 operands, which
-        keep 10 bits of 23, `tf32`
-    guarded: fragments that no other block reads as registers of its own
+        fragments, without predicates; types that mma.sync multiplies; for float32 operands `tf32`,
+        which keeps 10 of 23 bits
+    guarded: no other block reads fragments as plain registers
     """
     require_product(sch, block, "tile_in_fragments")
     if len(loads) != 2:
@@ -388,20 +387,20 @@ def store_through_shared(
 ) -> SharedStore:
     """Store a result from registers through shared memory, and from there in whole rows.
 
-    Lanes of a warp then write neighbours, whatever the fragments are, and a consumer of the result,
-    that converts it, adds a bias or crops it, becomes what is written.
+    Lanes of a warp then write adjacent elements, whatever the layout of fragments. A consumer of
+    the result that converts it, adds a bias or crops it becomes part of the store.
 
     rewrite: under `grid`: ``for k: C += ...`` -> ``(for k: C_local += ...); C_shared =
         C_local; for f_0: for f_1 in threadIdx.y: for f_2 in threadIdx.x: for f_3 in
         T.vectorized(vector): C[...] = C_shared[...]``
     consumes: the loops of the consumer
     returns: the block that stores into shared memory, for `tensorize_fragments` or
-        `tensorize_warpgroups`, and the other one
-    requires: the loops of the grid and of the warps that `tile_in_fragments` returned, with nothing
-        else in them yet, bound to blockIdx.x and threadIdx.y; the `columns` of a block's tile and
-        its number of `warps`, or, with ``lanes=128``, of the warpgroups of `tile_in_warpgroups`; a
-        vector of 16 bytes at most
-    guarded: each lane stores fragments of its own, with a barrier where threads share elements
+        `tensorize_warpgroups`, and the one that writes from there
+    requires: the loops of the grid and of the warps that `tile_in_fragments` returned, bound to
+        blockIdx.x and threadIdx.y, with nothing else in them yet; the `columns` of a thread block's
+        tile and its number of `warps` or, with ``lanes=128``, of the warpgroups of
+        `tile_in_warpgroups`; a vector of 16 bytes at most
+    guarded: each lane stores only its own fragments, with a barrier where threads share elements
     """
     require_tile_loops(sch, block, grid, warp_loop, warps)
     if columns < 1 or vector not in (1, *LANES):
@@ -497,7 +496,7 @@ def require_zeros(sch: Schedule, zeros: SBlockRV, sums: Any) -> None:
     writes = sch.get(zeros).writes
     if sch.get(zeros).reads or len(writes) != 1 or not writes[0].source.same_as(sums):
         raise TransformError(
-            f"block '{get_sblock_name(sch, zeros)}' does not zero '{sums.name}', and nothing else",
+            f"block '{get_sblock_name(sch, zeros)}' must zero '{sums.name}' and nothing else",
             "pass the block that decompose_reduction_at returned",
         )
 

@@ -62,16 +62,16 @@ ROWS = WARP // QUAD
 def round_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     """Round an operand in a separate block, in front of the block that reads it.
 
-    Tensor cores take operands that are rounded already.
+    Tensor cores need operands that are already rounded.
 
     rewrite: ``for i, j, k: C[i, j] += float32(float16(P[i, k])) * V[k, j]`` ->
         ``for i, k: P_float16[i, k] = float16(P[i, k])``
         ``for i, j, k: C[i, j] += float32(P_float16[i, k]) * V[k, j]``
     consumes: nothing
-    returns: the block that rounds; what it stores is in the operand's memory
-    requires: `operand` counts the buffers that the block reads, from 0; the block converts all that
-        it reads of it to one type, but not in its initialization, and holds no other blocks
-    guarded: each thread rounds registers of its own
+    returns: the block that rounds, whose result is in the operand's memory
+    requires: `operand` counts the buffers that the block reads, from 0; a block without others in
+        it, that converts all of its reads of the operand to one type, but not in its initialization
+    guarded: each thread rounds only its own registers
     """
     name, reads = get_sblock_name(sch, block), list(sch.get(block).reads)
     if not 0 <= operand < len(reads):
@@ -135,12 +135,12 @@ class FragmentProduct(NamedTuple):
 def tile_product(sch: Schedule, block: SBlockRV) -> FragmentProduct:
     """Tile a warp's matmul into fragments of 16×16×16.
 
-    Its last two own spatial loops are rows and columns, and its own reduction loop the steps.
+    The block's own last two spatial loops are rows and columns, and its own reduction loop is k.
 
     rewrite: ``for i, j, k: C`` -> ``for k_0, j_0, i_0: sblock C_o: for i_1, j_1, k_1: C``
     consumes: these loops
     returns: the block of a fragment, and the two outer loops
-    requires: two spatial loops and one reduction loop of the block's own, serial, which 16 divides
+    requires: two spatial loops and one reduction loop of its own, serial, in multiples of 16
     """
     loops = find_product_loops(sch, block, "tile a product of rows, columns and one reduction")
     for loop in loops:
@@ -189,15 +189,15 @@ def _require_whole_fragments(sch: Schedule, loop: LoopRV) -> None:
 def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | None = None) -> None:
     """Keep what a block writes in registers, in mma's accumulator layout, or that of its rows.
 
-    `rows` and `columns` are the dimensions that are those of fragments; what has no columns holds
-    for a row, and is computed by each thread of a quad.
+    `rows` and `columns` are the dimensions that are split into fragments. A buffer without columns
+    has one value per row, which each thread of a quad computes.
 
     rewrite: ``P[i, j]`` -> ``P_local[i // 16, j // 16, lane, element]``, and ``m[i]`` ->
         ``m_local[i // 8, i % 8]``
     consumes: nothing
-    requires: a block that writes intermediate buffers with these dimensions, the last two (16
-        divides both) or one of rows (8 divides it); readers that count upwards
-    guarded: each thread reads registers of its own, of fragments those of its lane
+    requires: a block that writes intermediate buffers whose last dimensions are these, multiples of
+        16, or only rows, a multiple of 8; readers whose loops count upwards
+    guarded: each thread reads only its own registers, and its lane's part of fragments
     """
     for place, region in enumerate(list(sch.get(block).writes)):
         dimensions = (rows,) if columns is None else (rows, columns)
@@ -245,14 +245,14 @@ def spread_over_quads(
 ) -> None:
     """Spread a block's last two loops over the lanes of a warp in mma's accumulator layout.
 
-    Without `columns` the last loop goes only over rows, and all four threads of a quad do the same.
-    A reduction over columns becomes one over the threads of a quad.
+    Without `columns` only the last loop is spread, over rows, and all four threads of a quad do the
+    same. A reduction over columns becomes one over the threads of a quad.
 
     rewrite: ``for i, j`` -> ``for i_0, i_1 in 2: for i_2 in threadIdx.y: for j_0, j_1 in 2: for
         j_2 in threadIdx.x: for j_3 in 2``
     consumes: these loops
-    requires: loops of the block's own, serial, which 16 divides, or ``tail="guard"`` of a block
-        whose columns end within a fragment; what `bind_loop` requires
+    requires: serial loops of the block's own, with extents that are multiples of 16, or
+        ``tail="guard"`` for a block whose columns end within a fragment; what `bind_loop` requires
     guarded: readers are spread before what they read
     """
     own = get_own_loops(sch, block)
@@ -287,14 +287,14 @@ def tensorize_in_quads(
         in threadIdx.x: mma``, and so the loads and the zeros
     consumes: the own loops of `loads`, and the blocks within `block` and `zeros`
     returns: the names of the intrinsics
-    requires: a block that `tile_product` returned, which begins no sums itself and multiplies
-        operands of 16 bits; sums that `lay_in_quads` has laid out; `loads`, the copies of the
-        operands from ``shared.dyn`` memory into registers, but of an A that `lay_in_quads` has laid
-        out; `zeros`, the block that `decompose_reduction_at` returned, or None where the sums begin
-        with something else; readers of the sums that `spread_over_quads` has spread. What lies
-        between two products is spread together with both, in a transform of your own
-        (``tirstep.transforms.schedule.transform``): one at a time, threads would find in their
-        registers what belongs to others
+    requires: a block that `tile_product` returned, decomposed, which multiplies 16-bit operands;
+        accumulators in the layout of `lay_in_quads`; `loads`, the copies of the operands from
+        ``shared.dyn`` memory into registers, except of an A in the layout of `lay_in_quads`;
+        `zeros`, the block that `decompose_reduction_at` returned, or None if the sums start from
+        something else; readers of the sums that `spread_over_quads` has spread. Blocks between two
+        matmuls must be spread together with both, in a transform of your own
+        (``tirstep.transforms.schedule.transform``): one at a time, threads would find other
+        threads' elements in their registers
     guarded: fragments that no other block reads as registers of its own
     """
     require_product(sch, block, "tile_product")

@@ -109,8 +109,8 @@ class SimulatorDevice(Device):
     def compile(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> Program:
         """Lower a module with TVM's own passes; the program's `findings` are those of its run.
 
-        With `most_blocks` about so many thread blocks of a launch run, as `Program.part` says;
-        programs whose thread blocks may exchange values are refused then.
+        With `most_blocks` only about that many thread blocks of a launch run, as `Program.part`
+        says; programs whose thread blocks may exchange values are then refused.
         """
         require_launchable(self, module)
         module = name_main(module)

@@ -447,7 +447,7 @@ def run_case(
     case = Case(planned.suite, kernel, dict(problem.shape), options, problem.flops, problem.bytes)
     if shortage := describe_shortage(problem, machine):
         return replace(case, skipped=shortage)
-    tell(f"{kernel}: working out what is right")
+    tell(f"{kernel}: computing the reference")
     runner = Runner(machine, Reference(problem, problem.float_inputs(settings.seed)))
     outcomes, replays = list[Outcome](), dict[int, Replay]()
     for place, (outcome, prepare) in enumerate([*list_candidates(planned, built or {})]):

@@ -49,7 +49,7 @@ def command(
         show_default=False,
         autocompletion=complete("recipe"),
     ),
-    everything: bool = flag("--all", "Check every recipe, and that each golden is a recipe's."),
+    everything: bool = flag("--all", "Check every recipe, and that each golden belongs to one."),
     runs: int | None = option(
         "--runs",
         "N",

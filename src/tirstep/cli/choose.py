@@ -37,7 +37,7 @@ def command(
     Recipes whose names end in "best" choose this way for shapes that no search covers. It takes
     milliseconds and no GPU: a time model adds up waves of tiles, memory traffic, the launch and
     split-K slices. Its constants were measured on an H200; for another GPU they are estimated from
-    its properties. Row kernels follow measured rules, but for one reduction over long rows, which
+    its properties. Row kernels follow measured rules, except that a single reduction over long rows
     has a model.
     """
     from tvm.s_tir import Schedule
@@ -105,7 +105,7 @@ def command(
         if not times:
             why = "measured rules, without a time model:"
         elif times[0] > min(times):
-            why = "a measured rule takes the first; by the time model these are close:"
+            why = "a measured rule chooses the first; by the time model these are close:"
         choices = [(config, cut._asdict() if cut else {}) for config, cut in ranked]
     else:
         # What a search found at the shape, for few rows one without tiles, or for odd ones another

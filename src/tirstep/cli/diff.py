@@ -72,8 +72,8 @@ def command(
     of the same name are compared. In a pipe the output is a patch.
 
     With --numbers both programs run and are compared with one reference in float64: the NumPy
-    meaning of the kernel that they share, or else RECIPE's input. Exit code 1 if one of them is
-    wrong, 2 if one has no counterpart, 3 if one could not be judged.
+    reference of their common kernel, or else RECIPE's input. Exit code 1 if one of them is wrong, 2
+    if one has no counterpart, 3 if one could not be judged.
     """
     if against is None and (step, against_step) != (None, None):
         raise UseError("--step and --against-step need --against; without it, give FROM and TO")

@@ -117,9 +117,8 @@ def command(
 ) -> int:
     """Write a recipe as a schedule for projects without tirstep.
 
-    Its trace as JSON, as Python, or as a record in a MetaSchedule database, with a replay.py that
-    applies it and has been run once. Or one TIRx kernel, kernel.py, whose numbers have been
-    checked.
+    Writes its trace as JSON, as Python, or as a record in a MetaSchedule database, with a replay.py
+    that applies it and was run once; or one TIRx kernel, kernel.py, whose numbers were checked.
     """
     from .json_output import print_document, run_keys
     from .screen import Screen
@@ -128,7 +127,7 @@ def command(
         raise UseError(f"--as {form}: choose {' or '.join(FILES)}")
     picked = pick_recipe(recipe, request)
     if not folder.absolute().parent.is_dir():
-        raise UseError(f"there is no folder {folder.parent}; give DIR a folder in one that is")
+        raise UseError(f"there is no folder {folder.parent}; create it, or give another DIR")
     if folder.exists() and not folder.is_dir():
         raise UseError(f"{folder} is not a folder; give another DIR")
     there = {path.name for path in folder.iterdir()} if folder.exists() else set()

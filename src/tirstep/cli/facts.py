@@ -44,7 +44,7 @@ def command(
     once.
     """
     if arch and all_archs:
-        raise UseError("--all-archs is every architecture; give it without --arch")
+        raise UseError("--all-archs includes every architecture; leave --arch out")
     archs = choose_architectures(arch or [], all_archs=all_archs)
 
     def show(run: Run) -> int:

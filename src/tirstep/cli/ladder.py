@@ -27,7 +27,7 @@ def command(
     *,
     name: str = argument(
         "LADDER",
-        f"A ladder, or a kernel's (see tirstep list), {PROGRAMS}",
+        f"A ladder, or a kernel for its ladder (see tirstep list), {PROGRAMS}",
         autocompletion=complete("ladder"),
     ),
     request: Request,

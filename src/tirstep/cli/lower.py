@@ -40,8 +40,8 @@ def command(
 ) -> int:
     """Show what TVM's lowering passes do to a step.
 
-    By default a table of the passes, which of them changed the module, and their times; or the
-    diffs, or the generated source. Needs no GPU.
+    Prints a table of the passes, which of them changed the module, and their times; or, by option,
+    their diffs or the generated source. Needs no GPU.
     """
     if source and (diff or pass_name is not None):
         raise UseError("--source is the result of all passes; give it without --pass and --diff")

@@ -18,10 +18,10 @@ def command(
     write: bool = flag("--write", "Rewrite the files instead of printing the diff."),
     json: bool,
 ) -> int:
-    """Rewrite programs for an older TVM for the installed one.
+    """Rewrite programs for an older TVM in today's syntax.
 
-    That is TVM 0.8 or later. What has no successor, or needs a decision, is left as it is and
-    listed with its line and what to do; the exit code is then 1.
+    Programs may be for TVM 0.8 or later. Names without a successor, and lines that need a decision,
+    are left as they are and listed with advice; the exit code is then 1.
     """
     from tirstep.files import write_file
     from tirstep.programs.modernizing import modernize_text

@@ -142,7 +142,7 @@ _SHARED: Mapping[str, Any] = {
         "--shape",
         "SIZES",
         "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small shape of the "
-        "recipe's goldens; that of its example where a GPU times]",
+        "recipe's goldens; for times on a GPU, that of its example]",
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
@@ -171,7 +171,7 @@ _SHARED: Mapping[str, Any] = {
     "target": option(
         "--target",
         "TARGET",
-        "cuda, opencl, llvm, sm_80 and the like, or TVM's tags.",
+        "cuda, opencl, llvm, an architecture such as sm_80, or a tag of TVM's.",
         default="cuda",
     ),
     "context": option(
@@ -265,7 +265,7 @@ def separate_lists(
 def parse_shape(text: str, kernel: str, names: Sequence[str]) -> dict[str, int]:
     """The sizes of a kernel from ``1024x512x2048``, by place, or ``m=64,n=48,k=32``, by name."""
     if not names:
-        raise UseError(f"--shape {text}: {kernel} leaves no size open; leave --shape out")
+        raise UseError(f"--shape {text}: {kernel} has no symbolic size; leave --shape out")
     sample = {name: 64 >> place for place, name in enumerate(names)}
     advice = (
         f"{kernel} has the sizes {', '.join(names)}: give --shape "

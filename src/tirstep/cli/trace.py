@@ -50,7 +50,7 @@ def command(
     values: bool = flag("--values", "Keep the values of floats, not only their range."),
     json: bool,
 ) -> int:
-    """Record what an app compiles with TVM, and calls.
+    """Record what an app compiles with TVM, and what it calls.
 
     For example, tirstep trace FOLDER -- python app.py records each module that is compiled, what
     each pass changed, and the arguments of each function's first call: integers in full, floats by

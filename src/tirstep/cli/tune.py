@@ -49,7 +49,7 @@ def command(
     values. Each candidate is checked exactly before it is timed. The fastest goes into a database
     that TVM applies without tirstep, which is tested before it is written. Every trial is kept in
     DIR: the same command resumes an interrupted run, and with more --trials it continues one. For a
-    GPU of this machine, tirstep search measures more precisely, and beside PyTorch.
+    GPU of this machine, tirstep search measures more precisely, and compares with PyTorch.
     """
     import tvm
     from tvm.support import cc

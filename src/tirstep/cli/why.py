@@ -96,7 +96,7 @@ def explain(
 
     if request.symbolic == ("all",):
         if not recipe.symbolic:
-            raise UseError(f"{recipe.name} has no sizes that can be left open; leave --open out")
+            raise UseError(f"{recipe.name} has no sizes that can be symbolic; leave --open out")
         request = replace(request, symbolic=tuple(recipe.symbolic))
     run = run_requested(recipe, request)
     refusal = run.problem.find_refusal()
@@ -108,7 +108,7 @@ def explain(
         return 3
     path = script or Path(f"why_{run.recipe.name}.py")
     if not path.parent.is_dir():
-        raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
+        raise UseError(f"there is no folder {path.parent}; create it, or give another --script")
     require_ours(path)
     screen = Screen(quiet=as_json)
     with screen.working():
@@ -160,7 +160,7 @@ def explain(
             unknown += judged.unrun or [judged.reason] * (judged.status is Status.NOT_JUDGED)
         told, style = "nothing is wrong", "green"
         if unsound:  # the threads of the last step
-            told, style = "no answer is wrong, but the last step is unsound on a GPU", "bold red"
+            told, style = "all results are right, but the last step is unsound on a GPU", "bold red"
         elif found.not_run or unknown:  # which may be where it is wrong
             told, style = "nothing is wrong in the parts that were judged", "yellow"
         screen.line((f"{place}: ", "bold"), (told, style))
@@ -195,7 +195,7 @@ def explain(
         told = f"{label} {what}"
         if bad.kind == "between" and not bad.source:
             how = "could not be judged, or only in another way"
-            told = f"what stands between the two {how}, in {label}"
+            told = f"the states between the two {how}, in {label}"
         if bad.is_pass:
             say("step", told)
         screen.line(("source  ", "dim"), bad.step.location)

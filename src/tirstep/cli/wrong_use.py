@@ -59,9 +59,7 @@ def find_sentence(error: BaseException) -> str | None:
         return f"the system refuses: {error.strerror}"
     if isinstance(error, MemoryError):
         told = f" ({error})" if str(error) else ""
-        return (
-            f"there is not enough memory for what the program takes{told}; choose a smaller shape"
-        )
+        return f"the program needs more memory than there is{told}; choose a smaller shape"
     if isinstance(error, FileNotFoundError) and "temporary directory" in str(error.strerror):
         return f"{error.strerror}; set TMPDIR to a folder that can be written"
     if "tvm" not in sys.modules:

@@ -27,7 +27,7 @@ TAKEN_BY: Mapping[str, str] = {
     "kernel": f"{COMMANDS}; with --shape where it has no recipe",
     "recipe": f"{COMMANDS}, search",
     "pass": "pass, with --after NAME or the like where it is not decorated with pass_experiment",
-    "helper": "no command: each of its parameters beside the schedule needs a default",
+    "helper": "no command: each of its parameters besides the schedule needs a default",
 }
 """The commands for some kinds of programs; the others go to `COMMANDS`."""
 KINDS: Mapping[str, type] = {

@@ -56,9 +56,9 @@ def command(
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
-    One HTML file, opened from disk: diffs of TIR and CUDA beside the recipe's Python, which line of
-    CUDA comes from which of TIR, facts, traces, verdicts, and times or the simulator's counts. An
-    existing report is replaced; other files are not.
+    One HTML file, opened from disk: diffs of TIR and CUDA beside the recipe's Python, the line of
+    TIR that each line of CUDA comes from, facts, traces, verdicts, and times or the simulator's
+    counts. An existing report is replaced; other files are not.
     """
     from ..json_output import print_document, read_keys
     from ..screen import Screen
@@ -142,7 +142,7 @@ def require_replaceable(path: Path) -> None:
     from .document import MARKER
 
     if not path.parent.is_dir():
-        raise UseError(f"there is no folder {path.parent}; give --output a file in one that is")
+        raise UseError(f"there is no folder {path.parent}; create it, or give another --output")
     if path.exists():
         text = path.read_bytes()[:HEAD] if path.is_file() else None
         if text is None or (text and MARKER.encode() not in text):  # an empty file is no loss

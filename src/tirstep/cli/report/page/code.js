@@ -150,7 +150,7 @@ function choose(name) {
 function copyButton(linesNow) {
   const copy = async ({ currentTarget: button }) => {
     const told = (words) => button.replaceChildren(words);
-    await navigator.clipboard.writeText(linesNow().join("\n") + "\n").then(() => told("Copied"), () => told("This browser lets no page copy"));
+    await navigator.clipboard.writeText(linesNow().join("\n") + "\n").then(() => told("Copied"), () => told("This browser does not let pages copy"));
   };
   return h("button", { type: "button", class: "chip", onclick: copy }, "Copy text");
 }

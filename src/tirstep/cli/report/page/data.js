@@ -103,8 +103,8 @@ function linesPanel({ step }) {
     showTarget(row);
   });
   const linked = links.filter(Boolean).length;
-  const words = step.device_source.text === undefined ? "Nothing belongs together yet: there is no device source."
-    : !linked ? "Which lines belong together is not known here: TVM's code generator writes this source otherwise with marks in it."
+  const words = step.device_source.text === undefined ? "No lines can be matched: there is no device source."
+    : !linked ? "Lines cannot be matched here: with markers in it, TVM's code generator writes another source."
     : `${plural(linked, "line")} of ${titles.source} ${linked === 1 ? "comes" : "come"} from a line of the step; the others are TVM's own. Click a line for its address.`;
   return [h("p", { class: "codebar dim" }, words), panes];
 }

@@ -11,7 +11,7 @@ function stop(sentence) {
 // The newest things that the page needs: since Chrome 123, Firefox 120 and Safari 17.5.
 const isAble = typeof DecompressionStream === "function" && CSS.supports("color", "light-dark(red, blue)");
 if (!isAble) {
-  return stop("This browser is too old for the report; it takes Chrome 123, Firefox 120 or Safari 17.5, or a later one.");
+  return stop("This browser is too old for the report; it needs Chrome 123, Firefox 120, Safari 17.5 or later.");
 }
 
 // Elements, made with text nodes only: nothing of a report is ever parsed as markup.

@@ -78,7 +78,7 @@ function checksPanel(step) {
   return [
     checks && h("dl", { class: "checks" },
       h("div", {}, h("dt", {}, "Numbers"), h("dd", {}, verdictWord(checks.numbers), h("p", {}, numbersNote(checks)))),
-      h("div", {}, h("dt", {}, "Golden"), h("dd", {}, verdictWord(checks.golden), h("p", {}, checks.golden ? "The TIR against the golden file of this step, at the golden shape." : "No golden was looked at for this step.")))),
+      h("div", {}, h("dt", {}, "Golden"), h("dd", {}, verdictWord(checks.golden), h("p", {}, checks.golden ? "The TIR against the golden file of this step, at the golden shape." : "No golden was compared for this step.")))),
     [...(checks?.findings ?? []), ...ofRecipe].map(findingCard),
   ];
 }
