@@ -1,4 +1,4 @@
-"""Passes as others write them: twenty-five that are wrong, and thirteen that are right.
+"""Passes as others write them: twenty-nine that are wrong, and thirteen that are right.
 
 What they do was written down before their writer had looked at what the corpus of `tirstep pass`
 draws. Each rewrites nodes of one kind, in front of a pass of TVM's. A right one that copies what
@@ -487,3 +487,67 @@ def widen_by_steps(node):
     """A byte becomes an int by way of 16 bits."""
     is_byte = type_of(node.value) in ("int8", "uint8") and type_of(node) == "int32"
     return Cast("int32", Cast("int16", node.value)) if is_byte else node
+
+
+# Of later authors.
+
+
+@wrong(SeqStmt, VECTORIZE)
+def fuse_readers(sequence):
+    """Adjacent loops of one extent are one, where the second names nothing that the first stores;
+    it may store what the first loads.
+    """
+    made: list[Any] = []
+    for each in sequence.seq:
+        last = made[-1] if made else None
+        is_pair = isinstance(last, For) and isinstance(each, For) and is_serial(last)
+        if is_pair and is_serial(each) and structural_equal(last.extent, each.extent):
+            stored = [it.buffer for it in find(last.body, BufferStore)]
+            touched = [it.buffer for it in find(each.body, BufferStore)]
+            touched += [it.source for it in find(each.body, TensorLoad)]
+            is_apart = not any(it.same_as(other) for it in stored for other in touched)
+            if is_apart and structural_equal(last.min, each.min):
+                body = SeqStmt([last.body, put(each.body, each.loop_var, last.loop_var)])
+                made[-1] = again(last, last.min, last.extent, body)
+                continue
+        made.append(each)
+    return join(made)
+
+
+@wrong(Cast, VECTORIZE)
+def truncate_what_is_rounded(cast):
+    """An integer of a rounded float is one of the float: both have no fraction."""
+    names = ("tirx.floor", "tirx.ceil", "tirx.nearbyint")
+    is_rounded = isinstance(cast.value, Call) and getattr(cast.value.op, "name", "") in names
+    return Cast(type_of(cast), cast.value.args[0]) if is_rounded else cast
+
+
+@wrong((tirx.GT, tirx.LT), VECTORIZE)
+def compare_without_difference(node):
+    """a - b > 0 is a > b, of integers that do not wrap around."""
+    sides = [node.a, node.b]
+    for place, side in enumerate(sides):
+        other = sides[1 - place]
+        is_zero = isinstance(other, IntImm) and other.value == 0
+        if is_zero and isinstance(side, tirx.Sub) and "int" in type_of(side):
+            pair = (side.a, side.b) if place == 0 else (side.b, side.a)
+            return type(node)(*pair)
+    return node
+
+
+@wrong(For, VECTORIZE)
+def clamp_once(loop):
+    """A sum that is cut off at a bound in each iteration is cut off once, after the loop."""
+    store = loop.body
+    is_cut = isinstance(store, BufferStore) and isinstance(store.value, (tirx.Min, tirx.Max))
+    if not is_serial(loop) or not is_cut or not isinstance(store.value.a, (tirx.Add, tirx.Sub)):
+        return loop
+    own, bound = store.value.a, store.value.b
+    is_sum = isinstance(own.a, TensorLoad) and own.a.source.same_as(store.buffer)
+    if not is_sum or not structural_equal(list(own.a.indices), list(store.indices)):
+        return loop
+    if find([*store.indices, bound], (Var, TensorLoad)):
+        return loop
+    total = again(loop, loop.min, loop.extent, BufferStore(store.buffer, own, store.indices))
+    last = type(store.value)(own.a, bound)
+    return SeqStmt([total, BufferStore(store.buffer, last, store.indices)])
