@@ -31,7 +31,7 @@ RUN = [
         "diff perceptron.py --function softmax",
         "+++ each_block_softmax/01_each_block",
     ),
-    ("transformer_block", "list block.py", "           softmax1\n"),
+    ("transformer_block", "list block.py", "           softmax1(40)\n"),
     ("transformer_block", "diff block.py --function softmax", "+++ by_plans_softmax/01_by_plans"),
     ("transformer_block", "check block.py --function rms_norm", "2 modules: all good"),
     ("tuning", "check for_cpu.py", "1 recipe, 4 modules: all good"),

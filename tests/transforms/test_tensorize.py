@@ -264,7 +264,7 @@ def test_what_a_swizzled_block_reads_is_swizzled_or_in_registers(scope: str) -> 
         tr.cache_read_at(sch, copy, around, operand=0, scope=scope)
         assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
         return
-    with refuses(sch, "TVM swizzles the rows of what block 'A_shared.dyn' uses in shared memory"):
+    with refuses(sch, "of all else that block 'A_shared.dyn' uses in shared memory"):
         tr.cache_read_at(sch, copy, around, operand=0, scope=scope)
 
 

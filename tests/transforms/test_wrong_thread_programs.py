@@ -51,9 +51,9 @@ def test_the_same_axis_of_gpu_blocks_may_fetch_what_it_reads(columns: int) -> No
 
 
 GUARDED = (
-    r"bind_loop: loop '{}': 'threadIdx.x' already drives loop '{}' of block '{}', where '{}' "
-    r"decides only through the guard .* which threads run: each would do its own share, and those "
-    r"that the guard excludes none; bind it to another axis, or bind the outer loop first, and "
+    r"bind_loop: loop '{}': 'threadIdx.x' already drives loop '{}' of block '{}', and '{}' "
+    r"occurs only in the guard .*, which decides which threads run: each would do only its own "
+    r"share, and those excluded none; bind it to another axis, or bind the outer loop first, and "
     r"fetch or spread what is inside of it afterwards"
 )
 
