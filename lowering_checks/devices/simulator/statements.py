@@ -10,7 +10,7 @@ then for the other one, so that some are faster than others.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tvm.tirx import (
     Continue,
     DeclBuffer,
     Evaluate,
+    IfThenElse,
     Ramp,
     SeqStmt,
     While,
@@ -87,8 +88,16 @@ def _has_named_barriers(statement: Any) -> bool:
     names = get_names(statement)
     if WAIT in names or any(map(_spins, find_all(statement, While))):
         return True
+    if _wait_in_roles(getattr(statement, "seq", ())):
+        return True
     has_roles = not WAITS.keys().isdisjoint(names) and not TCGEN05.keys().isdisjoint(names)
     return has_roles or not NAMED_BARRIERS.keys().isdisjoint(names)
+
+
+def _wait_in_roles(statements: Iterable[Any]) -> bool:
+    """Whether several branches wait, one after the other: each may be a role of other warps."""
+    branches = [it for it in statements if isinstance(it, IfThenElse)]
+    return sum(not WAITS.keys().isdisjoint(get_names(it)) for it in branches) > 1
 
 
 def _spins(loop: Any) -> bool:
@@ -177,7 +186,9 @@ def _sequence(node: Any) -> Execute:
     segment: list[Any] = []  # neighbours between barriers of the block, which run apart together
 
     def end_segment() -> None:
-        runs_apart = len(segment) > 1 and any(map(_runs_apart, segment))
+        runs_apart = len(segment) > 1 and (
+            any(map(_runs_apart, segment)) or _wait_in_roles(segment)
+        )
         parts.extend([SeqStmt(segment)] if runs_apart else segment)
         segment.clear()
 

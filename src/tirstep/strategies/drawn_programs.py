@@ -127,6 +127,7 @@ T.$div($M, $k)
 T.$div($M, $d) $op T.$div($M - 3, $k)
 T.$div(T.$div($I, $d), $k)
 T.$div($M * $k, $d1) * $d1
+T.$extreme(T.$extreme($M, $M), $M)
 T.if_then_else($M1 > 0, T.$div($M, $M1), $end)
 T.shift_right($I, $k)
 T.shift_right($I, T.bitwise_and($M, 7))
@@ -520,7 +521,7 @@ class Writer:
         if self.form == KERNEL:
             self.row = f"bx * {self.threads} + {self.thread.text}"
             line = f"if {self.row} < {rows}:"
-        self.height, self.width = rows, self.one((3, 4, 5, 8), "width")
+        self.height, self.width = rows, self.one((3, 4, 5, 6, 8), "width")
         with self.within(line):
             self.indices, self.turns, self.buffers = [], 1, self.unshared()
             self.one((self.write_arrays, self.write_numbers), "row")()
