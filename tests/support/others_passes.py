@@ -516,7 +516,7 @@ def fuse_readers(sequence):
 
 @right(IfThenElse, FRAGMENT)
 def split_else(branch):
-    """Both sides are branches of their own on one variable, also where these wait for each other."""
+    """Both sides are branches of their own on one variable, also where they wait for each other."""
     if branch.else_case is None or type_of(branch.condition) != "bool":
         return branch
     taken = Var("taken", "bool")
