@@ -168,11 +168,9 @@ def test_a_wrong_pass_is_told_with_a_script_that_shows_it(command: Command, fold
     (module,) = document["modules"]
     assert module["status"] == "wrong"
     assert "+" in module["diff"]
-    assert {each["device"]: each["before"] for each in module["devices"]} == {
-        "interpreter": [],
-        "cpu": [],
-    }
-    assert all(each["after"] for each in module["devices"])
+    (first,) = module["devices"]  # no other runs what is wrong
+    assert (first["device"], first["before"]) == ("interpreter", [])
+    assert first["after"]
     found = document["counterexample"]
     assert found["shown"]
     assert found["lines"] <= 6

@@ -107,7 +107,11 @@ ADVICE = [
         "leave it in global memory",
     ),
     ("later_beginning", Call("split_loop", (Loop("B", 1),), {"inner": 4}), "from 0"),
-    ("product_after_zeros", Call("cache_write_at", ("C", Loop("C", 0)), LOCAL), "one block alone"),
+    (
+        "product_after_zeros",
+        Call("cache_write_at", ("C", Loop("C", 0)), LOCAL),
+        "in one block only",
+    ),
     (
         "softmax",
         Call("bind_loop", (Loop("top", 1),), {"axis": "blockIdx.x"}),
