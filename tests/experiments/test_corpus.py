@@ -4,9 +4,11 @@ import re
 
 import bad_jobs
 import pytest
+from tvm.ir import assert_structural_equal
 
 from tirstep.experiments import corpus
-from tirstep.strategies.drawn_programs import Writer
+from tirstep.strategies.building import build_program
+from tirstep.strategies.drawn_programs import FORMS, Writer, parse_program
 from tirstep.strategies.plays import count_steps
 from tirstep.strategies.problems import Dice
 from tirstep.transforms.recipes import RECIPES
@@ -78,3 +80,32 @@ def test_several_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch):
         return [*corpus.hunt(programs, range(6), bad_jobs.attempt_or_crash)]
 
     assert find(1) == find(100)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_program_is_the_one_that_tvm_parses(form: str):
+    for trial in range(8):
+        text = Writer(Dice(f"parsed:{trial}"), form).write()
+        assert_structural_equal(build_program(text), parse_program(text))
+
+
+def test_a_trial_goes_on_until_a_program_is_changed():
+    """At most so often; a step of a recipe takes longer, and is drawn once."""
+    tried: list[str] = []
+
+    def attempt(subject: corpus.Subject) -> dict[str, object]:
+        tried.append(subject.label)
+        return {
+            "status": "unchanged",
+            "is_changed": subject.label.startswith("program 0.2 "),
+            "raised": "",
+        }
+
+    drawn = corpus.Corpus(0)
+    record = corpus.make_record(drawn, attempt, 0)
+    assert tried == [f"program {number} of seed 0" for number in ("0", "0.1", "0.2")]
+    assert (record.redraw, record.label) == (2, tried[-1])
+    assert corpus.make_record(drawn, attempt, 2).redraw == corpus.REDRAWS - 1
+    tried.clear()
+    corpus.make_record(drawn, attempt, 1)
+    assert len(tried) == 1

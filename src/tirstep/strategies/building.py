@@ -1,4 +1,4 @@
-"""Builds a program from TVMScript without TVM's parser, which takes ten times as long.
+"""Builds a program from TVMScript without TVM's parser, which takes five times as long.
 
 The statements become Python's own, which call TVM's IR builder: a loop or branch is a ``with`` of
 its frame, a store a call. It takes what `drawn_programs` writes, and makes the module that the
