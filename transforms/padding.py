@@ -177,7 +177,7 @@ def pad_axis(sch: Schedule, loop: LoopRV, *, multiple: int) -> None:
             return map_elements(part, lambda it, at: (longer[it], at) if it in longer else None)
 
         iterators = [
-            IterVar(Range(0, const(padded, it.var.ty.dtype)), it.var, it.iter_type)
+            IterVar(Range(it.dom.min, const(padded, it.var.ty.dtype)), it.var, it.iter_type)
             if is_among(it.var, axis.iterators)
             else it
             for it in block.iter_vars
