@@ -123,13 +123,13 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
     def is_host_alone(module: tvm.IRModule, host: Any) -> bool:
         return (host is None or not find_kernels(module)) and find_host(module) is None
 
-    strict = [each.number for each in passes if each.name == REWRITES_SELECTS]
-    strict = strict if lowering.language in ("llvm", "c") else []
+    is_cpu = lowering.language in ("llvm", "c")
+    safe = next((each.number for each in passes if each.name == REWRITES_SELECTS), math.inf)
 
     def find_program(module: tvm.IRModule, host: Any, number: int) -> tvm.IRModule | None:
         if is_host_alone(module, host):
             return None
-        if strict and number >= strict[0]:
+        if is_cpu and number >= safe:  # nothing makes choices safe any more
             return compute_both_arms(module)
         return join(host, kernels) if (kernels := find_kernels(module)) else module
 

@@ -6,7 +6,7 @@ import pytest
 from others_passes import PASSES
 
 from tirstep.experiments import Corpus, Edit, Experiment, Subject, try_change
-from tirstep.experiments.corpus import UndrawnError
+from tirstep.experiments.corpus import PROGRAM, REDRAWS, UndrawnError
 from tirstep.experiments.editing import get_pass
 from tirstep.experiments.trying import REFUSED, WRONG
 
@@ -29,7 +29,8 @@ def test_a_pass_of_others_is_judged_as_what_it_is(name: str):
     changed = 0
     with Experiment(name, Edit("before", anchor, get_pass(run, name))) as experiment:
         for trial in range(MODULES):
-            for redraw in range(1 if is_right else Corpus(0).count_draws(trial)):
+            is_redrawn = not is_right and Corpus(0).get_kind(trial) == PROGRAM
+            for redraw in range(REDRAWS if is_redrawn else 1):
                 subject = draw(trial, redraw)
                 if subject is None:
                     break

@@ -179,8 +179,7 @@ def test_a_program_that_works_in_place_is_its_own_reference():
         trial = try_change(experiment, make_subject("in place", parse_program(IN_PLACE)))
     assert trial.status in ("right", "unchanged"), trial.reason
     oracle = ModuleOracle(parse_program(IN_PLACE), 0)
-    before, after = oracle.arguments, oracle.expected
-    assert (after[1][1:] == np.diff(before[0])).all()
+    assert (oracle.expected[1][1:] == np.diff(oracle.arguments[0])).all()
 
 
 SQUARED = """from tvm.script import tirx as T

@@ -67,9 +67,10 @@ class Corpus:
         order = [kind for kind in ORDER if kind in self.kinds]
         return order[trial % len(order)]
 
-    def count_draws(self, trial: int) -> int:
-        """How many modules of a trial are tried at most, until the pass changes one."""
-        return REDRAWS if self.get_kind(trial) == PROGRAM else 1
+    def draw_all(self, trial: int) -> Iterator[Subject]:
+        """The modules of a trial, which are tried until the pass changes one; raises as `draw`."""
+        for redraw in range(REDRAWS if self.get_kind(trial) == PROGRAM else 1):
+            yield self.draw(trial, redraw)
 
     def draw(self, trial: int, redraw: int = 0) -> Subject:
         """A module of a trial; raises `UndrawnError` where it has none."""
@@ -189,8 +190,7 @@ def make_record(corpus: Corpus, attempt: Attempt, trial: int) -> TrialRecord:
     """Draw the module of a trial and attempt it."""
     label, kind, found = "", corpus.get_kind(trial), dict[str, Any]()
     try:
-        for redraw in range(corpus.count_draws(trial)):
-            subject = corpus.draw(trial, redraw)
+        for redraw, subject in enumerate(corpus.draw_all(trial)):
             label, found = subject.label, {**attempt(subject), "redraw": redraw}
             if found["is_changed"] or found["raised"]:
                 break

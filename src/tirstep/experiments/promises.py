@@ -207,8 +207,7 @@ def assert_keeps_promises(
         drawn = Corpus(seed, tuple(kinds))
         for each in range(corpus) if isinstance(corpus, int) else corpus:
             try:
-                for redraw in range(drawn.count_draws(each) if isinstance(each, int) else 1):
-                    subject = drawn.draw(each, redraw) if isinstance(each, int) else each
+                for subject in drawn.draw_all(each) if isinstance(each, int) else [each]:
                     trial = try_change(experiment, subject)
                     if trial.is_changed:
                         break

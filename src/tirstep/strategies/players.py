@@ -53,12 +53,14 @@ class Player:
     Attributes
     ----------
     moves : what is drawn from, by name; those of `TABLE` if none are given
+    often : their names, each as often as it weighs
     at : the block that the call is about
     drawn : the options that the call has so far
     """
 
     def __init__(self, choice: Choice, play: Play, moves: Mapping[str, Move] | None = None) -> None:
         self.choice, self.play, self.moves = choice, play, moves or TABLE
+        self.often = [name for name, move in self.moves.items() for _ in range(move.weight)]
         self.at: Block = play.blocks()[0]
         self.drawn: dict[str, Any] = {}
 
@@ -133,8 +135,7 @@ class Player:
         self.at = self.one(self.play.blocks(), "block")
         if not self.play.loops(self.at):
             return False
-        often = [name for name, move in self.moves.items() for _ in range(move.weight)]
-        name = self.one(often, "transform")
+        name = self.one(self.often, "transform")
         try:
             return self.play.call(self.draw(name))
         except LookupError:  # a block within another one may have no loops
