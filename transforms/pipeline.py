@@ -14,6 +14,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.tirx import compilation_pipeline
 
+from .hopper.cluster_launch import FuseMarkedKernels
 from .hopper.tma_stores import LowerTmaStores
 from .hopper.warp_roles import LowerTmaPipelines, NameBarriersOfRoles
 from .masked_loops import EndLoopsAtMasks, SplitLoopsAtMasks
@@ -75,7 +76,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
 
     Loops end at masks as soon as reductions over threads are lowered.
     Lanes find their own rows of fragments, and bulk copies are made, before TVM swizzles indices;
-    loops are split at masks when pipelines are loops. Three of our passes come directly before
+    loops are split at masks when pipelines are loops. Four of our passes come directly before
     FlattenBuffer, where buffers still have their dimensions and vectors are loops, those of
     barriers directly after the passes that put them in, and lanes exchange what they reduce behind
     the pass that has them do so. LowerAsyncDMA is TVM's, made faster.
@@ -84,7 +85,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
         return {}
     before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines, LowerTmaStores])
     before_flattening = tvm.transform.Sequential(
-        [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
+        [DropThreadDimensions, FuseMarkedKernels, DropImpliedConditions, SplitGuardedVectors]
     )
     after_barriers = tvm.transform.Sequential(
         [

@@ -133,9 +133,11 @@ def plan_repair(
     terms = {mine: theirs for mine, theirs in matched.items() if not is_among(mine, rows.values())}
     value, old, new = (Var(name, buffer.dtype) for name in (str(buffer.name), "old", "new"))
     others = [item.var for item in producer.reduction.block.iter_vars if item.var not in rows]
+    domains = {var: producer.get_domain(var) for var in producer.rows}
+    single = {var: domain.min for var, domain in domains.items() if constant(domain.extent) == 1}
     varying = [*others, *(item.var for item in reduction.iterators(reduced=True))]
     running = Running(value, lambda expression: uses_any(expression, varying), old, new)
-    found = simplify_indices(substitute(producer.reduction.term, rows), Analyzer())
+    found = simplify_indices(substitute(producer.reduction.term, single | rows), Analyzer())
     term = structural_map(
         consumer.term, (TensorLoad, lambda it: value if it.source.same_as(buffer) else it)
     )

@@ -40,6 +40,7 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
+from ..hopper.cluster_launch import MARK, has_clusters
 from ..hopper.wgmma_intrinsics import ARCHITECTURE
 from ..queries import get_sblock_name, is_reduction
 from ..recipes.recipe import Recipe
@@ -346,7 +347,7 @@ def _is_wide(value: Any) -> bool:
 def find_unsupported(module: IRModule, target: Target) -> str:
     """Why a GPU does not run a scheduled module, as far as its target says; or "".
 
-    Known are the threads of a block, and wgmma, which no other architecture than sm_90a has.
+    Known are the threads of a block, clusters, and wgmma, which sm_90a alone has.
     """
     body = tuple(it.body for it in module.functions.values() if isinstance(it, PrimFunc))
     # The most threads of a block; the larger of both names that TVM has for it.
@@ -367,4 +368,8 @@ def find_unsupported(module: IRModule, target: Target) -> str:
     calls = (get_op_name(call) for each in body for call in find_all(each, Call))
     if arch and arch != ARCHITECTURE and any("wgmma" in name for name in calls):
         return f"it uses wgmma, which {arch} has not"
+    loops = itertools.chain.from_iterable(find_all(each, For) for each in body)
+    is_old = target.kind.name == "cuda" and bool(arch) and not has_clusters(arch)
+    if is_old and any(MARK in loop.annotations for loop in loops):
+        return f"it launches clusters, which {arch} has not"
     return ""

@@ -35,8 +35,9 @@ from tvm.tirx import FloorDiv, ForKind
 from ..binding import bind_loop
 from ..caching import cache_write_at
 from ..fusion.fuse import split_reductions
-from ..gpu_limits import MAX_THREADS, WARP
+from ..gpu_limits import MAX_CLUSTER, MAX_THREADS, WARP
 from ..gpu_limits import THREADS as RESIDENT
+from ..hopper.cluster_launch import fuse_kernels_in_clusters, has_clusters
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
 from ..padding import pad_axis
 from ..placement import compute_block_at
@@ -83,6 +84,7 @@ class Cut(NamedTuple):
     ----------
     threads : of a block
     each : vectors that a thread asks for at once; 0 where it keeps all of its part in registers
+    clusters : whether the parts of a row are a cluster, which reads it once
     length : elements of a part, of which the last one of a row may have fewer
     reading : of all rounds of a multiprocessor's blocks, each of which waits for memory
     memory : of DRAM, for all elements
@@ -92,6 +94,7 @@ class Cut(NamedTuple):
     parts: int
     threads: int
     each: int
+    clusters: bool
     length: int
     us: float
     reading: float
@@ -116,13 +119,15 @@ def rank_cuts(
     powers = [1 << power for power in range(1, MOST_PARTS.bit_length())]
     counts = [*powers, *(n * gpu.multiprocessors // height for n in range(1, FEW_WAVES + 1))]
     several = min(MOST_EACH, FLIGHT_BYTES // (vector * size))
-    tried = [(it, MAX_THREADS // 2, several) for it in counts if 1 < it <= most // height]
+    tried = [(it, MAX_THREADS // 2, several, False) for it in counts if 1 < it <= most // height]
     if sums:
         row = length * (size if vector > 1 else 4)  # what is read alone has a register of its own
-        kept = [(-(-row // (count * held)), count, 0) for count, held in KEPT]
+        kept = [(-(-row // (count * held)), count, 0, False) for count, held in KEPT]
         tried = [next((it for it in kept if it[0] <= MOST_KEPT), kept[-1])]
-    cuts = dict[int, Cut]()
-    for parts, count, each in [(1, threads, WHOLE_EACH), *tried]:
+        if has_clusters(gpu.architecture):
+            tried += []
+    cuts = dict[tuple[int, bool], Cut]()
+    for parts, count, each, clusters in [(1, threads, WHOLE_EACH, False), *tried]:
         # About so many parts: fewer, where these would leave none for the last.
         part, at_once = length // parts, count * vector * max(each, 1)
         if not has_whole_parts(length, parts, vector, at_once):
@@ -147,7 +152,8 @@ def rank_cuts(
         us = costs["launch_us"] + combined
         us += sum(max(both) + costs["hidden"] * min(both) for both in kernels)
         reading, memory = (sum(times) for times in zip(*kernels, strict=True))
-        cuts.setdefault(parts, Cut(parts, count, each, part, us, reading, memory, combined))
+        cut = Cut(parts, count, each, clusters, part, us, reading, memory, combined)
+        cuts.setdefault((parts, clusters), cut)
     ranked = sorted(cuts.values(), key=lambda cut: (cut.us, cut.parts))
     vectors = length // vector
     measured = [
@@ -156,7 +162,7 @@ def rank_cuts(
         if vector > 1 and height * parts <= most // 2
         if vectors % parts == 0 and vectors // parts >= MAX_THREADS
     ]
-    first = cuts.get(max(measured, default=1))
+    first = cuts.get((max(measured, default=1), False))
     if first and not sums and first.us <= MODEL_ERROR * ranked[0].us:
         ranked.sort(key=lambda cut: cut != first)
     return ranked
@@ -199,6 +205,7 @@ class RowConfig:
         least=0,
     )
     parts: int = knob(1, "blocks that share a row, whose results a second kernel combines")
+    clusters: bool = knob(False, "whether these are a cluster, which needs no second kernel")
     tail: Tail = knob("refuse", "what to do if these do not divide the row")
 
 
@@ -370,6 +377,9 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
         consumers = [sch.get(it) for it in sch.get_consumers(block)]
         readers = [it for it in parts if is_among(sch.get(it), consumers)]
         kept.append(sch.cache_write(block, 0, "local", readers))
+    if config.clusters and not kept:  # parts of one row side by side, whose blocks are a cluster
+        own, at = sch.get_loops(parts[0])[:2]
+        sch.reorder(at, own)
     rows = [fuse_loops(sch, sch.get_loops(block)[:2]) for block in [*parts, *kept]]
     part = sch.merge(*rows) if kept else rows[0]
     bind_loop(sch, part, axis="blockIdx.x")
@@ -405,6 +415,9 @@ def _schedule_parts(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) ->
     for block in padded.values():
         sch.compute_inline(block)
     yield "parts_combined"
+    if config.clusters:
+        fuse_kernels_in_clusters(sch, part, row, blocks=config.parts)
+        yield "fused_in_clusters"
 
 
 def _read_in_rounds(sch: Schedule, blocks: Sequence[SBlockRV], config: Any) -> Iterator[str]:

@@ -6,8 +6,8 @@ it.
 
 Loads are compared with the last store that changed a cell, since storing the value that is there
 already changes nothing for them; stores are compared with all loads and stores. Thread blocks do
-not wait for one another, so that their accesses to global memory are in no order with those of
-other blocks until the launch ends.
+not wait for one another, but for those of their own cluster, so that their accesses to global
+memory are in no order with those of others until the launch ends.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Shadow:
     def _make_accessors(self, *, loads: bool = False) -> list[Accessors]:
         kinds: list[Callable[..., Array]] = [partial(self._are_unordered, loads=loads)]
         is_apart = self.is_global and not self.state.is_joint
-        kinds += [self._are_other_blocks] if is_apart else []
+        kinds += [self._are_other_clusters] if is_apart else []
         return [Accessors(self.cells, each) for each in kinds]
 
     def begin_lifetime(self, block: int | None = None) -> None:
@@ -278,9 +278,9 @@ class Shadow:
         unordered: Array = times >= self.state.get_since(threads, others, are_reads)
         return unordered
 
-    def _are_other_blocks(self, cells: Array, threads: Array, others: Array, times: Array) -> Array:
-        per_block = self.state.batch.threads
-        apart: Array = (threads // per_block != others // per_block) & (others != NO_THREAD)
+    def _are_other_clusters(self, cells: Array, threads: Array, others: Array, times: Array) -> Array:
+        per = self.state.batch.group
+        apart: Array = (threads // per != others // per) & (others != NO_THREAD)
         return apart
 
     def record_write(self, cells: Array, threads: Array, changes: Array) -> Array | None:
@@ -405,7 +405,7 @@ class Shadow:
             return other
         unordered = self._are_unordered(cells, threads, found, times[cells])
         if self.is_global and not self.state.is_joint:
-            unordered = unordered | self._are_other_blocks(cells, found, threads, times)
+            unordered = unordered | self._are_other_clusters(cells, found, threads, times)
         return other & unordered
 
     def _are_others(self, cells: Array, threads: Array, found: Array) -> Array:

@@ -128,3 +128,18 @@ def LoadsOfTheOtherBlocksMemoryBehindABarrierOfOnesOwnBlock(A: T.Buffer(512), B:
     T.evaluate(T.ptx["ld.shared::cluster.f32"](value[0], place[0]))
     B[bx * 64 + tx] = value[0]
     T.cuda.cluster_sync()
+
+
+# wrong, race: a barrier of one's own block orders nothing of the other one's
+# needs sm_90
+@T.prim_func(s_tir=True)
+def LoadsOfTheOtherBlocksResultsBehindABarrierOfOnesOwnBlock(A: T.Buffer(512), B: T.Buffer(128)):
+    bx = T.launch_thread("blockIdx.x", 4)
+    tx = T.launch_thread("threadIdx.x", 32)
+    cx = T.launch_thread("clusterCtaIdx.x", 2)
+    value = T.alloc_buffer((1,), "float32", scope="local")
+    B[bx * 32 + tx] = A[bx * 32 + tx]
+    T.tvm_storage_sync("shared")
+    value[0] = B[(bx + 1 - 2 * cx) * 32 + tx]
+    T.cuda.cluster_sync()
+    B[bx * 32 + tx] = value[0]

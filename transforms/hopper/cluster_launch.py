@@ -1,0 +1,216 @@
+"""Two kernels in one launch, whose clusters of thread blocks exchange what the first one computes.
+
+A kernel that combines the partial results of another one launches after it, and reads its inputs
+again. Where it needs those of its neighbours only, a cluster of blocks runs both: a barrier of the
+cluster (PTX ISA, "barrier.cluster") stands between them, which makes visible to the cluster what
+its blocks wrote to global memory, and what a thread has loaded before stays in its registers.
+
+`fuse_kernels_in_clusters` checks and marks the second kernel; `FuseMarkedKernels` makes one of the
+two when the module is lowered. TVM launches a kernel in clusters that has the thread axis
+clusterCtaIdx.x. Around reductions over threads it takes no such axis: it stands around the barrier.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import tvm_ffi
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.script import tirx as T
+from tvm.tirx import (
+    AllocBuffer,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    IterVar,
+    SeqStmt,
+    Var,
+    stmt_seq,
+)
+from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_map
+
+from ..gpu_limits import MAX_CLUSTER
+from ..pass_options import set_pipeline
+from ..queries import get_extent, get_loop_name, get_root
+from ..rewriting import leave_out, map_elements
+from ..schedule import TransformError, transform
+from ..tir import (
+    THREAD_EXTENT,
+    bind_ranges,
+    constant,
+    find_all,
+    find_axes,
+    get_axis,
+    get_iterator_values,
+    is_among,
+    substitute,
+)
+
+MARK = "pragma_tirstep_cluster"
+"""Ours, of the second kernel's loop: how many blocks of a cluster run both kernels."""
+GRID, RANK = "blockIdx.x", "clusterCtaIdx.x"
+
+
+def has_clusters(architecture: str) -> bool:
+    """Whether an architecture such as "sm_90a" launches clusters: from compute capability 9.0 on."""
+    return int(architecture.removeprefix("sm_").rstrip("af")) >= 90
+
+
+@transform
+def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, blocks: int) -> None:
+    """Run a kernel and the one that follows it in one launch, with a cluster barrier between them.
+
+    Each cluster of `blocks` neighbours on blockIdx.x runs both kernels for its own results. What
+    threads copied to registers for the first kernel is not loaded again for the second.
+
+    rewrite: ``for b in blockIdx.x: P[b // 4, b % 4] = f(A[b])`` and ``for b in blockIdx.x: B[b] =
+        g(A[b], P[b // 4, :])`` -> ``for b in blockIdx.x: P[b // 4, b % 4] = f(A[b]); barrier of 4
+        blocks; B[b] = g(A[b], P[b // 4, :])``, when the module is lowered
+    consumes: nothing
+    requires: two loops on blockIdx.x, one directly after the other, alike in threads and extent,
+        which `blocks`, from 2 to 8, divides; what the second kernel reads of the first one's
+        results has the cluster's number, ``b // blocks``, as an index; no other tensor is written
+        that both access; compute capability 9.0
+    """
+    one, other = sch.get(first), sch.get(second)
+    names = f"loops '{get_loop_name(sch, first)}' and '{get_loop_name(sch, second)}'"
+    axes = [
+        [(get_axis(it), constant(it.extent)) for it in find_all(kernel, For) if get_axis(it)]
+        for kernel in (one, other)
+    ]
+    extent = get_extent(sch, first)
+    bodies = [it for it in find_all(get_root(sch, first).body, SeqStmt) if is_among(one, it.seq)]
+    follows = any(
+        mine.same_as(one) and next_one.same_as(other)
+        for body in bodies
+        for mine, next_one in itertools.pairwise(body.seq)
+    )
+    grids = [{it for it in found if it[0].startswith("blockIdx")} for found in axes]
+    if not follows or grids != [{(GRID, extent)}] * 2 or set(axes[0]) != set(axes[1]):
+        raise TransformError(
+            f"{names} are not kernels of the same threads and blocks on {GRID}, one directly after "
+            "the other",
+            "bind both alike, with nothing between them",
+        )
+    if not 2 <= blocks <= MAX_CLUSTER or extent is None or extent % blocks:
+        raise TransformError(
+            f"{extent} blocks do not divide into clusters of {blocks}",
+            f"use 2 to {MAX_CLUSTER} blocks, which divide the extent of {GRID}",
+        )
+    values = get_iterator_values(get_root(sch, first))
+    touched = []
+    for kernel in (one, other):
+        found = find_all(kernel, SBlock)
+        regions = [(it, True) for block in found for it in block.writes]
+        regions += [(it, False) for block in found for it in block.reads]
+        touched.append([it for it in regions if it[0].source.scope() == "global"])
+    number, rank = Var("cluster", "int32"), Var("rank", "int32")
+    analyzer = bind_ranges([*find_all(one.body, For), *find_all(other.body, For)])
+    analyzer.bind(number, Range(0, extent // blocks))
+    analyzer.bind(rank, Range(0, blocks))
+
+    def find_number(region: Any, kernel: For) -> set[int]:  # its cluster's, among the indices
+        place = {kernel.loop_var: number * blocks + rank}
+        starts = [substitute(substitute(it.min, values), place) for it in region.region]
+        return {
+            at
+            for at, (it, start) in enumerate(zip(region.region, starts, strict=True))
+            if constant(it.extent) == 1 and analyzer.can_prove_equal(start, number)
+        }
+
+    for (mine, writes), (theirs, rewrites) in itertools.product(*touched):
+        if not (writes or rewrites) or not mine.source.same_as(theirs.source):
+            continue
+        if rewrites or not find_number(mine, one) & find_number(theirs, other):
+            raise TransformError(
+                f"blocks of other clusters of {names} access '{mine.source.name}', too, which one "
+                "of the two kernels writes",
+                f"give it the number of the cluster, {GRID} // {blocks}, as an index in both, or "
+                "leave two kernels",
+            )
+    sch.annotate(second, MARK, blocks)
+    set_pipeline(sch)
+
+
+@prim_func_pass(opt_level=0, name="tirstep.FuseMarkedKernels")
+def FuseMarkedKernels(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
+    """Make one kernel of two that `fuse_kernels_in_clusters` has marked, before FlattenBuffer.
+
+    rewrite: ``with launch: first`` and ``with launch: second`` -> ``with launch: first; barrier of
+        the cluster; second``, where a loop of the second kernel that copies to registers what one of
+        the first has copied is left out; on other targets than cuda they stay two
+    """
+
+    target = (function.attrs or {}).get("target")
+    is_cuda = target is not None and target.kind.name == "cuda"
+
+    def fuse(sequence: SeqStmt) -> Any:
+        parts: list[Any] = []
+        for part in sequence.seq:
+            is_marked = isinstance(part, AttrStmt) and part.attr_key == MARK
+            if is_marked and is_cuda:
+                parts.append(_fuse(parts.pop(), part.body, part.value))
+            else:
+                parts.append(part.body if is_marked else part)
+        return stmt_seq(*parts)
+
+    if not any(node.attr_key == MARK for node in find_all(function.body, AttrStmt)):
+        return function
+    return function.with_body(structural_map(function.body, (SeqStmt, fuse)))
+
+
+def _fuse(first: AttrStmt, second: AttrStmt, blocks: Any) -> AttrStmt:
+    """The first of two kernels, which goes on with the second one after a barrier of the cluster."""
+    launch, body = _open_launch(first)
+    axes, rest = _open_launch(second)
+    own = {str(axis.node.thread_tag): axis.node.var for axis in launch}
+    rest = substitute(rest, {axis.node.var: own[str(axis.node.thread_tag)] for axis in axes})
+    same: dict[Any, Any] = {}
+
+    def move(buffer: Any, indices: Any) -> Any:
+        return (same[buffer], indices) if buffer in same else None
+
+    for buffer, loop in _find_copies(rest).items():
+        for kept, copied in _find_copies(body).items():
+            same[buffer] = kept
+            if tvm_ffi.structural_equal(map_elements(loop, move), copied):
+                rest = leave_out(rest, loop.same_as)
+                break
+            del same[buffer]
+    rest = leave_out(rest, lambda it: isinstance(it, AllocBuffer) and it.buffer in same)
+    rest = map_elements(rest, move)
+    rank = IterVar(Range(0, blocks), Var("rank", "int32"), IterVar.ThreadIndex, RANK)
+    names = "barrier.cluster.arrive.release.aligned", "barrier.cluster.wait.acquire.aligned"
+    barrier = SeqStmt([Evaluate(T.ptx[name]()) for name in names])
+    joined: Any = stmt_seq(body, AttrStmt(rank, THREAD_EXTENT, blocks, barrier), rest)
+    for axis in reversed(launch):
+        joined = AttrStmt(axis.node, axis.attr_key, axis.value, joined)
+    return joined
+
+
+def _open_launch(kernel: Any) -> tuple[list[AttrStmt], Any]:
+    """The thread axes of a kernel, outermost first, and its body."""
+    axes = []
+    while isinstance(kernel, AttrStmt) and kernel.attr_key == THREAD_EXTENT:
+        axes.append(kernel)
+        kernel = kernel.body
+    return axes, kernel
+
+
+def _find_copies(body: Any) -> dict[Any, For]:
+    """The loops of a kernel that fill registers from other memory, and that alone, by buffer."""
+    stored = Counter(store.buffer for store in find_all(body, BufferStore))
+    found = {}
+    for loop in body.seq if isinstance(body, SeqStmt) else []:
+        stores = find_all(loop, BufferStore) if isinstance(loop, For) else []
+        loads = [load.source for load in find_all(loop, TensorLoad)] if stores else []
+        if len(stores) == 1 == stored[stores[0].buffer] and stores[0].buffer.scope() == "local":
+            if all(source.scope() == "global" for source in loads):
+                found[stores[0].buffer] = loop
+    return found
