@@ -26,6 +26,7 @@ from tvm.tirx import (
     AttrStmt,
     BufferStore,
     Evaluate,
+    FloorDiv,
     For,
     IterVar,
     SeqStmt,
@@ -37,7 +38,7 @@ from tvm_ffi import structural_map
 
 from ..gpu_limits import MAX_CLUSTER
 from ..pass_options import set_pipeline
-from ..queries import get_extent, get_loop_name, get_root
+from ..queries import get_loop_name, get_root
 from ..rewriting import leave_out, map_elements
 from ..schedule import TransformError, transform
 from ..tir import (
@@ -80,27 +81,31 @@ def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, bl
     """
     one, other = sch.get(first), sch.get(second)
     names = f"loops '{get_loop_name(sch, first)}' and '{get_loop_name(sch, second)}'"
-    axes = [
-        [(get_axis(it), constant(it.extent)) for it in find_all(kernel, For) if get_axis(it)]
+    number, rank = Var("cluster", "int32"), Var("rank", "int32")
+    analyzer = bind_ranges([*find_all(one.body, For), *find_all(other.body, For)])
+    mine, theirs = (
+        {get_axis(it): it.extent for it in find_all(kernel, For) if get_axis(it)}
         for kernel in (one, other)
-    ]
-    extent = get_extent(sch, first)
-    bodies = [it for it in find_all(get_root(sch, first).body, SeqStmt) if is_among(one, it.seq)]
-    follows = any(
-        mine.same_as(one) and next_one.same_as(other)
-        for body in bodies
-        for mine, next_one in itertools.pairwise(body.seq)
     )
-    grids = [{it for it in found if it[0].startswith("blockIdx")} for found in axes]
-    if not follows or grids != [{(GRID, extent)}] * 2 or set(axes[0]) != set(axes[1]):
+    pairs = [
+        pair
+        for body in find_all(get_root(sch, first).body, SeqStmt)
+        for pair in itertools.pairwise(body.seq)
+    ]
+    if (
+        not any(former.same_as(one) and latter.same_as(other) for former, latter in pairs)
+        or [axis for axis in mine if axis.startswith("blockIdx")] != [GRID]
+        or mine.keys() != theirs.keys()
+        or not all(analyzer.can_prove_equal(mine[axis], theirs[axis]) for axis in mine)
+    ):
         raise TransformError(
             f"{names} are not kernels of the same threads and blocks on {GRID}, one directly after "
             "the other",
             "bind both alike, with nothing between them",
         )
-    if not 2 <= blocks <= MAX_CLUSTER or extent is None or extent % blocks:
+    if not 2 <= blocks <= MAX_CLUSTER or not analyzer.can_prove_equal(one.extent % blocks, 0):
         raise TransformError(
-            f"{extent} blocks do not divide into clusters of {blocks}",
+            f"clusters of {blocks} do not divide the {one.extent} blocks of {names}",
             f"use 2 to {MAX_CLUSTER} blocks, which divide the extent of {GRID}",
         )
     values = get_iterator_values(get_root(sch, first))
@@ -110,9 +115,7 @@ def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, bl
         regions = [(it, True) for block in found for it in block.writes]
         regions += [(it, False) for block in found for it in block.reads]
         touched.append([it for it in regions if it[0].source.scope() == "global"])
-    number, rank = Var("cluster", "int32"), Var("rank", "int32")
-    analyzer = bind_ranges([*find_all(one.body, For), *find_all(other.body, For)])
-    analyzer.bind(number, Range(0, extent // blocks))
+    analyzer.bind(number, Range(0, FloorDiv(one.extent, blocks)))
     analyzer.bind(rank, Range(0, blocks))
 
     def find_number(region: Any, kernel: For) -> set[int]:  # its cluster's, among the indices

@@ -278,9 +278,11 @@ def choose_row_configs(
     dtype, gpu = node.reads[0].source.dtype, read_gpu(device)
     sums = sum(is_reduction(sch, each) for each in blocks) if axes else 0
     ranked = rank_configs(height or _MANY, length, dtype, sums=sums, gpu=gpu)
-    chosen, whole = ranked[0][0], next(config for config, _ in ranked if config.parts == 1)
-    if height is None:
-        chosen, whole = replace(chosen, rows=1), replace(whole, rows=1)
+    firsts = (
+        next(config for config, _ in ranked if config.parts <= parts and config.clusters <= clusters)
+        for parts, clusters in ((length, True), (length, False), (1, False))
+    )
+    chosen, parted, whole = (replace(it, rows=it.rows if height else 1) for it in firsts)
     plain = replace(PLAIN_ROWS, threads=whole.threads, rows=whole.rows)
     # How many elements of a row stand in one word that the block unpacks.
     words = [it for it in find_all(node.body, TensorLoad) if "int" in str(it.source.dtype)]
@@ -289,7 +291,7 @@ def choose_row_configs(
     if packed := [count for count in counts if 1 < count <= _MOST_PACKED]:
         plain = replace(plain, vector=min(packed))
     # Parts of some functions are refused, such as those of two results at a time.
-    return list(dict.fromkeys([chosen, whole, plain, replace(plain, rows=1), PLAIN_ROWS]))
+    return list(dict.fromkeys([chosen, parted, whole, plain, replace(plain, rows=1), PLAIN_ROWS]))
 
 
 def _multiply(iterators: Sequence[IterVar]) -> int | None:

@@ -73,6 +73,12 @@ KEPT, MOST_KEPT = ((256, 32), (256, 64), (512, 64), (1024, 64), (1024, 128)), 51
 """Threads, and bytes in registers of each, of a part that is kept there: the first that leaves no
 more parts than this. Of softmax and norms the first was within 5 % of all that was tried.
 """
+CLUSTERS = ((128, 64), (256, 128), (512, 96))
+"""Threads of each block of a cluster, and the elements of a part that each of them keeps at most:
+on an H200 the more blocks a multiprocessor holds, the nearer it comes to the rate of a copy.
+"""
+CLUSTER_VECTOR = MAX_VECTOR_BYTES // 4
+"""Elements of its vectors: those of results that are computed with float32 statistics."""
 MODEL_ERROR = 1.1
 """The model has to expect so much less, or the rule that was measured is right."""
 
@@ -124,13 +130,16 @@ def rank_cuts(
         row = length * (size if vector > 1 else 4)  # what is read alone has a register of its own
         kept = [(-(-row // (count * held)), count, 0, False) for count, held in KEPT]
         tried = [next((it for it in kept if it[0] <= MOST_KEPT), kept[-1])]
-        if has_clusters(gpu.architecture):
-            tried += []
+        share = -(-length // MAX_CLUSTER)
+        fits = [count for count, most in CLUSTERS if share <= count * most]
+        if has_clusters(gpu.architecture) and fits:
+            tried.append((MAX_CLUSTER, fits[0], 0, True))
     cuts = dict[tuple[int, bool], Cut]()
     for parts, count, each, clusters in [(1, threads, WHOLE_EACH, False), *tried]:
         # About so many parts: fewer, where these would leave none for the last.
-        part, at_once = length // parts, count * vector * max(each, 1)
-        if not has_whole_parts(length, parts, vector, at_once):
+        lanes = min(vector, CLUSTER_VECTOR) if clusters else vector
+        part, at_once = length // parts, count * lanes * max(each, 1)
+        if not has_whole_parts(length, parts, lanes, at_once):
             part = -(-length // (parts * at_once)) * at_once
             parts = -(-length // part)
             part = -(-length // (parts * at_once)) * at_once
@@ -145,10 +154,12 @@ def rank_cuts(
             wait = rounds * costs["round_us"]
             work = -(-blocks // gpu.multiprocessors) * part / costs["elements_per_us"]
             kernels = [((sums + 1) * (wait + work), 2 * once + sums * again)]
-            if parts > 1:
+            if clusters:
+                kernels = [(kernels[0][0] * costs["cluster"], 2 * once * costs["cluster"])]
+            elif parts > 1:
                 kernels = [(wait + sums * work, once), (wait + work, again + once)]
         combined = -(-parts // (count if sums else WARP)) * costs["sums_step_us"]
-        combined = costs["sums_us"] + combined if parts > 1 else 0.0
+        combined = costs["sums_us"] + combined if parts > 1 and not clusters else 0.0
         us = costs["launch_us"] + combined
         us += sum(max(both) + costs["hidden"] * min(both) for both in kernels)
         reading, memory = (sum(times) for times in zip(*kernels, strict=True))
@@ -636,8 +647,13 @@ def rank_configs(
     vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
     size = dtype.itemsize
     cuts = rank_cuts(height, length, size=size, vector=vector, gpu=gpu, threads=threads, sums=sums)
-    known = [(cut, {it: getattr(cut, it) for it in ("threads", "each", "parts")}) for cut in cuts]
-    return [(replace(whole, in_registers=not cut.each, **own), cut) for cut, own in known]
+    knobs = ("threads", "each", "parts", "clusters")
+    found = list[tuple[RowConfig, Cut | None]]()
+    for cut in cuts:
+        lanes = CLUSTER_VECTOR if cut.clusters else WIDEST
+        own = {it: getattr(cut, it) for it in knobs}
+        found.append((replace(whole, vector=lanes, in_registers=not cut.each, **own), cut))
+    return found
 
 
 LADDERS = (
