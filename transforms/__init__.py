@@ -28,6 +28,7 @@ from .fusion.fuse import FusedReductions as FusedReductions
 from .fusion.fuse import SplitReductions as SplitReductions
 from .fusion.fuse import fuse_reductions as fuse_reductions
 from .fusion.fuse import split_reductions as split_reductions
+from .hopper.cluster_launch import fuse_kernels_in_clusters as fuse_kernels_in_clusters
 from .hopper.tma_loads import copy_once_by_tma as copy_once_by_tma
 from .hopper.tma_loads import prefetch_by_tma as prefetch_by_tma
 from .hopper.tma_loads import specialize_warps as specialize_warps

@@ -20,6 +20,7 @@ from tirstep.transforms import TransformError
 from tirstep.transforms.plans import schedule_function
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.row_ladders import (
+    CLUSTER_VECTOR,
     LONG,
     RowConfig,
     rank_cuts,
@@ -113,6 +114,31 @@ def test_any_parts_of_any_rows_are_right(kernel, m, n, dtype, threads, each, par
 
 
 LEAST = "T.float32(-340282346638528859811704183484516925440.0)"
+@pytest.mark.parametrize(
+    ("kernel", "m", "n", "dtype", "threads", "parts"),
+    [
+        ("softmax", 2, 1001, "float32", 64, 2),
+        ("softmax", 3, 512, "float16", 16, 8),
+        ("layer_norm", 3, 1000, "bfloat16", 32, 8),
+        ("rms_norm", 5, 776, "float32", 32, 2),
+        ("softmax", 1, 96, "float32", 8, 3),
+    ],
+)
+def test_the_parts_of_a_cluster_are_read_once(kernel, m, n, dtype, threads, parts):
+    problem = get_kernel(kernel).problem(m, n, dtype=dtype)
+    sch = Schedule(problem.module)
+    config = RowConfig(
+        threads=threads, vector=4, in_registers=True, parts=parts, clusters=True, tail="guard"
+    )
+    assert [*schedule_rows(sch, config)][-1] == "fused_in_clusters"
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="cluster") == []
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="cluster") == []  # two kernels
+    facts = get_facts(sch.mod)
+    (launch,) = facts.kernels
+    assert launch.blocks == m * parts
+    assert "barrier_cluster_wait" in facts.source
+
+
 BUGS = {
     "the last part left out": ("softmax", {"8 + ax1_0_1 < 3": "8 + ax1_0_1 < 2"}),
     "maxima added up": (
@@ -231,11 +257,12 @@ def test_a_cut_is_what_the_schedule_makes(m, n, size, multiprocessors, sums):
     vector = max(lanes for lanes in (1, 2, 4, 8) if n % lanes == 0 and lanes * size <= 16)
     gpu = read_gpu(f"multiprocessors={multiprocessors}")
     cuts = rank_cuts(m, n, size=size, vector=vector, gpu=gpu, threads=1024, sums=sums)
-    assert len({cut.parts for cut in cuts}) == len(cuts)
+    assert len({(cut.parts, cut.clusters) for cut in cuts}) == len(cuts)
     for cut in cuts:
         assert (cut.parts - 1) * cut.length < n <= cut.parts * cut.length
         assert cut.parts == 1 or m * cut.parts <= 4 * multiprocessors or sums
-        assert cut.parts == 1 or cut.length >= cut.threads * max(cut.each, 1) * vector
+        lanes = min(vector, CLUSTER_VECTOR) if cut.clusters else vector
+        assert cut.parts == 1 or cut.length >= cut.threads * max(cut.each, 1) * lanes
         assert (cut.each == 0) == (cut.parts > 1 and sums > 0)
         assert cut.us <= 1.1 * cuts[0].us or cut is not min(cuts, key=lambda it: it.us)
     assert [cut.us for cut in cuts[1:]] == sorted(cut.us for cut in cuts[1:])
@@ -313,17 +340,22 @@ def test_the_rules():
     assert choose("softmax", 1000, 777, "float16") == choose("softmax", 1000, 777)
     long = choose("softmax", 512, 32768)
     assert (long.threads, long.in_registers, long.each, long.parts) == (1024, False, 2, 1)
+    # Rows that the L2 cache does not hold are shared by clusters, where there are such.
+    long = choose("softmax", 512, 65536)
+    assert (long.threads, long.in_registers, long.parts, long.clusters) == (128, True, 8, True)
+    assert not choose("softmax", 512, 65536, device="NVIDIA A100-SXM4-80GB").clusters
     assert choose("row_sum", 2, 1 << 20).parts == 128
     assert choose("row_sum", 2, 1 << 20, device="multiprocessors=16").parts == 32
     assert choose("row_sum", 600, 1 << 15).parts == 1
     # Norms and softmax: parts of 256 threads, 32 bytes each, or whole rows where these fill a GPU.
+    before = {"device": "sm=80"}  # without clusters
     for kernel in ("softmax", "rms_norm", "layer_norm"):
-        few = choose(kernel, 8, 72896)
+        few = choose(kernel, 8, 72896, **before)
         assert (few.threads, few.in_registers, few.each, few.parts) == (256, True, 0, 36)
-        assert choose(kernel, 2, 55077, "float16").parts == 27
+        assert choose(kernel, 2, 55077, "float16", **before).parts == 27
         assert choose(kernel, 256, 33000, "bfloat16").parts == 1
-    assert choose("softmax", 105, 150272).parts == 74
-    assert choose("softmax", 128, 131072, "bfloat16").parts == 1
+    assert choose("softmax", 105, 150272, **before).parts == 74
+    assert choose("softmax", 128, 131072, "bfloat16", **before).parts == 1
 
 
 @pytest.mark.parametrize("m", [7, 1000, 12345])

@@ -26,7 +26,6 @@ from tvm.tirx import (
     AttrStmt,
     BufferStore,
     Evaluate,
-    FloorDiv,
     For,
     IterVar,
     SeqStmt,
@@ -81,7 +80,6 @@ def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, bl
     """
     one, other = sch.get(first), sch.get(second)
     names = f"loops '{get_loop_name(sch, first)}' and '{get_loop_name(sch, second)}'"
-    number, rank = Var("cluster", "int32"), Var("rank", "int32")
     analyzer = bind_ranges([*find_all(one.body, For), *find_all(other.body, For)])
     mine, theirs = (
         {get_axis(it): it.extent for it in find_all(kernel, For) if get_axis(it)}
@@ -115,10 +113,11 @@ def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, bl
         regions = [(it, True) for block in found for it in block.writes]
         regions += [(it, False) for block in found for it in block.reads]
         touched.append([it for it in regions if it[0].source.scope() == "global"])
-    analyzer.bind(number, Range(0, FloorDiv(one.extent, blocks)))
-    analyzer.bind(rank, Range(0, blocks))
 
     def find_number(region: Any, kernel: For) -> set[int]:  # its cluster's, among the indices
+        number, rank = (Var(name, kernel.loop_var.ty) for name in ("cluster", "rank"))
+        analyzer.bind(number, Range(0, kernel.extent // blocks))
+        analyzer.bind(rank, Range(0, blocks))
         place = {kernel.loop_var: number * blocks + rank}
         starts = [substitute(substitute(it.min, values), place) for it in region.region]
         return {

@@ -153,9 +153,12 @@ def rank_cuts(
             again = whole / (costs["l2_bytes_per_us"] * speed) if is_cached else once
             wait = rounds * costs["round_us"]
             work = -(-blocks // gpu.multiprocessors) * part / costs["elements_per_us"]
-            kernels = [((sums + 1) * (wait + work), 2 * once + sums * again)]
+            # Reads of the L2 cache are hidden behind those of DRAM, by other blocks.
+            read_again = 0.0 if is_cached else sums * again
+            kernels = [((sums + 1) * (wait + work), 2 * once + read_again)]
             if clusters:
-                kernels = [(kernels[0][0] * costs["cluster"], 2 * once * costs["cluster"])]
+                each_us = blocks / gpu.multiprocessors * costs["cluster_us"]
+                kernels = [((sums + 1) * (wait + work + each_us), 2 * once * costs["cluster"])]
             elif parts > 1:
                 kernels = [(wait + sums * work, once), (wait + work, again + once)]
         combined = -(-parts // (count if sums else WARP)) * costs["sums_step_us"]
