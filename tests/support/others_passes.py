@@ -1,4 +1,4 @@
-"""Passes as others write them: twenty-nine that are wrong, and fourteen that are right.
+"""Passes as others write them: thirty-one that are wrong, and fifteen that are right.
 
 What they do was written down before their writer had looked at what the corpus of `tirstep pass`
 draws. Each rewrites nodes of one kind, in front of a pass of TVM's. A right one that copies what
@@ -33,6 +33,7 @@ from tvm_ffi import structural_equal, structural_map, structural_walk
 PASSES: dict[str, tuple[bool, str, Callable[[Any], Any]]] = {}
 """By name: whether one is right, the pass of TVM's in front of which it stands, and itself."""
 VECTORIZE, UNROLL, FRAGMENT = "tirx.VectorizeLoop", "tirx.UnrollLoop", "s_tir.InferFragment"
+FLATTEN = "tirx.FlattenBuffer"
 NOTHING = Evaluate(tirx.const(0, "int32"))
 
 
@@ -562,3 +563,74 @@ def clamp_once(loop):
     total = again(loop, loop.min, loop.extent, BufferStore(store.buffer, own, store.indices))
     last = type(store.value)(own.a, bound)
     return SeqStmt([total, BufferStore(store.buffer, last, store.indices)])
+
+
+def is_plain_nest(loop):
+    """Two loops of constant extents around a store, all of whose buffer's accesses are at one
+    element of an iteration's.
+    """
+    inner = loop.body
+    if not is_serial(loop) or not isinstance(inner, For) or not is_serial(inner):
+        return False
+    if not all(isinstance(it, IntImm) for it in (loop.min, loop.extent, inner.min, inner.extent)):
+        return False
+    store = inner.body
+    return isinstance(store, BufferStore) and all(
+        structural_equal(list(load.indices), list(store.indices))
+        for load in find(store, TensorLoad)
+        if load.source.same_as(store.buffer)
+    )
+
+
+@wrong(For, FLATTEN)
+def interchange_stores(loop):
+    """Two loops change places where no iteration loads what another one stores, as it seems."""
+    if not is_plain_nest(loop):
+        return loop
+    inner = loop.body
+    return again(inner, inner.min, inner.extent, again(loop, loop.min, loop.extent, inner.body))
+
+
+@wrong(SeqStmt, "tirx.RemoveNoOp")
+def compute_both_first(sequence):
+    """Of two stores to adjacent elements both values are computed before, as for a vector."""
+    parts = []
+    for part in sequence.seq:
+        one = parts[-1] if parts else None
+        if isinstance(one, BufferStore) and isinstance(part, BufferStore):
+            if one.buffer.same_as(part.buffer) and len(one.indices) == 1:
+                is_next = tvm.sym.Analyzer().can_prove_equal(part.indices[0], one.indices[0] + 1)
+                loads = find(part.value, TensorLoad)
+                is_same = any(
+                    it.source.same_as(one.buffer) and structural_equal(it.indices, one.indices)
+                    for it in loads
+                )
+                if is_next and not is_same:
+                    kept = Var("kept", part.value.ty)
+                    parts[-1:] = [tirx.Bind(kept, part.value), one]
+                    part = BufferStore(part.buffer, kept, part.indices)
+        parts.append(part)
+    return join(parts)
+
+
+@right(For, FLATTEN)
+def run_backwards(loop):
+    """A loop whose iterations store rows of their own runs from its end."""
+    ends = isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm)
+    kinds = (tirx.AttrStmt, Evaluate, tirx.While, tirx.DeclBuffer, tirx.AllocBuffer, Call)
+    if not is_serial(loop) or not ends or loop.extent.value < 2 or find(loop.body, kinds):
+        return loop
+    stored = [it.buffer for it in find(loop.body, BufferStore)]
+    used = [(it.buffer, it.indices) for it in find(loop.body, BufferStore)]
+    used += [(it.source, it.indices) for it in find(loop.body, TensorLoad)]
+    for buffer in stored:
+        rows = [
+            {at for at, index in enumerate(indices) if index.same_as(loop.loop_var)}
+            for other, indices in used
+            if other.same_as(buffer)
+        ]
+        if buffer.scope() != "global" or not set.intersection(*rows):
+            return loop
+    last = 2 * loop.min.value + loop.extent.value - 1
+    value = tirx.const(last, str(loop.loop_var.ty.dtype)) - loop.loop_var
+    return again(loop, loop.min, loop.extent, put(loop.body, loop.loop_var, value))

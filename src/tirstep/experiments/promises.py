@@ -238,12 +238,18 @@ def assert_keeps_promises(
 def load_value(text: str) -> Any:
     """The value of ``FILE.py:NAME`` or ``package.module:NAME``; raises `ExperimentError`."""
     place, colon, name = text.rpartition(":")
-    if not (place and colon and name.isidentifier()):
+    if not (place and colon and name.isidentifier()) and not text.endswith(".py"):
         raise ExperimentError(f"'{text}' names nothing; give FILE.py:NAME or package.module:NAME")
+    is_file = text.endswith(".py")  # whose passes are named then
+    place = text if is_file else place
     try:
         values = load_place(read_spelling(place).place).values
     except ProgramError as error:
         raise ExperimentError(str(error)) from error
+    if is_file:
+        declared = [f"{text}:{each}" for each, it in values.items() if get_declaration(it)]
+        choice = " or ".join(declared) or "FILE.py:NAME"
+        raise ExperimentError(f"'{text}' is a file, and the pass has a name in it; give {choice}")
     if name not in values:
         known = [each for each in values if not each.startswith("_")]
         hint = suggest_names(name, known, "name what it defines")

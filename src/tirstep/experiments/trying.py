@@ -37,6 +37,7 @@ from tirstep.lowering_checks.device import (
 from tirstep.lowering_checks.devices import Device, get_device, is_cuda_available
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
+from tirstep.lowering_checks.legality.lowered_memory import find_negative_divisors
 from tirstep.lowering_checks.numeric import check_case, compare_outputs, make_cases
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
@@ -50,6 +51,7 @@ from tirstep.transforms.tir import find_all, get_axis
 from .editing import DEFAULT, MARK, Edit, Pipeline, edit_pipeline, list_places, raised, register
 
 HOST = UNOPTIMIZED  # nobody runs the machine code that comes of it
+FLATTENS = "tirx.FlattenBuffer"
 UNORDERED = re.compile(r"race: store to \w+\[.*? and store by ")
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
 NONE_BEHIND = "no state of the module after the change can be interpreted"
@@ -469,15 +471,22 @@ def try_change(
         status, what = WRONG, get_kind(bad.after[0], subject.module)
         reason = f"{bad.device}: {bad.after[0].message}"
         # What TVM's passes behind the change spoil is no fault of it, as a state in front of them
-        # shows that is right. ThreadSync orders no store after another thread's, and `not a < b`
-        # becomes `b <= a`, which it is not where one is NaN.
-        orders = [each.number for each in found.passes if each.name == ORDERS_THREADS]
+        # shows that is right. ThreadSync orders no store after another thread's, FlattenBuffer
+        # divides by negative numbers where an index descends, and `not a < b` becomes `b <= a`,
+        # which it is not where one is NaN.
+        orders, flattens = (
+            [each for each in found.passes if each.name == name]
+            for name in (ORDERS_THREADS, FLATTENS)
+        )
         are_stores = all(UNORDERED.search(each.message) for each in bad.after)
         is_drawn = isinstance(subject.oracle, ModuleOracle)  # a problem's blank outputs are NaN
         has_nan = is_drawn and any(np.any(each != each) for each in subject.oracle.arguments)
         behind = None
-        if what == "race" and are_stores and orders and first < orders[0]:
-            behind = LoweredDevice(target, found, first, orders[0] - 1)
+        if what == "race" and are_stores and orders and first < orders[0].number:
+            behind = LoweredDevice(target, found, first, orders[0].number - 1)
+        elif flattens and first < flattens[0].number and divides_wrongly(flattens[0]):
+            begin = min([first, *(each.number for each in ours)])
+            behind = LoweredDevice(target, found, begin, flattens[0].number - 1)
         elif what == "numbers" and has_nan and ours:
             own = ours[-1].number  # what it runs is logged as the next one
             behind = LoweredDevice(target, found, own, own + 1)
@@ -549,6 +558,14 @@ def find_marked(lowering: Lowering) -> list[Pass]:
         changed = not tvm_ffi.structural_equal(before, each.module)
         found.append(replace(each, before=before, changed=changed))
     return found
+
+
+def divides_wrongly(flattening: Pass) -> bool:
+    """Whether FlattenBuffer makes indices that divide by a negative number of others."""
+    before, after = (
+        set(find_negative_divisors(it)) for it in (flattening.before, flattening.module)
+    )
+    return bool(after - before)
 
 
 def get_end(lowering: Lowering) -> tvm.IRModule:

@@ -572,6 +572,14 @@ class Writer:
         ]
         if self.is_so(3, "square"):
             registers.append(self.allocate("L", dtype, (4, self.width), "local"))
+        kept = registers[: self.one((1, 2, 2), "registers that are read in the end")]
+        views = list[Buffer]()
+        if self.is_so(6, "view"):  # of the same memory, which most passes forget about
+            name, of = self.fresh("V"), registers[0]
+            self.say(
+                f'{name} = T.decl_buffer({of.shape}, "{dtype}", data={of.name}.data, scope="local")'
+            )
+            views.append(replace(of, name=name))
         temporaries = [
             self.allocate("T", dtype, (self.one((1, 2, self.width), "elements"),), "local")
             for _ in range(self.one((0, 1, 2), "temporaries"))
@@ -583,9 +591,10 @@ class Writer:
                 first = array is arrays[0] or self.is_so(2, "from the input")
                 self.say(f"{array.at(*places)} = {self.read() if first else self.place()}")
             self.arrays += [array] * (array not in self.arrays)
+        self.arrays += views
         self.one((partial(self.chain, temporaries), partial(self.statements, 3)), "how")()
         with self.loop(self.width) as index:  # what is left in registers counts, too
-            for made in registers:
+            for made in kept:
                 *front, last = made.shape
                 ends = [str(self.one(range(extent), "row")) for extent in front]
                 output = self.parameter(f"O{made.name}", dtype, is_at_ends=self.is_ordered)
@@ -601,6 +610,13 @@ class Writer:
         ends = ((f"1, {self.width}", "- 1"), (f"{self.width - 1}", "+ 1"))
         bounds, shift = self.one(ends, "bounds")
         for _ in range(self.one((1, 2, 2, 3), "loops")):
+            if self.is_so(4, "pairs"):  # of adjacent elements
+                with self.loop(self.width // 2) as index:
+                    array, at = self.one([it for it in arrays if it.shape[0] == self.width], "array"), index.text
+                    other = self.one((f"{at} * 3 % {self.width}", f"{at} + 1", at, "0"), "other")
+                    self.say(f"{array.at(f'{at} * 2')} = {self.read()}")
+                    self.say(f"{array.at(f'{at} * 2 + 1')} = {self.changed(array.at(other))}")
+                continue
             with self.loop(self.width, text=bounds) as index:
                 at, self.places = index.text, []
                 near = {
@@ -637,6 +653,7 @@ class Writer:
     def statement(self, depth: int, kind: str = "") -> None:
         """One statement, of a kind where one is given."""
         squares = [it for it in self.arrays if len(it.shape) == 2]
+        rows = [it for it in self.arrays if len(it.shape) == 1 and it.shape[0] > 2]
         kinds = ["store"] * 4 + ["swap", "copy"]
         kinds += ["append"] * bool(self.count)
         kinds += ["sum", "sum", "sum", "clamp"] * (self.total is not None)
@@ -644,6 +661,7 @@ class Writer:
         if depth and self.turns * max(self.width, 4) <= MOST_TURNS:
             kinds += ["loop"] * 4 + ["search"] * bool(self.count)
         kinds += ["square"] * 4 * bool(squares and self.turns == 1 and depth)
+        kinds += ["nest"] * 3 * bool(rows and self.turns == 1 and depth)
         match kind or self.one(kinds, "statement"):
             case "loop":
                 extent = self.width if self.row else self.one((2, 3, 4), "extent")
@@ -651,7 +669,7 @@ class Writer:
                 runs = self.one((RANGE, RANGE, UNROLL), "runs") if bounds.isdecimal() else RANGE
                 with self.loop(extent, runs, bounds) as index:
                     self.shifted |= {index.text} if "," in bounds else set()
-                    if depth > 1 and self.is_so(4, "branch alone"):
+                    if depth > 1 and self.is_so(3, "branch alone"):
                         self.statement(depth - 1, "branch")
                     else:
                         self.statements(depth - 1)
@@ -663,9 +681,16 @@ class Writer:
                             self.say(f"{self.places[-1]} = {self.changed(self.places[-1])}")
                         else:
                             self.statements(depth - 1)
-                if times == 1 and self.is_so(2, "else"):
+                if times == 1 and (kind or self.is_so(2, "else")):
                     with self.within("else:"):
                         self.statements(depth - 1)
+            case "nest":  # in which an element is stored several times, each time another value
+                (extent,), times = self.one(rows, "array").shape, self.one((2, 3), "extent")
+                with self.loop(extent) as one, self.loop(times) as other:
+                    both = f"({one.text} + {other.text}) % {extent}"
+                    at = self.one((both, both, f"{one.text} // 2", f"{other.text}", "0"), "place")
+                    target = self.one([it for it in rows if it.shape[0] == extent], "array").at(at)
+                    self.say(f"{target} = {self.one((self.read(), self.changed(target)), 'value')}")
             case "square":  # a nest in which each element is made of a neighbour
                 (array,), (rows, columns) = squares, self.one(((1, 0), (0, 1), (1, 1)), "shifts")
                 with self.loop(3) as one, self.loop(array.shape[1] - 1) as other:
@@ -804,6 +829,8 @@ class Writer:
                 counts = (self.threads, self.threads, self.threads * 2 + 1, 3, self.owners[1])
                 made = self.allocate("S", self.dtype(), (self.one(counts, "elements"),), scope)
                 self.write_shared(made)
+                if made.shape[0] >= self.threads and self.is_so(3, "exchange"):
+                    self.exchange(made)
                 self.buffers.append(made)
             for output in outputs:
                 shared = [it for it in self.buffers if it.scope.startswith("shared")]
@@ -835,6 +862,16 @@ class Writer:
                     self.store(made.at(index.text), made)
         self.buffers = kept
 
+    def exchange(self, made: Buffer) -> None:
+        """Loads of one element of another thread's before and after each stores its own."""
+        (count,), thread = made.shape, self.thread.text
+        other = f"{thread} + 1" if count > self.threads else f"({thread} + 1) % {count}"
+        both = self.allocate("R", made.dtype, (2,), "local")
+        self.say(f"{both.at('0')} = {made.at(other)}")
+        self.store(made.at(thread), made)
+        self.say(f"{both.at('1')} = {made.at(other)}")
+        self.buffers.append(both)
+
     def spread(self, output: Buffer) -> None:
         """The elements of an output over all threads of all blocks."""
         size, each = math.prod(output.shape), self.grid * self.threads
@@ -860,6 +897,8 @@ class Writer:
             return str(self.one(range(extent), "constant index"))
         at, by = self.one(self.indices, "index"), self.one(range(1, max(2, extent)), "shift")
         forms = [f"({at.text} + {by}) % {extent}", f"T.min({at.text} + {by - 1}, {extent - 1})"]
+        if len(self.indices) > 1:  # remainders of numbers below zero, too
+            forms.append(f"({at.text} - {self.one(self.indices, 'index').text} + {by}) % {extent}")
         if at.extent <= extent:
             forms += [at.text] * 6 + [f"{extent - 1} - {at.text}", f"{at.text} // 2"]
             forms.append(f"T.max({at.text} - {by}, 0)")
@@ -1015,7 +1054,10 @@ class Writer:
             return f"{self.leaf(dtype).text} {sign} {self.leaf(dtype).text}"
         at = self.one(self.indices, "index")
         text = self.one((at.text, at.text, f"{at.text} % 3", f"{at.text} // 2"), "of")
-        return f"{text} {sign} {self.one(range(at.extent + 1), 'end')}"
+        end = self.one(range(at.extent + 1), "end")
+        if self.is_so(3, "two indices"):
+            end = f"{self.one(self.indices, 'index').text} - {end}"
+        return f"{text} {sign} {end}"
 
     def capped(self, value: Value, cap: int = CAP) -> Value:
         """The value, cut off where it may be larger than `cap`."""
