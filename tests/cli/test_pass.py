@@ -238,7 +238,7 @@ def test_the_corpus_is_searched_and_goes_on_from_a_trial(
 ):
     quick = functools.partial(shrinking.find_counterexample, seconds=6)
     monkeypatch.setattr(shrinking, "find_counterexample", quick)
-    words = ["pass", f"{WRONG}:hoist_store", "--seed", 2, "--json"]
+    words = ["pass", f"{WRONG}:hoist_store", "--seed", 6, "--json"]
     result = command(*words, "--corpus", 2)
     assert result.code == 1
     assert len(result.document["trials"]) == 2
