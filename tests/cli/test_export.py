@@ -164,22 +164,29 @@ def test_an_empty_folder_is_taken(command: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.share(3)
+@pytest.mark.parametrize(
+    ("name", "shape", "barrier"),
+    [
+        ("matmul_prefetched", "", "T.cuda.cta_sync()"),
+        ("softmax_best", "6x65536", 'T.ptx.barrier("cluster", "wait", "acquire", "aligned", "")'),
+    ],
+)
 def test_a_kernel_of_tirx_stands_alone_and_is_taken_further(
-    command: Command, tmp_path: Path
+    command: Command, tmp_path: Path, name: str, shape: str, barrier: str
 ) -> None:
     folder = tmp_path / "out"
-    done = command("export", "matmul_prefetched", folder, "--as", "tirx")
+    done = command("export", name, folder, "--as", "tirx", *["--shape", shape] * bool(shape))
     assert done.code == 0, done.err
     assert "its numbers right on the simulator" in done.out
     text = (folder / "kernel.py").read_text("utf-8")
     assert "tirstep." not in text
     compiled = "import sys; sys.path.insert(0, sys.argv[1]); import kernel, tvm; " + (
-        "tvm.compile(tvm.IRModule({'main': kernel.matmul_prefetched}), target='cuda', "
-        "tir_pipeline='tirx')"
+        f"tvm.compile(tvm.IRModule({{'main': kernel.{name}}}), tir_pipeline='tirx', "
+        "target={'kind': 'cuda', 'arch': 'sm_90a'})"
     )
     assert not run_alone(compiled, str(folder))
     assert command("check", folder / "kernel.py").code == 0
-    (folder / "racy.py").write_text(text.replace("T.cuda.cta_sync()", "pass"), "utf-8")
+    (folder / "racy.py").write_text(text.replace(barrier, "pass"), "utf-8")
     racy = command("check", folder / "racy.py")
     assert racy.code == 1
     assert "race: " in racy.out

@@ -21,7 +21,7 @@ from tirstep.transforms import get_pipeline
 _LAUNCH = re.compile(
     r' *(?:with )?(?:(\w+) = )?T\.launch_thread\("(\w+)Idx\.(\w)", (\d+)\)(?: as (\w+):)?'
 )
-_NAMES = {"block": "cta_id", "thread": "thread_id"}
+_NAMES = {"clusterCta": "cta_id_in_cluster", "block": "cta_id", "thread": "thread_id"}
 
 
 def write_as_tirx(module: tvm.IRModule, name: str) -> str:
@@ -47,9 +47,13 @@ def write_as_tirx(module: tvm.IRModule, name: str) -> str:
 def _name_threads(text: str, name: str) -> str:
     """The text without its launches, whose bodies stand in the function's own."""
     axes, lines, opened = dict[tuple[str, str], tuple[str, str]](), list[str](), list[int]()
-    begin = 0
+    begin, barrier = 0, 1 << 30
     for line in text.splitlines():
         depth = len(line) - len(line.lstrip())
+        if depth > barrier:  # of a cluster, whose axis stands around that alone
+            lines.append(line[4 * (len(opened) + 1) :])
+            continue
+        barrier = 1 << 30
         if line.strip() and opened and depth <= opened[-1]:
             raise CheckError(f"{name} launches more than one kernel, or has statements after it")
         found = _LAUNCH.fullmatch(line)
@@ -58,14 +62,19 @@ def _name_threads(text: str, name: str) -> str:
             continue
         variable, kind, axis, extent, named = found.groups()
         if (kind, axis) in axes or kind not in _NAMES:
-            raise CheckError(f"{name} launches clusters of blocks, or virtual threads")
+            raise CheckError(f"{name} launches virtual threads, or several clusters")
         begin = begin if axes else len(lines)
         axes[kind, axis] = named or variable or f"{kind}_{axis}", extent
+        if kind == "clusterCta":
+            barrier = depth
+            continue
         opened += [depth] * bool(named)
     if not axes:
         raise CheckError(f"{name} launches no kernel; bind its loops to threads first")
     numbers = ["    T.device_entry()"]
     for kind, call in _NAMES.items():
+        if kind == "clusterCta" and (kind, "x") not in axes:
+            continue
         last = max((at for at, axis in enumerate("xyz") if (kind, axis) in axes), default=0)
         own = [axes.get((kind, axis), (f"{kind}_{axis}", "1")) for axis in "xyz"[: last + 1]]
         names, extents = (", ".join(it) for it in zip(*own, strict=True))
