@@ -153,6 +153,18 @@ def test_a_step_that_no_smaller_program_shows_is_named(
     assert re.search(r"\ndouble 00_input shows it, and no smaller program by itself", result.out)
 
 
+def test_a_file_alone_is_told_its_passes(command: Command, folder: Path):
+    declared = (
+        "from tirstep.experiments import pass_experiment\n"
+        "def helper(node): return node\n"
+        '@pass_experiment(before="tirx.RemoveNoOp")\ndef mine(module): return module\n'
+    )
+    (folder / "mine.py").write_text(declared)
+    result = command("pass", "mine.py", "--corpus", 1)
+    assert result.code == 2
+    assert "the pass has a name in it; give mine.py:mine" in result.err
+
+
 def test_an_error_that_a_pass_catches_is_its_own_affair(command: Command, folder: Path):
     words = ["--before", "tirx.UnrollLoop", "module.py", "--json"]
     result = command("pass", "raising.py:stops_early", *words)

@@ -674,7 +674,8 @@ class Writer:
                     else:
                         self.statements(depth - 1)
             case "branch":
-                asked, times = self.condition(), 1 if kind else self.one((1, 2), "times")
+                asked = self.ask(self.indices[-1]) if kind else self.condition()
+                times = 1 if kind else self.one((1, 2), "times")
                 for _ in range(times):
                     with self.within(f"if {asked}:"):
                         if self.places and self.is_so(3, "of what it asks"):
@@ -1052,7 +1053,11 @@ class Writer:
         if kind == "values" or not self.indices:
             dtype = self.one(NUMBERS, "type")
             return f"{self.leaf(dtype).text} {sign} {self.leaf(dtype).text}"
-        at = self.one(self.indices, "index")
+        return self.ask(self.one(self.indices, "index"))
+
+    def ask(self, at: Index) -> str:
+        """A truth of an index: where it is, or what it leaves."""
+        sign = self.one(("<", "<=", ">", ">=", "==", "!="), "comparison")
         text = self.one((at.text, at.text, f"{at.text} % 3", f"{at.text} // 2"), "of")
         end = self.one(range(at.extent + 1), "end")
         if self.is_so(3, "two indices"):
