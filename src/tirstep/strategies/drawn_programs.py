@@ -584,6 +584,8 @@ class Writer:
             self.allocate("T", dtype, (self.one((1, 2, self.width), "elements"),), "local")
             for _ in range(self.one((0, 1, 2), "temporaries"))
         ]
+        count = 2 * self.is_so(3, "handed on")
+        handed = [self.allocate("K", dtype, (1,), "local").at("0") for _ in range(count)]
         self.arrays = arrays[:1]
         for array in (*arrays, *registers):  # from the input, or from what is filled before
             with ExitStack() as stack:
@@ -591,6 +593,8 @@ class Writer:
                 first = array is arrays[0] or self.is_so(2, "from the input")
                 self.say(f"{array.at(*places)} = {self.read() if first else self.place()}")
             self.arrays += [array] * (array not in self.arrays)
+        if handed:
+            self.hand_on(*handed)
         self.arrays += views
         self.one((partial(self.chain, temporaries), partial(self.statements, 3)), "how")()
         with self.loop(self.width) as index:  # what is left in registers counts, too
@@ -601,6 +605,17 @@ class Writer:
                 self.say(f"{output.at(index.text)} = {made.at(*ends, f'{index.text} % {last}')}")
             if self.total is not None:
                 self.say(f"{self.parameter('O', dtype).at(index.text)} = {self.total}")
+
+    def hand_on(self, one: str, other: str) -> None:
+        """A loop whose iterations hand a register on; after its last use another one is used."""
+        self.say(f"{one} = {self.read()}")
+        with self.loop(self.width) as index:
+            rows = [it.at(index.text) for it in self.arrays if it.shape == (self.width,)]
+            first, last = (self.one(rows, "array") for _ in range(2))
+            self.say(f"{first} = {self.changed(first, one)}")
+            self.say(f"{one} = {self.changed(one, self.read())}")
+            self.say(f"{other} = {self.read()}")
+            self.say(f"{last} = {self.changed(last, other)}")
 
     def chain(self, temporaries: Sequence[Buffer]) -> None:
         """Adjacent loops over the same indices, whose stores and loads are of near elements; some
