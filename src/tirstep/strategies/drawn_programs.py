@@ -168,6 +168,7 @@ $M $op $M $sign $k
 """,
 }
 """What is stored to outputs of each type, and what branches ask."""
+WRAPS = "$U $op $V"
 STATEMENTS = {
     "store": "$place = $value",
     "swap": "$x1: T.let[T.$type] = $place1; $place1 = $place2; $place2 = $x1",
@@ -464,7 +465,9 @@ class Writer:
             self.say("with T.init():")
             self.say(f"    {target} = {self.constant(output.dtype).text}")
             value = self.capped(self.expression(output.dtype, 2), CAP // 10)
-            self.say(f"{target} = {target} {self.one('+-', 'sign')} {value.text}")
+            forms = [f"{target} {self.one('+-', 'sign')} {value.text}"] * 3
+            forms.append(f"T.{self.one(WORDS['extreme'], 'extreme')}({target}, {value.text})")
+            self.say(f"{target} = {self.one(forms, 'term')}")
 
     # Elements and rows: statements about a few arrays.
 
@@ -506,6 +509,7 @@ class Writer:
             most = max(1, (LIMITS[dtype] - start.bound) // terms)
             value = self.capped(self.expression(dtype, 2), most)
             forms = [f"{target} + {value.text}"] * 2 + [f"{target} - {value.text}"]
+            forms.append(f"T.{self.one(WORDS['extreme'], 'extreme')}({target}, {value.text})")
             self.say(f"{target} = {self.one([*forms, f'{value.text} - {target}'], 'term')}")
         total = Value(target, dtype, start.bound + terms * value.bound)
         made = self.cast(self.capped(total, output.bound), output.dtype)
@@ -544,7 +548,9 @@ class Writer:
         drawn = [self.one(types, "type") for _ in range(self.one((3, 4, 5), "expressions"))]
         with self.loop(self.width):
             for dtype in [*drawn, *["bool"] * self.one((1, 2, 3), "branches")]:
-                made = self.fill(self.one(known[dtype], "template"))
+                # In C, which CUDA is, sums of bytes do not wrap around before they are stored.
+                fitting = [it for it in known[dtype] if self.form != KERNEL or WRAPS not in it]
+                made = self.fill(self.one(fitting, "template"))
                 output = self.parameter(self.fresh("O"), "int32" if dtype == "bool" else dtype)
                 place = output.at(self.index(self.width))
                 if dtype != "bool":
@@ -673,6 +679,8 @@ class Writer:
         kinds += ["append"] * bool(self.count)
         kinds += ["sum", "sum", "sum", "clamp"] * (self.total is not None)
         kinds += ["branch"] * 6 * bool(depth)
+        if depth and rows and self.turns == 1:
+            kinds += ["let"] + ["count"] * bool(self.count)
         if depth and self.turns * max(self.width, 4) <= MOST_TURNS:
             kinds += ["loop"] * 4 + ["search"] * bool(self.count)
         kinds += ["square"] * 4 * bool(squares and self.turns == 1 and depth)
@@ -688,6 +696,25 @@ class Writer:
                         self.statement(depth - 1, "branch")
                     else:
                         self.statements(depth - 1)
+            case "let":  # a value whose element a loop stores before it uses the value
+                name, place, array = self.fresh("x"), self.place(), self.one(rows, "array")
+                self.say(f"{name}: T.let[T.{self.type}] = {place}")
+                with self.loop(array.shape[0]) as index:
+                    self.say(f"{place} = {self.changed(place)}")
+                    at = array.at(index.text)
+                    self.say(f"{at} = {self.changed(at, name)}")
+            case "count":
+                array, step = self.one(rows, "array"), self.one((1, 2, 3), "step")
+                self.say(f"{self.count} = {self.one((0, 1), 'begin')}")
+                with self.within(f"while {self.count} < {array.shape[0]}:"):
+                    at = array.at(self.count)
+                    self.say(f"{at} = {self.changed(at)}")
+                    self.say(f"{self.count} = {self.count} + {step}")
+            case "branch" if not kind and self.is_so(6, "one element"):
+                asked, place = self.condition(), self.place()
+                for line, value in ((f"if {asked}:", self.number()), ("else:", "")):
+                    with self.within(line):
+                        self.say(f"{place} = {value or self.changed(place)}")
             case "branch":
                 asked = self.ask(self.indices[-1]) if kind else self.condition()
                 times = 1 if kind else self.one((1, 2), "times")
