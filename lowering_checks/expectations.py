@@ -7,7 +7,6 @@ import io
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tirstep.transforms.recipes import Step
@@ -35,25 +34,9 @@ COLOURS = re.compile("\x1b\\[[0-9;]*m")
 MISSING_FILECHECK = "the package filecheck is not installed; pip install filecheck"
 
 
-@dataclass(frozen=True)
-class CheckedExpectation:
-    """One expectation, and whether it holds.
-
-    Attributes
-    ----------
-    finding : None where it holds, or could not be checked
-    unchecked : why it could not be checked, in a sentence; None where it was
-    """
-
-    expectation: Expectation
-    finding: Finding | None = None
-    unchecked: str | None = None
-
-
 def check_expectations(run: Run, step: Step) -> list[Finding]:
     """What of a recipe's expectations of a step does not hold at the run's sizes."""
-    judged = judge_expectations(run, step)
-    return [checked.finding for checked in judged if checked.finding is not None]
+    return [it for it in judge_expectations(run, step) if isinstance(it, Finding)]
 
 
 def find_unmade_steps(run: Run) -> list[Finding]:
@@ -72,8 +55,9 @@ def find_unmade_steps(run: Run) -> list[Finding]:
     ]
 
 
-def judge_expectations(run: Run, step: Step) -> list[CheckedExpectation]:
-    """Whether each of a recipe's expectations of a step holds, in their order.
+def judge_expectations(run: Run, step: Step) -> list[Finding | str | None]:
+    """Whether each of a recipe's expectations of a step holds, in their order: None where it does,
+    and a sentence where it could not be checked.
 
     An expectation that needs a compiler for CUDA, or the package filecheck, is not checked where
     there is none. Raises `CheckError` for a fact that there is not, with the nearest names.
@@ -83,12 +67,11 @@ def judge_expectations(run: Run, step: Step) -> list[CheckedExpectation]:
         return []
     facts = get_facts(step.module, problem=run.problem)
     if facts.refusal is not None:
-        finding = Finding(CHECK, run.label(step), facts.refusal)
-        return [CheckedExpectation(expectation, finding) for expectation in expected]
+        return [Finding(CHECK, run.label(step), facts.refusal) for _ in expected]
     return [_judge(expectation, facts, run.label(step)) for expectation in expected]
 
 
-def _judge(expectation: Expectation, facts: Facts, where: str) -> CheckedExpectation:
+def _judge(expectation: Expectation, facts: Facts, where: str) -> Finding | str | None:
     if isinstance(expectation, SourcePattern):
         return _judge_pattern(expectation, facts.source, where)
     values: Mapping[str, float | None] = facts.values()
@@ -102,25 +85,25 @@ def _judge(expectation: Expectation, facts: Facts, where: str) -> CheckedExpecta
         try:
             compiled = compile_facts(facts.source, architecture, facts.kernels)
         except CompilerMissing as error:
-            return CheckedExpectation(expectation, unchecked=str(error))
+            return str(error)
         if compiled.refusal is not None:
-            return CheckedExpectation(expectation, Finding(CHECK, where, compiled.refusal))
+            return Finding(CHECK, where, compiled.refusal)
         is_counted = expectation.fact not in COMPILED_FACTS  # 0 of those that are not there
         if is_counted and any(kernel.instructions is None for kernel in compiled.kernels):
-            return CheckedExpectation(expectation, unchecked=MISSING_NVDISASM)
+            return MISSING_NVDISASM
         values, place = compiled.values(), f" on {architecture}"
     value = values.get(expectation.fact, 0)
     if value is not None and expectation.is_met_by(value):
-        return CheckedExpectation(expectation)
+        return None
     got = "not known" if value is None else f"{value:g}"
     message = f"{expectation} is expected, and {expectation.fact} is {got}{place}"
-    return CheckedExpectation(expectation, Finding(CHECK, where, message))
+    return Finding(CHECK, where, message)
 
 
-def _judge_pattern(pattern: SourcePattern, source: str, where: str) -> CheckedExpectation:
+def _judge_pattern(pattern: SourcePattern, source: str, where: str) -> Finding | str | None:
     """Whether FileCheck takes a source."""
     if importlib.util.find_spec("filecheck") is None:
-        return CheckedExpectation(pattern, unchecked=MISSING_FILECHECK)
+        return MISSING_FILECHECK
     from filecheck.matcher import Matcher
     from filecheck.options import Options
 
@@ -131,7 +114,6 @@ def _judge_pattern(pattern: SourcePattern, source: str, where: str) -> CheckedEx
         matcher = Matcher.from_opts(Options(str(wanted), input_file=str(given)))
         matcher.stderr = io.StringIO()
         if matcher.run() == 0:
-            return CheckedExpectation(pattern)
+            return None
         error = COLOURS.sub("", matcher.stderr.getvalue()).replace(f"{folder}/", "").strip()
-    message = f"the source does not match the pattern '{pattern}'"
-    return CheckedExpectation(pattern, Finding(CHECK, where, message, error))
+    return Finding(CHECK, where, f"the source does not match the pattern '{pattern}'", error)

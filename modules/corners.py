@@ -256,7 +256,9 @@ def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], l
     inputs, rng = problem.float_inputs(seed), np.random.default_rng([seed, 1])
     meaning, shape = problem.kernel.meaning, problem.inputs[0].shape
     types = dtype_facts(problem.inputs[0].dtype), dtype_facts(problem.accumulator)
-    facts, most = types[0], find_most(problem)
+    # For sums of products with numbers up to 1, with as much again for rounding.
+    narrowest = min(it.largest for it in (*types, dtype_facts(problem.outputs[0].dtype)))
+    facts, most = types[0], narrowest / (2 * (problem.terms + 1))
     beside = list(problem.kernel.ask("beside", *inputs, **problem.shape, **problem.options))
     is_marked = any(one is not other for one, other in zip(inputs, beside, strict=True))
     kinds = meaning.corners if facts.is_float else OF_INTEGERS * problem.is_exact
@@ -283,13 +285,6 @@ def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], l
                 names[place] = kind
         drawn.append((tuple(names), [first, *beside[1:]]))
     return [*drawn, *((("",), far) for far in _draw_far(problem, inputs, most))]
-
-
-def find_most(problem: "Problem") -> float:
-    """For sums of products with numbers up to 1, with as much again for rounding."""
-    types = (problem.inputs[0].dtype, problem.accumulator, problem.outputs[0].dtype)
-    largest = min(dtype_facts(name).largest for name in types)
-    return largest / (2 * (problem.terms + 1))
 
 
 def _is_summed(problem: "Problem", inputs: list[Array]) -> bool:

@@ -256,7 +256,6 @@ class ModuleBisection:
     not_run : what could not be run, each with the reason
     scheduled : the module as it stands, if it was found right
     lowered : the last state that was found right; None where that is the module as it stands
-    lowering : what TVM made of it; None where it is wrong as it stands
     """
 
     check: Check
@@ -268,7 +267,6 @@ class ModuleBisection:
     not_run: list[str] = field(default_factory=list)
     scheduled: JudgedState | None = None
     lowered: JudgedState | None = None
-    lowering: Lowering | None = None
     _wrong_on_cpu: Finding | None = None
     _verdicts: dict[int, list[Finding] | str] = field(default_factory=dict)
 
@@ -280,7 +278,7 @@ class ModuleBisection:
         found = self._judge_scheduled() or []
         if found:
             return _bad_schedule(found[0], Interpreter.name)
-        self.lowering = lowering = lower_through_passes(self.module, target)
+        lowering = lower_through_passes(self.module, target)
         stages, failed, is_cpu = find_stages(lowering), lowering.failed, target.startswith(HOST)
         if failed is not None and failed.is_limit:  # a limit of our own decides nothing
             self.not_run.append(f"{AS_LOWERED}: {failed.reason}")

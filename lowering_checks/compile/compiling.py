@@ -173,7 +173,7 @@ def drop_unused_traits(source: str) -> str:
 
 
 def register_compiler() -> None:
-    """Let the compiler of CUDA source, whichever TVM has now, ask `is_source_kept` first.
+    """Let the compiler of CUDA source, whichever TVM has now, ask `keeping_source` first.
 
     It gets the source by `drop_unused_traits`.
     """
@@ -183,17 +183,12 @@ def register_compiler() -> None:
         return
 
     def compile_unless_kept(source: str, *arguments: Any) -> Any:
-        if is_source_kept():
+        if _keeps_source.get():
             return UNCOMPILED
         return compile_source(drop_unused_traits(source), *arguments)
 
     tvm.register_global_func(COMPILER, compile_unless_kept, override=True)
     _registered = tvm.get_global_func(COMPILER)
-
-
-def is_source_kept() -> bool:
-    """Whether CUDA source is not to be compiled, here and now."""
-    return _keeps_source.get()
 
 
 def write_host_in_c(target: Any, module: tvm.IRModule) -> Any:

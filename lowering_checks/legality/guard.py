@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
@@ -93,8 +92,10 @@ def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) 
 
     Whether reads are lost is asked on demand: loops alone lose none.
     """
-    known = recall(after)
-    if known.is_sound and (known.has_all_reads or not asks_reads):
+    functions = [function for _, function in after.functions_items()]
+    is_tir = all(isinstance(function, PrimFunc) for function in functions)  # others are like none
+    sound = _recall(_Alike(functions)) if is_tir else set()
+    if True in sound or (sound and not asks_reads):
         return None
     is_sound = True
     for rule in (rule for rule in OF_LOWERING if asks_reads or not rule.needs_motion):
@@ -102,8 +103,7 @@ def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) 
         if fault is not None:
             return fault
         is_sound = is_sound and is_empty
-    known.is_sound = is_sound
-    known.has_all_reads = is_sound and asks_reads
+    sound |= {asks_reads} if is_sound else set()
     return None
 
 
@@ -134,20 +134,6 @@ _MOST = 256
 """Modules that are kept: some ten megabytes."""
 
 
-@dataclass
-class Asked:
-    """What has been asked about modules that are alike.
-
-    Attributes
-    ----------
-    is_sound : whether nothing was found of what is asked after every transform
-    has_all_reads : whether, moreover, no lost read was found
-    """
-
-    is_sound: bool = False
-    has_all_reads: bool = False
-
-
 class _Alike:
     """The functions of a module, as a key; names of loops and blocks may be other ones."""
 
@@ -172,21 +158,7 @@ class _Alike:
         )
 
 
-def recall(module: IRModule) -> Asked:
-    """What has been asked about modules like this one, to be read and to be noted in.
-
-    A module that has functions beside those of TIR is like none.
-    """
-    functions = [function for _, function in module.functions_items()]
-    if not all(isinstance(function, PrimFunc) for function in functions):
-        return Asked()
-    return _recall(_Alike(functions))
-
-
 @functools.lru_cache(maxsize=_MOST)
-def _recall(_alike: _Alike) -> Asked:
-    return Asked()
-
-
-forget = _recall.cache_clear
-"""Forget all of it, where what is asked, or TVM's pipeline, has become something else."""
+def _recall(_alike: _Alike) -> set[bool]:
+    """Where nothing was found in modules like this one: True if lost reads were asked for, too."""
+    return set()

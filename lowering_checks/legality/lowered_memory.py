@@ -293,26 +293,19 @@ def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[st
     return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
-class OpenAllocation(NamedTuple):
-    """A buffer in registers or shared memory of which TVM does not know the size."""
-
-    buffer: str
-    memory: str
-    extent: str
-
-
 @cached_by_module(2)
-def find_open_allocations(module: IRModule) -> dict[str, OpenAllocation]:
-    """The buffers whose size is still open where TVM has made them as small as they will be.
+def find_open_allocations(module: IRModule) -> dict[str, tuple[str, str, str]]:
+    """The buffers in registers or shared memory whose size is still open where TVM has made them as
+    small as they will be, with the memory and the extent.
 
     For a GPU it allocates constant sizes alone, and says so only when it generates code.
     """
     is_open = any(True for _ in _list_open(module))
     around = lower_around(module, [_COMPACTING]).get(_COMPACTING) if is_open else None
-    return {room.buffer: room for room in _list_open(around.after)} if around else {}
+    return {room[0]: room for room in _list_open(around.after)} if around else {}
 
 
-def _list_open(module: IRModule) -> Iterator[OpenAllocation]:
+def _list_open(module: IRModule) -> Iterator[tuple[str, str, str]]:
     for _, function in module.functions_items():
         has_kernel = any(get_axis(loop) for loop in find_all(function.body, For))
         for block in find_all(function.body, SBlock) if has_kernel else ():
@@ -321,7 +314,7 @@ def _list_open(module: IRModule) -> Iterator[OpenAllocation]:
                 for extent in buffer.shape if scope.startswith(("local", "shared")) else ():
                     if constant(extent) is None:
                         memory = "registers" if scope == "local" else "shared memory"
-                        yield OpenAllocation(str(buffer.name), memory, str(extent))
+                        yield str(buffer.name), memory, str(extent)
 
 
 def _unrolls_stores(body: Any) -> bool:

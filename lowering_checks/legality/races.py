@@ -131,9 +131,6 @@ class _Pair:
         """The expressions that decide what a use touches."""
         return (*use.indices, *use.guards, *self._sources.get(id(use), ()))
 
-    def _get_cells(self, use: Use) -> dict[tuple[int, ...], _Cells]:
-        return self._recall((id(use), *self._beside), lambda: self._collect(use))
-
     def _collect(self, use: Use) -> dict[tuple[int, ...], _Cells]:
         """The elements of a use, and of copies their sources, by iterations of common loops.
 
@@ -292,7 +289,8 @@ class _Pair:
     def _find_cells(self, use: Use, at: Sequence[int]) -> _Cells:
         """The elements of a use, and of copies their sources, in one iteration of common loops."""
         key = tuple(at[depth] for depth in self._moving[id(use)])
-        return self._get_cells(use).get(key, {})
+        found = self._recall((id(use), *self._beside), lambda: self._collect(use))
+        return found.get(key, {})
 
 
 def _read_copy(value: Any) -> tuple[Any, ...] | None:

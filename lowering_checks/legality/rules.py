@@ -28,7 +28,7 @@ from .lowered_memory import (
 )
 from .masks import find_broken_ends
 from .pipelines import find_broken_pipelines
-from .reads import LostRead, find_foreign_reads, find_lost_reads, find_settled_foreign_reads
+from .reads import find_foreign_reads, find_lost_reads, find_settled_foreign_reads
 from .storage_reuse import find_merged, find_misplaced_tiles, find_overlaps, find_overwritten
 from .stores import find_partial_virtual_threads, find_unowned
 from .sums import (
@@ -117,23 +117,20 @@ def _find_vectors(module: IRModule) -> dict[str, tuple[str, str]]:
 
 
 def _describe_lost_reads(module: IRModule) -> dict[Any, Fault]:
-    return {key: _describe_lost_read(lost) for key, lost in find_lost_reads(module).items()}
-
-
-def _describe_lost_read(lost: LostRead) -> Fault:
-    what = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
-    why = f"TVM makes a new '{lost.buffer}' in each"
-    if lost.axis:
-        why = f"nothing orders the accesses of the others on '{lost.axis}'"
-    if not lost.loop:
-        return Fault(
-            f"{what}has not written by then",
-            "place the block that writes it before it, with all that it reads",
-        )
-    return Fault(
-        f"{what}has not written by then in the same iteration of loop '{lost.loop}': {why}",
-        "place it outside of the loops that write a part of that, or use sizes that divide",
-    )
+    faults: dict[Any, Fault] = {}
+    for key, lost in find_lost_reads(module).items():
+        problem = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
+        problem += "has not written by then"
+        advice = "place the block that writes it before it, with all that it reads"
+        if lost.loop:
+            why = f"TVM makes a new '{lost.buffer}' in each"
+            if lost.axis:
+                why = f"nothing orders the accesses of the others on '{lost.axis}'"
+            problem += f" in the same iteration of loop '{lost.loop}': {why}"
+            advice = "place it outside of the loops that write a part of that, or use sizes that "
+            advice += "divide"
+        faults[key] = Fault(problem, advice)
+    return faults
 
 
 OF_SIZES = (
@@ -215,8 +212,8 @@ OF_LOWERING = (
     Rule(
         "lost guard",
         find_lost_guards,
-        "block '{block}' reduces over threads, and {guard} is its only guard: TVM would "
-        "store sums of outputs that do not exist to '{buffer}'",
+        "block '{0}' reduces over threads, and {1} is its only guard: TVM would "
+        "store sums of outputs that do not exist to '{2}'",
         "keep the sums in registers (cache_write_at), with all their readers at the same "
         "place, or use sizes that divide",
     ),
@@ -285,8 +282,8 @@ OF_LOWERING = (
     Rule(
         "allocation of a symbolic size",
         find_open_allocations,
-        "TVM would keep '{buffer}' of {extent} elements along one dimension in {memory}, and "
-        "it allocates only constant sizes",
+        "TVM would keep '{0}' of {2} elements along one dimension in {1}, and it allocates only "
+        "constant sizes",
         "do this at a loop whose iterations each use a part of constant size, or give the "
         "kernel its sizes",
     ),

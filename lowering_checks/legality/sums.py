@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvm.ir import IRModule, TensorLoad
 from tvm.sym import Analyzer
@@ -244,22 +244,15 @@ def find_lost_terms(module: IRModule) -> dict[str, tuple[str, str, str]]:
     return found
 
 
-class LostGuard(NamedTuple):
-    """A block whose sums are stored without its guard, and what it stores them into."""
-
-    block: str
-    guard: str
-    buffer: str
-
-
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
-def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
-    """The reductions over threads that need the guard which TVM loses, by the block's name.
+def find_lost_guards(module: IRModule) -> dict[str, tuple[str, str, str]]:
+    """The reductions over threads that need the guard which TVM loses, by the block's name: that
+    name, the guard, and the buffer into which it stores the sums.
 
     None that keeps its sums in registers, if the guard decides over whole lives of these and all
     that uses them does so at the same place: what no output belongs to lies in registers apart.
     """
-    found: dict[str, LostGuard] = {}
+    found: dict[str, tuple[str, str, str]] = {}
     for function in list_functions(module):
         places = [place for place in get_places(function.body) if place.is_innermost]
         for place in places:
@@ -274,7 +267,7 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
             for region in place.block.writes:
                 if not _is_private(places, place, region.source):
                     guard, buffer = str(place.guards[0]), str(region.source.name)
-                    found.setdefault(place.name, LostGuard(place.name, guard, buffer))
+                    found.setdefault(place.name, (place.name, guard, buffer))
     return found
 
 

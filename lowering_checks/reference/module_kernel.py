@@ -18,7 +18,7 @@ from tvm_ffi import structural_map
 from tirstep.modules import AnyProblem, KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.inputs import SMALL, Array, InputMaker
-from tirstep.modules.kernel import chooses_by_data
+from tirstep.modules.kernel import Meaning, chooses_by_data
 from tirstep.modules.validation import UnjudgedError, check_symbolic
 from tirstep.transforms.tir import find_all, find_axes, get_axis
 from tirstep.tvm_compat import with_parameters
@@ -48,17 +48,10 @@ LONG = 1 << 21
 """Statements of a run in float64, from which on index arrays are drawn less often."""
 
 
-@dataclass(frozen=True)
-class ModuleMeaning:
-    """What the checks ask of a kernel's meaning; a module declares nothing of it.
-
-    `choices` is empty: a module has no options.
-    """
-
-    choices: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    is_bitwise: bool = False
-    has_signed_zeros: bool = False
-    has_matrices: bool = False
+NOTHING = Meaning(
+    reference=lambda *inputs, **_: inputs, flops=lambda **_: 0, elements=lambda **_: 0
+)
+"""The meaning of a module's function, which declares nothing, and whose problems know the rest."""
 
 
 class ModuleKernel:
@@ -86,7 +79,7 @@ class ModuleKernel:
         self.name, self.recorded = name, tuple(recorded)
         self.function_name, self.function = get_function(module, function, name)
         self.size_names = tuple(get_open_sizes(self.function))
-        self.meaning = ModuleMeaning()
+        self.meaning = NOTHING
         self.dtypes: tuple[str, ...] = ()
         self._problems: dict[Any, ModuleProblem] = {}
         self.scaled_to: Mapping[str, int] = MappingProxyType({})

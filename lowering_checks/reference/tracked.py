@@ -27,13 +27,14 @@ from tvm.tirx import (
     BufferStore,
     IfThenElse,
     Select,
-    SeqStmt,
     Var,
     decl_buffer,
 )
 
 from tirstep.modules.dtypes import DType, dtype_facts
 from tirstep.modules.error_bounds import ANY_UNIT, DIVISION, LARGEST_DIVISOR, get_units
+
+from ..devices.simulator.flatten import sequence
 
 DOUBLE = "float64"
 INFINITE = math.inf
@@ -444,13 +445,6 @@ class Tracker:
         limit = number(2.0**62)
         value = self.let(value)
         return Select(value > limit, limit, Select(value < -limit, -limit, value))
-
-
-def sequence(statements: list[Any]) -> Any:
-    """One statement of several, or of none."""
-    if not statements:
-        return tirx.Evaluate(tirx.IntImm("int32", 0))
-    return SeqStmt(statements) if len(statements) > 1 else statements[0]
 
 
 def lift(value: Any) -> Any:

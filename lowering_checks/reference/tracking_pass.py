@@ -37,6 +37,7 @@ from tirstep.transforms.tir import LARGEST_INDEX, THREAD_EXTENT, constant, find_
 
 from ..compile.compiling import make_main
 from ..device import is_scalar
+from ..devices.simulator.flatten import sequence
 from ..devices.simulator.run_state import get_location
 from .conditions import (
     COMPARISONS,
@@ -61,7 +62,6 @@ from .tracked import (
     holds_always,
     lift,
     number,
-    sequence,
     store_cell,
 )
 

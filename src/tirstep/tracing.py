@@ -433,13 +433,16 @@ class Recorder:
 
     def _write_call(self, state: str, function: Any, arguments: Sequence[Any]) -> None:
         import numpy as np
+        import tvm
 
         rows, kept, file = list[dict[str, Any]](), dict[str, Any](), state.replace("json", "npz")
         folder = self.folder / ARGUMENTS
         left = MOST_BYTES - sum(it.stat().st_size for it in folder.iterdir())
         for place, (parameter, given) in enumerate(zip(function.params, arguments, strict=True)):
-            array, is_buffer = _read_argument(given), hasattr(parameter, "shape")
-            is_whole = array.dtype.kind in "biu"
+            if not isinstance(given, bool | int | float | np.ndarray | tvm.runtime.Tensor):
+                given = tvm.runtime.from_dlpack(given)
+            array = given.numpy() if isinstance(given, tvm.runtime.Tensor) else np.asarray(given)
+            is_buffer, is_whole = hasattr(parameter, "shape"), array.dtype.kind in "biu"
             row: dict[str, Any] = {
                 "name": str(parameter.name),
                 "shape": list(array.shape),
@@ -473,22 +476,15 @@ def _find_caller() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _strip(function: Any) -> Any:
-    """A TIR function without its attributes."""
-    from tvm.tirx import PrimFunc
-
-    if not isinstance(function, PrimFunc):
-        return function
-    return PrimFunc(function.params, function.body, function.ret_type)
-
-
 def name_state(name: str, function: Any) -> str:
     """The name of the file of a function, which is the same in all processes."""
     import tvm_ffi
     from tvm.tirx import PrimFunc
 
-    code = tvm_ffi.structural_hash(_strip(function)) & (1 << 48) - 1
-    return f"{name}-{code:012x}.{'json' if isinstance(function, PrimFunc) else 'py'}"
+    ending = "py"
+    if isinstance(function, PrimFunc):  # without its attributes
+        function, ending = PrimFunc(function.params, function.body, function.ret_type), "json"
+    return f"{name}-{tvm_ffi.structural_hash(function) & (1 << 48) - 1:012x}.{ending}"
 
 
 def _fits(function: Any, arguments: Sequence[Any]) -> bool:
@@ -509,14 +505,3 @@ def _fits(function: Any, arguments: Sequence[Any]) -> bool:
         if str(given.dtype).removeprefix("torch.") != str(parameter.dtype):
             return False
     return True
-
-
-def _read_argument(given: Any) -> Any:
-    """An argument as an array of NumPy, which may share its memory."""
-    import numpy as np
-    import tvm
-
-    if isinstance(given, bool | int | float | np.ndarray):
-        return np.asarray(given)
-    tensor = given if isinstance(given, tvm.runtime.Tensor) else tvm.runtime.from_dlpack(given)
-    return tensor.numpy()

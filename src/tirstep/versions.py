@@ -31,7 +31,8 @@ def require_supported_tvm() -> None:
     fits is its builder's word.
     """
     tvm, ffi = _installed(_TVM), _installed(_FFI)
-    if tvm is None and _is_tvm_from_source():
+    spec = importlib.util.find_spec("tvm")
+    if tvm is None and spec is not None and spec.origin is not None:  # a mere folder has none
         return
     if _is_of(tvm, SERIES) and _is_of(ffi, FFI_SERIES):
         return
@@ -48,12 +49,6 @@ def _installed(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _is_tvm_from_source() -> bool:
-    """Whether ``import tvm`` would find a package; a mere folder called tvm has no origin."""
-    spec = importlib.util.find_spec("tvm")
-    return spec is not None and spec.origin is not None
 
 
 def _is_of(version: str | None, series: str) -> bool:

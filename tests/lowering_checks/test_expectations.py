@@ -7,7 +7,7 @@ import pytest
 from compilers import needs_compiler
 from golden_runs import run_default_example, run_golden
 
-from tirstep.lowering_checks import CheckError, Run, run_recipe
+from tirstep.lowering_checks import CheckError, Finding, Run, run_recipe
 from tirstep.lowering_checks import expectations as checked
 from tirstep.lowering_checks.expectations import (
     check_expectations,
@@ -54,7 +54,7 @@ def find_breaches(run: Run) -> list[str]:
     outcomes = [
         each for step in run.recipe.expects for each in judge_expectations(run, steps[step])
     ]
-    return [str(outcome.finding) for outcome in outcomes if outcome.finding is not None]
+    return [str(outcome) for outcome in outcomes if isinstance(outcome, Finding)]
 
 
 @pytest.mark.share(30)
@@ -111,11 +111,9 @@ def test_without_a_compiler_or_filecheck_it_says_what_was_not_checked(
     run = expecting(
         blocking, "spills == 0", "LDG.128 == 2", SourcePattern("CHECK: a"), "blocks > 0"
     )
-    outcomes = judge_expectations(run, run.steps[-1])
-    assert [outcome.unchecked for outcome in outcomes] == [
+    assert judge_expectations(run, run.steps[-1]) == [
         *(cuda_compilers.MISSING, cuda_compilers.MISSING, checked.MISSING_FILECHECK, None),
     ]
-    assert all(outcome.finding is None for outcome in outcomes)
 
 
 def test_without_a_disassembler_instructions_are_not_checked(
@@ -127,9 +125,7 @@ def test_without_a_disassembler_instructions_are_not_checked(
         pytest.skip(str(error))
     monkeypatch.setattr(compiled, "count_instructions", lambda cubin: None)
     run = expecting(blocking, "HMMA > 0 on sm_80", "spills == 0 on sm_80")
-    instructions, spills = judge_expectations(run, run.steps[-1])
-    assert (instructions.finding, instructions.unchecked) == (None, checked.MISSING_NVDISASM)
-    assert (spills.finding, spills.unchecked) == (None, None)
+    assert judge_expectations(run, run.steps[-1]) == [checked.MISSING_NVDISASM, None]
 
 
 def test_what_is_expected_of_no_step_is_a_finding():

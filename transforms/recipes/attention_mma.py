@@ -8,9 +8,9 @@ matmul (`mma`).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -42,6 +42,7 @@ from .attention import FEWER, FORMS, pad_tiles
 from .recipe import Example, get_sblocks
 from .rungs import Family, knob, order
 
+Tiled = TypeVar("Tiled")
 Queries = Literal["registers", "shared"]
 """Loaded once, or for each tile of keys."""
 Powers = Literal["e", "two", "fused"]
@@ -103,17 +104,9 @@ class Fused(NamedTuple):
 
 def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     """One kernel, whose warps keep scores, exponentials and results in fragments."""
-    blocks = get_sblocks(sch)
-    *_, power, _, weighted, _ = blocks
-    require_half(sch, weighted)
-    yield from pad_tiles(
-        sch, blocks, queries=config.warps * config.rows, keys=config.keys, dim=WHOLE_DIM
+    fused = yield from fuse_attention(
+        sch, warps=config.warps, rows=config.rows, keys=config.keys, powers=config.powers
     )
-    yield from compute_powers(sch, power, config.powers)
-    round_operand(sch, weighted, operand=0)
-    yield "exponentials_rounded"
-    fused = fuse_blocks(sch, blocks, warps=config.warps, rows=config.rows, keys=config.keys)
-    yield "fused"
     copies = yield from _compute_in_fragments(sch, fused, config)
     if config.ends_at_mask:
         end_loop_at_mask(sch, fused.steps)
@@ -127,25 +120,39 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
         yield "next_tiles_asynchronously"
 
 
-def compute_powers(sch: Schedule, power: SBlockRV, powers: Powers) -> Iterator[str]:
-    """The exponentials as they are, or as powers of two."""
+def fuse_attention(
+    sch: Schedule, *, warps: int, rows: int, keys: int, powers: Powers
+) -> Generator[str, None, Fused]:
+    """All blocks in one nest, under the loop over tiles of keys, whose exponentials are as they are
+    or powers of two, and are rounded for the second product.
+
+    A thread block is to have so many `warps`, each of so many `rows` of queries; a tile has so many
+    `keys`.
+    """
+    blocks = get_sblocks(sch)
+    scores, *masks, largest, power, total, weighted, result = blocks
+    values = sch.get(weighted).reads[-1].source
+    if values.dtype.bits != SIDE:
+        raise TransformError(
+            "attention_mma",
+            f"values of {values.dtype} are not of 16 bits",
+            "choose dtype=float16 or dtype=bfloat16",
+        )
+    if (constant(values.shape[-1]) or 0) % VECTOR:
+        raise TransformError(
+            "attention_mma",
+            f"rows of dim={values.shape[-1]} must be a multiple of {VECTOR}",
+            f"choose a multiple of {VECTOR}",
+        )
+    yield from pad_tiles(sch, blocks, queries=warps * rows, keys=keys, dim=WHOLE_DIM)
     if powers != "e":
         use_powers_of_two(sch, power)
         yield "powers_of_two"
     if powers == "fused":
         fuse_exponents(sch, power)
         yield "exponents_fused"
-
-
-def fuse_blocks(
-    sch: Schedule, blocks: Sequence[SBlockRV], *, warps: int, rows: int, keys: int
-) -> Fused:
-    """All blocks in one nest, under the loop over tiles of keys.
-
-    A thread block is to have so many `warps`, each of so many `rows` of queries; a tile has so many
-    `keys`.
-    """
-    scores, *masks, largest, _, total, weighted, result = blocks
+    round_operand(sch, weighted, operand=0)
+    yield "exponentials_rounded"
     _, _, query, key = sch.get_loops(largest)
     _, rest = split_loop(sch, query, inner=warps * rows)
     warp, row = split_loop(sch, rest, inner=rows)
@@ -156,20 +163,39 @@ def fuse_blocks(
     for block in (*masks[-1:], scores, *masks[:-1]):  # a mask is loaded under the product
         compute_block_at(sch, block, steps)
     reverse_compute_block_at(sch, result, warp)
+    yield "fused"
     sums = (tile, largest, power, rounded, part, total, weighted, result)
     return Fused(warp, steps, scores, masks, *sums)
 
 
-def bind_fused(sch: Schedule, fused: Fused, *, heads_first: bool = False) -> None:
-    """Bind tiles of queries to thread blocks, and warps to threadIdx.z.
+def lay_in_fragments(
+    sch: Schedule,
+    fused: Fused,
+    arrange: Callable[[Schedule, SBlockRV], Tiled],
+    *,
+    heads_first: bool = False,
+) -> tuple[SBlockRV, tuple[Tiled, Tiled]]:
+    """Bind tiles of queries to thread blocks and warps to threadIdx.z, and lay all between products
+    in the fragments of lanes; `arrange` brings the loops of a product in order.
 
     Thread blocks that are launched one after the other go through the tiles of a head, or
-    `heads_first` through the heads.
+    `heads_first` through the heads. Returns the block that repairs the sums where the maximum
+    moves, in front of a tile's products, and what `arrange` returned of both products.
     """
     axes = "yxz" if heads_first else "zyx"
     names = (*(f"blockIdx.{axis}" for axis in axes), "threadIdx.z")
     for name, loop in zip(names, sch.get_loops(fused.scores)[: len(names)], strict=True):
         bind_loop(sch, loop, axis=name)
+    own = get_own_loops(sch, fused.weighted)
+    steps = [loop for loop in own if is_reduction_loop(sch, fused.weighted, loop)]
+    reorder_loops(sch, [*steps, *(loop for loop in own if loop not in steps)])
+    repair = decompose_reduction_at(sch, fused.weighted, steps[0])
+    products = arrange(sch, fused.scores), arrange(sch, fused.weighted)
+    for block in (fused.scores, *fused.masks, fused.power, fused.rounded, fused.weighted):
+        lay_in_quads(sch, block, rows=2, columns=3)
+    for block in (fused.tile, fused.part, fused.largest, fused.total):
+        lay_in_quads(sch, block, rows=2)
+    return repair, products
 
 
 def _compute_in_fragments(
@@ -179,13 +205,8 @@ def _compute_in_fragments(
 
     Returns the copies of keys and values into shared memory.
     """
-    bind_fused(sch, fused)  # in the step that leaves a kernel no buffers in global memory
-    repair = take_out_repair(sch, fused.weighted)
-    products = tile_product(sch, fused.scores), tile_product(sch, fused.weighted)
-    for block in (fused.scores, *fused.masks, fused.power, fused.rounded, fused.weighted):
-        lay_in_quads(sch, block, rows=2, columns=3)
-    for block in (fused.tile, fused.part, fused.largest, fused.total):
-        lay_in_quads(sch, block, rows=2)
+    # In the step that leaves a kernel no buffers in global memory.
+    repair, products = lay_in_fragments(sch, fused, tile_product)
     yield "in_fragments"
     loads, copies = _stage(sch, products, (fused.warp, fused.steps), config)
     yield "in_shared_memory"
@@ -201,30 +222,6 @@ def _compute_in_fragments(
         suggest_unrolling(sch, product.step)
     yield "unrolled"
     return copies
-
-
-def require_half(sch: Schedule, weighted: SBlockRV) -> None:
-    values = sch.get(weighted).reads[-1].source
-    if values.dtype.bits != SIDE:
-        raise TransformError(
-            "attention_mma",
-            f"values of {values.dtype} are not of 16 bits",
-            "choose dtype=float16 or dtype=bfloat16",
-        )
-    if (constant(values.shape[-1]) or 0) % VECTOR:
-        raise TransformError(
-            "attention_mma",
-            f"rows of dim={values.shape[-1]} must be a multiple of {VECTOR}",
-            f"choose a multiple of {VECTOR}",
-        )
-
-
-def take_out_repair(sch: Schedule, weighted: SBlockRV) -> SBlockRV:
-    """The block that repairs the sums where the maximum moves, in front of a tile's products."""
-    own = get_own_loops(sch, weighted)
-    steps = [loop for loop in own if is_reduction_loop(sch, weighted, loop)]
-    reorder_loops(sch, [*steps, *(loop for loop in own if loop not in steps)])
-    return decompose_reduction_at(sch, weighted, steps[0])
 
 
 def spread_elements(sch: Schedule, fused: Fused, repair: SBlockRV) -> list[SBlockRV]:

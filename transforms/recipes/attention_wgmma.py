@@ -30,23 +30,18 @@ from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent, get_own_loops
 from ..schedule import TransformError
 from ..tensor_cores.fragments import SIDE
-from ..tensor_cores.quads import lay_in_quads, round_operand
 from ..tir import constant, find_choices
-from .attention import BLOCKS, FORMS, pad_tiles
+from .attention import BLOCKS, FORMS
 from .attention_mma import (
     EXAMPLE,
     HALF,
     SHAPE,
     VECTOR,
-    WHOLE_DIM,
     Fused,
     Powers,
-    bind_fused,
-    compute_powers,
-    fuse_blocks,
-    require_half,
+    fuse_attention,
+    lay_in_fragments,
     spread_elements,
-    take_out_repair,
 )
 from .recipe import Example, get_sblocks, recipe
 from .rungs import Family, knob, order
@@ -102,19 +97,14 @@ class AttentionWgmmaConfig:
 
 def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     """One kernel, whose warpgroups keep scores, exponentials and results in fragments."""
-    blocks = get_sblocks(sch)
-    *_, power, _, weighted, _ = blocks
-    require_half(sch, weighted)
+    *_, power, _, _, _ = get_sblocks(sch)
     warps, is_masked = WARPS * config.warpgroups, bool(find_choices(sch.get(power)))
     ends_in_tile = (
         not is_masked and (get_extent(sch, sch.get_loops(power)[-1]) or 0) % config.keys > 0
     )
-    yield from pad_tiles(sch, blocks, queries=warps * SIDE, keys=config.keys, dim=WHOLE_DIM)
-    yield from compute_powers(sch, power, config.powers)
-    round_operand(sch, weighted, operand=0)
-    yield "exponentials_rounded"
-    fused = fuse_blocks(sch, blocks, warps=warps, rows=SIDE, keys=config.keys)
-    yield "fused"
+    fused = yield from fuse_attention(
+        sch, warps=warps, rows=SIDE, keys=config.keys, powers=config.powers
+    )
     queries, *copies = yield from _compute_in_fragments(sch, fused, config)
     if config.ends_at_mask:
         end_loop_at_mask(sch, fused.steps)
@@ -157,14 +147,7 @@ def _compute_in_fragments(
 
     Returns the copies of queries, keys and values into shared memory.
     """
-    bind_fused(sch, fused, heads_first=config.heads_first)
-    repair = take_out_repair(sch, fused.weighted)
-    for product in (fused.scores, fused.weighted):
-        order_product(sch, product)
-    for block in (fused.scores, *fused.masks, fused.power, fused.rounded, fused.weighted):
-        lay_in_quads(sch, block, rows=2, columns=3)
-    for block in (fused.tile, fused.part, fused.largest, fused.total):
-        lay_in_quads(sch, block, rows=2)
+    repair, _ = lay_in_fragments(sch, fused, order_product, heads_first=config.heads_first)
     yield "in_fragments"
     copies = _stage(sch, fused, config)
     yield "in_shared_memory"

@@ -25,12 +25,13 @@ from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..schedule import TransformError
+from ..tensor_cores.mma_tiles import is_along_k
 from ..thread_rows import find_guarded, find_vector
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
 from .recipe import Example
 from .rungs import Family, knob, order
-from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths, is_along_k
+from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths
 from .time_model import Gpu, Product
 
 RESIDENT = 1024
@@ -78,7 +79,7 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
                 "use 1 or more",
             )
     # The columns of a vector: of whole ones is a row of B, which is not transposed.
-    if is_along_k(sch, total):
+    if is_along_k(sch.get(total), -1):
         vector = 1
     else:
         length = get_row_lengths(sch, total)[1]

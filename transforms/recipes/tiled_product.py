@@ -26,7 +26,7 @@ from ..pass_options import set_pipeline
 from ..queries import find_epilogue, get_extent, get_outer_loops, get_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction
 from ..schedule import TransformError
-from ..tir import constant, get_axis, is_used
+from ..tir import constant, get_axis
 from ..vectorize import MAX_VECTOR_BYTES, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
 
@@ -141,12 +141,6 @@ def get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
     a, b = (region.source for region in node.reads[-2:])
     lengths = [constant(buffer.shape[-1]) or 1 for buffer in (a, b, node.writes[0].source)]
     return lengths[0], lengths[1], lengths[2]
-
-
-def is_along_k(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether neighbours in memory of B are of one column, and not of one step of k."""
-    node = sch.get(block)
-    return is_used(node.iter_vars[-1].var, node.reads[-1].region[-1].min)
 
 
 def copy_operands(sch: Schedule, block: SBlockRV) -> None:

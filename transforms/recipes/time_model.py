@@ -33,9 +33,10 @@ from tvm.s_tir.schedule import SBlockRV
 from ..gpu_limits import REGISTERS, THREADS, WARP
 from ..queries import find_epilogue
 from ..schedule import TransformError
+from ..tensor_cores.mma_tiles import is_along_k
 from ..tir import constant
 from .rungs import read_pairs
-from .tiled_product import VECTOR_BYTES, WholeTail, is_along_k
+from .tiled_product import VECTOR_BYTES, WholeTail
 
 FILE = Path(__file__).parent / "costs" / "nvidia-h200.json"
 _BLOCKS, _OTHER_REGISTERS = 32, 64
@@ -204,7 +205,7 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Pro
     if None in sizes:
         raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
     *outer, m, n, k = (size or 1 for size in sizes)
-    operand, across = block.reads[-1], not is_along_k(sch, total)
+    operand, across = block.reads[-1], not is_along_k(block, -1)
     result = sch.get(find_epilogue(sch, total) or total).writes[0].source.dtype.itemsize
     dtype = operand.source.dtype
     batch = math.prod(outer)

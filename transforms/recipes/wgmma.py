@@ -38,12 +38,13 @@ from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
 from ..tensor_cores.fragments import get_depth
+from ..tensor_cores.mma_tiles import is_along_k
 from ..tir import constant
 from .element_ladders import TransposeConfig, schedule_transpose
 from .mma import TYPES, Store, TensorCoreEngine
 from .recipe import Example
 from .rungs import Family, Pair, knob
-from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths, is_along_k
+from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths
 
 Copies = Literal["threads", "tma"]
 """How tiles are copied into shared memory: by all threads, or by the Tensor Memory Accelerator."""
@@ -185,7 +186,7 @@ class WgmmaEngine(TensorCoreEngine):
         self.require_room(dtype.itemsize)
 
         def is_across_k() -> bool:
-            return dtype.bits != 16 and not is_along_k(sch, total)
+            return dtype.bits != 16 and not is_along_k(sch.get(total), -1)
 
         # B must be transposed, whose elements wgmma reads along k alone.
         if config.transpose == "kernel" and len(node.iter_vars) == 3 and is_across_k():
@@ -223,7 +224,7 @@ class WgmmaEngine(TensorCoreEngine):
             stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
             if by_tma:
                 stored = rows * count_slot_bytes(columns * result.dtype.itemsize)
-            if dtype.bits == 16 and not is_along_k(sch, total):
+            if dtype.bits == 16 and not is_along_k(sch.get(total), -1):
                 columns += -columns % SLAB
             if (rows + columns) * depth + stored + ATOM > MAX_SHARED_BYTES["shared.dyn"]:
                 by_tma, wanted = False, "registers"

@@ -100,7 +100,7 @@ class _Flattener:
         return structural_map(node, [(TensorLoad, self._load), (Call, self._point)])
 
     def _flatten_seqstmt(self, node: Any) -> Any:
-        return _sequence([self.statement(statement) for statement in node.seq])
+        return sequence([self.statement(statement) for statement in node.seq])
 
     def _flatten_sblockrealize(self, node: Any) -> Any:
         sblock = node.block
@@ -123,7 +123,7 @@ class _Flattener:
                 init = [IfThenElse(iterator.var.equal(iterator.dom.min), init[0], None)]
         parts = [*binds, *buffers, *init, self.statement(sblock.body)]
         condition = self.expression(node.predicate)
-        body = IfThenElse(condition, _sequence(parts), None)
+        body = IfThenElse(condition, sequence(parts), None)
         # A reduction over threads means that they add one after the other.
         if reduced and any(str(region.source.scope()) == "local" for region in sblock.writes):
             if self.has_allreduce:  # TVM has made it what each thread adds for itself
@@ -185,7 +185,7 @@ class _Flattener:
             used = {call.args[place] for call, places in calls for place in places}
             used.update(buffer for buffer, _ in get_elements(body))
             new = [each for each in self.pending if each in used]
-            body = _sequence([*map(AllocBuffer, new), body])
+            body = sequence([*map(AllocBuffer, new), body])
         place = IterVar(tvm.ir.Range(0, extent), variable, IterVar.ThreadIndex, axis)
         return AttrStmt(place, THREAD_EXTENT, extent, body)
 
@@ -223,7 +223,7 @@ class _Flattener:
         return SeqStmt([statement, Evaluate(barrier)])
 
     def _flatten_allocbuffer(self, node: Any) -> Any:
-        return _sequence(self._allocate(node.buffer))
+        return sequence(self._allocate(node.buffer))
 
     def _flatten_declbuffer(self, node: Any) -> Any:
         base = next(iter(find_all(node.data, Var)), None)
@@ -267,7 +267,8 @@ def integer(value: int) -> Any:
     return tvm.tirx.const(value, "int32")
 
 
-def _sequence(statements: Sequence[Any]) -> Any:
+def sequence(statements: Sequence[Any]) -> Any:
+    """One statement of several, or of none."""
     if not statements:
         return Evaluate(integer(0))
     return SeqStmt(list(statements)) if len(statements) > 1 else statements[0]

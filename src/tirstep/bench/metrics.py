@@ -13,12 +13,6 @@ from .peers import show_name
 from .results import BenchRun, Case, Ceilings, Outcome
 
 
-def get_time(case: Case, candidate: str) -> float | None:
-    """A candidate's median in microseconds; None without one."""
-    timed = ((it.candidate, it.time) for it in case.outcomes if it.time is not None)
-    return next((time.median_us for name, time in timed if name == candidate), None)
-
-
 def compute_floor(case: Case, ceilings: Ceilings) -> tuple[float, str]:
     """The shortest possible time in microseconds, and what sets it: ``"memory"``, ``"arithmetic"``.
 
@@ -61,10 +55,10 @@ def rate(case: Case, outcome: Outcome, ceilings: Ceilings) -> tuple[float, str] 
 
 def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
     """How often faster an outcome is than another candidate: above 1 is faster."""
-    other = get_time(case, over)
+    other = next((it.time for it in case.outcomes if it.time and it.candidate == over), None)
     if other is None or outcome.time is None or outcome.candidate == over:
         return None
-    return other / outcome.time.median_us
+    return other.median_us / outcome.time.median_us
 
 
 def list_peers(cases: Iterable[Case]) -> list[str]:

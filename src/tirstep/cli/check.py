@@ -154,7 +154,13 @@ def command(
     found = len(findings) + sum(len(rung.findings) for rung in rungs)
     modules = sum(len(rung.verdicts) for rung in rungs)
     broken = sum(rung.error is not None for rung in rungs)
-    counted = [it for it in rungs if not _may_be_not_judged(it, allowed or ())]
+    named = ((it, (it.recipe.name, it.recipe.spelling)) for it in rungs)
+    counted = [
+        it
+        for it, names in named
+        if it.status is not Status.NOT_JUDGED
+        or not any(fnmatchcase(name, pattern) for name in names for pattern in allowed or ())
+    ]
     code = 2 if broken else find_exit_code(counted, findings, strict)
     statuses = [rung.status for rung in rungs]
     unjudged, clean = (statuses.count(it) for it in (Status.NOT_JUDGED, Status.CLEAN))
@@ -199,14 +205,6 @@ def command(
             ]
         print_document("check", **about, ok=not code, findings=findings, recipes=documents)
     return code
-
-
-def _may_be_not_judged(rung: JudgedRecipe, patterns: Sequence[str]) -> bool:
-    from tirstep.lowering_checks.judgement import Status
-
-    names = (rung.recipe.name, rung.recipe.spelling)
-    is_allowed = any(fnmatchcase(name, it) for name in names for it in patterns)
-    return is_allowed and rung.status is Status.NOT_JUDGED
 
 
 def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | None) -> None:

@@ -196,7 +196,7 @@ def command(
             show_records(screen, records, experiment.title, seed)
             show_promises(screen, held, experiment)
             bad = [drawn.draw(each.trial, each.redraw) for each in worst[:SHRUNK]]
-            lines = [spell_record(each) for each in records]
+            lines = [read_keys(it, "trial kind label status reason what") for it in records]
             changed = [each for each in records if each.is_changed]
             tried, keys = [*records], {"seed": seed, "trials": lines}
         tested = sum(each.status not in (LEFT_OUT, UNJUDGED) for each in changed)
@@ -409,11 +409,6 @@ def print_json(
         },
         counterexample=small,
     )
-
-
-def spell_record(record: TrialRecord) -> Document:
-    """A trial of the corpus."""
-    return read_keys(record, "trial kind label status reason what")
 
 
 def spell_trial(trial: Trial) -> Document:

@@ -118,7 +118,7 @@ def describe_error(error: BaseException) -> str:
     marks such as ``SBlock#0`` for the blocks and loops on that page.
     """
     if (found := find_ill_formed(error)) is not None:
-        return found.sentence
+        return found[1]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     kind = type(error).__name__
     if not lines:

@@ -9,22 +9,16 @@ import re
 import tokenize
 import traceback
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tirstep.files import show_path
 
 MOST_NAMES = 8
 
 
-class IllFormed(NamedTuple):
-    """TVM's reason why a program is not well-formed, in a sentence, and the line it is about."""
-
-    line: int | None
-    sentence: str
-
-
-def find_ill_formed(error: BaseException) -> IllFormed | None:
-    """TVM's reason why a program is not well-formed; None for any other error.
+def find_ill_formed(error: BaseException) -> tuple[int | None, str] | None:
+    """The line that TVM's reason why a program is not well-formed is about, and that reason in a
+    sentence; None for any other error.
 
     TVM's message has the reason, with a path to the statement; the program itself is in the frame
     that raised it.
@@ -62,13 +56,12 @@ def find_ill_formed(error: BaseException) -> IllFormed | None:
         advice = f"; write the block's T.reads and T.writes{name_it}"
     else:
         advice = ""
-    return IllFormed(line, f"'{name}' is not well-formed: {told}{advice}")
+    return line, f"'{name}' is not well-formed: {told}{advice}"
 
 
 def find_line(error: BaseException) -> int | None:
     """The line that a program which is not well-formed is refused for; None of any other error."""
-    found = find_ill_formed(error)
-    return None if found is None else found.line
+    return (find_ill_formed(error) or (None, ""))[0]
 
 
 def explain_spelling(file: str | Path, text: str | None = None) -> str:
