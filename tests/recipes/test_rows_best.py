@@ -114,6 +114,8 @@ def test_any_parts_of_any_rows_are_right(kernel, m, n, dtype, threads, each, par
 
 
 LEAST = "T.float32(-340282346638528859811704183484516925440.0)"
+
+
 @pytest.mark.parametrize(
     ("kernel", "m", "n", "dtype", "threads", "parts"),
     [

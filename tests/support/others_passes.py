@@ -597,18 +597,17 @@ def compute_both_first(sequence):
     parts = []
     for part in sequence.seq:
         one = parts[-1] if parts else None
-        if isinstance(one, BufferStore) and isinstance(part, BufferStore):
-            if one.buffer.same_as(part.buffer) and len(one.indices) == 1:
-                is_next = tvm.sym.Analyzer().can_prove_equal(part.indices[0], one.indices[0] + 1)
-                loads = find(part.value, TensorLoad)
-                is_same = any(
-                    it.source.same_as(one.buffer) and structural_equal(it.indices, one.indices)
-                    for it in loads
-                )
-                if is_next and not is_same:
-                    kept = Var("kept", part.value.ty)
-                    parts[-1:] = [tirx.Bind(kept, part.value), one]
-                    part = BufferStore(part.buffer, kept, part.indices)
+        are_stores = isinstance(one, BufferStore) and isinstance(part, BufferStore)
+        if are_stores and one.buffer.same_as(part.buffer) and len(one.indices) == 1:
+            is_next = tvm.sym.Analyzer().can_prove_equal(part.indices[0], one.indices[0] + 1)
+            is_same = any(
+                it.source.same_as(one.buffer) and structural_equal(it.indices, one.indices)
+                for it in find(part.value, TensorLoad)
+            )
+            if is_next and not is_same:
+                kept = Var("kept", part.value.ty)
+                parts[-1:] = [tirx.Bind(kept, part.value), one]
+                part = BufferStore(part.buffer, kept, part.indices)
         parts.append(part)
     return join(parts)
 

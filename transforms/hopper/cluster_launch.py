@@ -45,10 +45,8 @@ from ..tir import (
     bind_ranges,
     constant,
     find_all,
-    find_axes,
     get_axis,
     get_iterator_values,
-    is_among,
     substitute,
 )
 
@@ -58,7 +56,7 @@ GRID, RANK = "blockIdx.x", "clusterCtaIdx.x"
 
 
 def has_clusters(architecture: str) -> bool:
-    """Whether an architecture such as "sm_90a" launches clusters: from compute capability 9.0 on."""
+    """Whether an architecture such as "sm_90a" has clusters: from compute capability 9.0 on."""
     return int(architecture.removeprefix("sm_").rstrip("af")) >= 90
 
 
@@ -81,8 +79,8 @@ def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, bl
     one, other = sch.get(first), sch.get(second)
     names = f"loops '{get_loop_name(sch, first)}' and '{get_loop_name(sch, second)}'"
     analyzer = bind_ranges([*find_all(one.body, For), *find_all(other.body, For)])
-    mine, theirs = (
-        {get_axis(it): it.extent for it in find_all(kernel, For) if get_axis(it)}
+    axes, others = (
+        {axis: it.extent for it in find_all(kernel, For) if (axis := get_axis(it))}
         for kernel in (one, other)
     )
     pairs = [
@@ -92,9 +90,9 @@ def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, bl
     ]
     if (
         not any(former.same_as(one) and latter.same_as(other) for former, latter in pairs)
-        or [axis for axis in mine if axis.startswith("blockIdx")] != [GRID]
-        or mine.keys() != theirs.keys()
-        or not all(analyzer.can_prove_equal(mine[axis], theirs[axis]) for axis in mine)
+        or [axis for axis in axes if axis.startswith("blockIdx")] != [GRID]
+        or axes.keys() != others.keys()
+        or not all(analyzer.can_prove_equal(axes[axis], others[axis]) for axis in axes)
     ):
         raise TransformError(
             f"{names} are not kernels of the same threads and blocks on {GRID}, one directly after "
@@ -145,8 +143,8 @@ def FuseMarkedKernels(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
     """Make one kernel of two that `fuse_kernels_in_clusters` has marked, before FlattenBuffer.
 
     rewrite: ``with launch: first`` and ``with launch: second`` -> ``with launch: first; barrier of
-        the cluster; second``, where a loop of the second kernel that copies to registers what one of
-        the first has copied is left out; on other targets than cuda they stay two
+        the cluster; second``, where a loop of the second kernel that copies to registers what one
+        of the first has copied is left out; on other targets than cuda they stay two
     """
 
     target = (function.attrs or {}).get("target")
@@ -168,7 +166,7 @@ def FuseMarkedKernels(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
 
 
 def _fuse(first: AttrStmt, second: AttrStmt, blocks: Any) -> AttrStmt:
-    """The first of two kernels, which goes on with the second one after a barrier of the cluster."""
+    """The first of two kernels, which goes on with the second after a barrier of the cluster."""
     launch, body = _open_launch(first)
     axes, rest = _open_launch(second)
     own = {str(axis.node.thread_tag): axis.node.var for axis in launch}
@@ -212,7 +210,8 @@ def _find_copies(body: Any) -> dict[Any, For]:
     for loop in body.seq if isinstance(body, SeqStmt) else []:
         stores = find_all(loop, BufferStore) if isinstance(loop, For) else []
         loads = [load.source for load in find_all(loop, TensorLoad)] if stores else []
-        if len(stores) == 1 == stored[stores[0].buffer] and stores[0].buffer.scope() == "local":
-            if all(source.scope() == "global" for source in loads):
-                found[stores[0].buffer] = loop
+        are_global = all(source.scope() == "global" for source in loads)
+        own = stores[0].buffer if len(stores) == 1 and are_global else None
+        if own is not None and stored[own] == 1 and own.scope() == "local":
+            found[own] = loop
     return found

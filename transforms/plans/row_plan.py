@@ -279,7 +279,9 @@ def choose_row_configs(
     sums = sum(is_reduction(sch, each) for each in blocks) if axes else 0
     ranked = rank_configs(height or _MANY, length, dtype, sums=sums, gpu=gpu)
     firsts = (
-        next(config for config, _ in ranked if config.parts <= parts and config.clusters <= clusters)
+        next(
+            config for config, _ in ranked if config.parts <= parts and config.clusters <= clusters
+        )
         for parts, clusters in ((length, True), (length, False), (1, False))
     )
     chosen, parted, whole = (replace(it, rows=it.rows if height else 1) for it in firsts)

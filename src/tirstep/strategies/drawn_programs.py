@@ -462,12 +462,11 @@ class Writer:
             if terms is None:
                 self.store(target, output)
                 return
+            start, form = self.reduction(output.dtype, "{0} + {1}", "{0} - {1}")
             self.say("with T.init():")
-            self.say(f"    {target} = {self.constant(output.dtype).text}")
+            self.say(f"    {target} = {start.text}")
             value = self.capped(self.expression(output.dtype, 2), CAP // 10)
-            forms = [f"{target} {self.one('+-', 'sign')} {value.text}"] * 3
-            forms.append(f"T.{self.one(WORDS['extreme'], 'extreme')}({target}, {value.text})")
-            self.say(f"{target} = {self.one(forms, 'term')}")
+            self.say(f"{target} = {form.format(target, value.text)}")
 
     # Elements and rows: statements about a few arrays.
 
@@ -493,13 +492,21 @@ class Writer:
         for _ in range(self.one((0, 1, 1, 2), "statements")):
             self.statement(1)
 
+    def reduction(self, dtype: str, *sums: str) -> tuple[Value, str]:
+        """What a reduction begins with, and what it does: a sum, or now and then an extreme."""
+        if not self.is_so(4, "extreme"):
+            return self.constant(dtype), self.one(sums, "term")
+        name, end = self.one((("max", -CAP), ("min", CAP)), "extreme")
+        return Value(f"T.{dtype}({end})", dtype, CAP), f"T.{name}({{0}}, {{1}})"
+
     def sum_up(self, output: Buffer) -> None:
-        """A sum in a register or in the output itself."""
+        """A reduction in a register or in the output itself."""
         dtype, target, own = output.dtype, output.at(), output.at()
         if self.is_so(2, "register"):
             dtype = "float32" if "float" in dtype else "int32"
             target = self.allocate("R", dtype, (1,), "local").at("0")
-        start, terms = self.constant(dtype), self.one((2, 3, 4, 5, 8), "terms")
+        start, form = self.reduction(dtype, *["{0} + {1}"] * 2, "{0} - {1}", "{1} - {0}")
+        terms = self.one((2, 3, 4, 5, 8), "terms")
         self.say(f"{target} = {start.text}")
         bounds = self.bounds(terms) if self.is_so(3, "open") else ""
         runs = RANGE if bounds else self.one((RANGE, RANGE, UNROLL), "runs")
@@ -508,9 +515,7 @@ class Writer:
                 stack.enter_context(self.within(f"if {self.condition(0)}:"))
             most = max(1, (LIMITS[dtype] - start.bound) // terms)
             value = self.capped(self.expression(dtype, 2), most)
-            forms = [f"{target} + {value.text}"] * 2 + [f"{target} - {value.text}"]
-            forms.append(f"T.{self.one(WORDS['extreme'], 'extreme')}({target}, {value.text})")
-            self.say(f"{target} = {self.one([*forms, f'{value.text} - {target}'], 'term')}")
+            self.say(f"{target} = {form.format(target, value.text)}")
         total = Value(target, dtype, start.bound + terms * value.bound)
         made = self.cast(self.capped(total, output.bound), output.dtype)
         assert made is not None
@@ -633,7 +638,10 @@ class Writer:
         for _ in range(self.one((1, 2, 2, 3), "loops")):
             if self.is_so(4, "pairs"):  # of adjacent elements
                 with self.loop(self.width // 2) as index:
-                    array, at = self.one([it for it in arrays if it.shape[0] == self.width], "array"), index.text
+                    array, at = (
+                        self.one([it for it in arrays if it.shape[0] == self.width], "array"),
+                        index.text,
+                    )
                     other = self.one((f"{at} * 3 % {self.width}", f"{at} + 1", at, "0"), "other")
                     self.say(f"{array.at(f'{at} * 2')} = {self.read()}")
                     self.say(f"{array.at(f'{at} * 2 + 1')} = {self.changed(array.at(other))}")
