@@ -7,6 +7,7 @@ from kernels import parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
+from tirstep.experiments import make_subject
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.modules import get_kernel
@@ -112,6 +113,50 @@ def test_what_the_second_kernel_overwrites_is_refused():
     first, second = (sch.get_loops(sch.get_sblock(name))[0] for name in ("B", "A"))
     with refuses(sch, "access 'A', too"):
         fuse_kernels_in_clusters(sch, first, second, blocks=2)
+
+
+SUMS = """
+    A (12, 32), B (12, 32)
+    with T.sblock("root"):
+        P = T.sblock_alloc_buffer((12,))
+        for r in T.thread_binding(12, thread="blockIdx.x"):
+            for c in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("P"):
+                    vr, vc = T.axis.remap("SR", [r, c])
+                    with T.init():
+                        P[vr] = T.float32(0)
+                    P[vr] = P[vr] + A[vr, vc]
+        for r in T.thread_binding(12, thread="blockIdx.x"):
+            for c in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vr, vc = T.axis.remap("SS", [r, c])
+                    B[vr, vc] = A[vr, vc] - P[vr // 4 * 4] * P[{other}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "blocks", "reason"),
+    [
+        ("vr // 4 * 4 + 3", 4, ""),
+        ("11 - vr", 12, "clusters of 12 do not divide"),
+        ("(vr // 4 * 4 + 4) % 12", 4, "of other clusters"),
+        ("vr // 4 * 4 + 3", 2, "of other clusters"),
+        ("vr", 4, ""),
+    ],
+)
+def test_a_flat_buffer_of_results_has_a_span_for_each_cluster(other, blocks, reason):
+    module = parse_kernel(SUMS.format(other=other))
+    sch = Schedule(module)
+    first, second = (sch.get_loops(sch.get_sblock(name))[0] for name in "PB")
+    if reason:
+        with refuses(sch, reason):
+            fuse_kernels_in_clusters(sch, first, second, blocks=blocks)
+        return
+    fuse_kernels_in_clusters(sch, first, second, blocks=blocks)
+    assert len(get_facts(sch.mod).kernels) == 1
+    subject = make_subject("sums", module)
+    program = get_device("simulator").compile(sch.mod)
+    assert subject.oracle.check(program, "simulator", "sums") == []
 
 
 def test_clusters_begin_with_compute_capability_9():

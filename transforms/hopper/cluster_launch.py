@@ -72,9 +72,9 @@ def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, bl
         blocks; B[b] = g(A[b], P[b // 4, :])``, when the module is lowered
     consumes: nothing
     requires: two loops on blockIdx.x, one directly after the other, alike in threads and extent,
-        which `blocks`, from 2 to 8, divides; what the second kernel reads of the first one's
-        results has the cluster's number, ``b // blocks``, as an index; no other tensor is written
-        that both access; compute capability 9.0
+        which `blocks`, from 2 to 8, divides; of the first one's results a cluster writes and reads
+        a span of its own, along one index; no other tensor is written that both access, unless
+        there is one cluster; compute capability 9.0
     """
     one, other = sch.get(first), sch.get(second)
     names = f"loops '{get_loop_name(sch, first)}' and '{get_loop_name(sch, second)}'"
@@ -112,27 +112,30 @@ def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, bl
         regions += [(it, False) for block in found for it in block.reads]
         touched.append([it for it in regions if it[0].source.scope() == "global"])
 
-    def find_number(region: Any, kernel: For) -> set[int]:  # its cluster's, among the indices
+    def find_spans(region: Any, kernel: For) -> set[tuple[int, int]]:
+        """The indices that stay in a span of their cluster's own, and how long that is."""
         number, rank = (Var(name, kernel.loop_var.ty) for name in ("cluster", "rank"))
         analyzer.bind(number, Range(0, kernel.extent // blocks))
         analyzer.bind(rank, Range(0, blocks))
-        place = {kernel.loop_var: number * blocks + rank}
-        starts = [substitute(substitute(it.min, values), place) for it in region.region]
-        return {
-            at
-            for at, (it, start) in enumerate(zip(region.region, starts, strict=True))
-            if constant(it.extent) == 1 and analyzer.can_prove_equal(start, number)
-        }
+        place, found = {kernel.loop_var: number * blocks + rank}, set()
+        for at, it in enumerate(region.region):
+            first = substitute(substitute(it.min, values), place)
+            ends = first, first + it.extent - 1
+            span = constant(analyzer.simplify(substitute(first, {number: number + 1}) - first)) or 0
+            if span > 0 and all(analyzer.can_prove_equal(end // span, number) for end in ends):
+                found.add((at, span))
+        return found
 
+    is_alone = analyzer.can_prove_equal(one.extent, blocks)
     for (mine, writes), (theirs, rewrites) in itertools.product(*touched):
-        if not (writes or rewrites) or not mine.source.same_as(theirs.source):
+        if is_alone or not (writes or rewrites) or not mine.source.same_as(theirs.source):
             continue
-        if rewrites or not find_number(mine, one) & find_number(theirs, other):
+        if rewrites or not find_spans(mine, one) & find_spans(theirs, other):
             raise TransformError(
                 f"blocks of other clusters of {names} access '{mine.source.name}', too, which one "
                 "of the two kernels writes",
-                f"give it the number of the cluster, {GRID} // {blocks}, as an index in both, or "
-                "leave two kernels",
+                f"let each cluster, {GRID} // {blocks}, have a span of its own in both, or leave "
+                "two kernels",
             )
     sch.annotate(second, MARK, blocks)
     set_pipeline(sch)
