@@ -163,9 +163,8 @@ _SHARED: Mapping[str, Any] = {
     "reference": option(
         "--reference",
         "FILE:NAME",
-        "A program with the same arguments that a module of yours must agree with: the function "
-        "before it was scheduled, for example. [default: the module itself, run serially in "
-        "float64]",
+        "A program with the same arguments, as before scheduling, that a module of yours must "
+        "agree with. [default: the module itself, run serially in float64]",
     ),
     "strict": flag("--strict", "Exit with 3 if anything was not judged, not only if nothing was."),
     "step": option("--step", "STEP", "Only this step, by name or number."),

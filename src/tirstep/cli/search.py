@@ -41,11 +41,7 @@ TIMEOUT = option(
     least=1,
     kind=float,
 )
-INTO = option(
-    "--into",
-    "FILE",
-    "Add winners to this table of best knobs; a faster one replaces an entry.",
-)
+INTO = option("--into", "FILE", "Add winners to this table, and replace slower entries.")
 
 
 @with_options()
