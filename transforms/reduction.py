@@ -41,7 +41,7 @@ class PartialSums(NamedTuple):
 
 @transform
 def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = "refuse") -> Split:
-    """Split the one reduction loop of a block into steps of `inner`.
+    """Split the only reduction loop of a block; the inner loop has `inner` iterations.
 
     rewrite: ``for k in n: C += ...`` -> ``for k_0 in n / inner: for k_1 in inner: C += ...``
     consumes: the reduction loop

@@ -59,7 +59,7 @@ cross-thread read of registers, a predicate that a reduction over threads loses.
 Handles that are *consumed* are dead afterwards. With `tail="refuse"` sizes must divide evenly;
 `tail="guard"` predicates the blocks inside instead.
 
-A matmul for a GPU begins with these five, in this order; the [tutorial](tutorial.md) shows four.
+A matmul for a GPU begins with these five, in this order; the [tutorial](tutorial.md) uses four.
 """
 FIRST = (
     "tile_block",

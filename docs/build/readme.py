@@ -15,6 +15,7 @@ import argparse
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -73,7 +74,7 @@ _SHELL = ("bash", "-o", "pipefail", "-c")
 
 def find_output_writers(text: str, folder: Path | None) -> dict[str, Writer]:
     """What fills the markers of outputs that a Markdown text has; files are in the folder, and
-    commands run there, or in an empty one, where a reader has no clone.
+    commands run in a copy of it, or in an empty one, where a reader has no clone.
     """
 
     def write_output(program: str) -> str:
@@ -88,8 +89,10 @@ def find_output_writers(text: str, folder: Path | None) -> dict[str, Writer]:
 
     def write_commands(block: str) -> str:
         """Each command, and what it prints."""
-        with tempfile.TemporaryDirectory() as empty:
-            place = folder or Path(empty)
+        with tempfile.TemporaryDirectory() as scratch:
+            place = Path(scratch)
+            if folder is not None:
+                shutil.copytree(folder, place, dirs_exist_ok=True)
             told = [(it, _run([*_SHELL, it], place, what=it)) for it in _COMMAND.findall(block)]
         told = [(it, _fold(printed)) for it, printed in told]
         return "```console\n" + "".join(f"$ {it}\n{printed}\n" for it, printed in told) + "```"

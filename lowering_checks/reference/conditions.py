@@ -30,7 +30,7 @@ _FOREIGN = (
     "call_llvm",
     "func_call",
 )
-GIVE_REFERENCE = "name the program before it was scheduled: --reference FILE:NAME"
+GIVE_REFERENCE = "name a plain program that computes the same: --reference FILE:NAME"
 EXCHANGES = "makes threads of a GPU wait or exchange values"
 _MEETING = ("barrier", "sync", "shuffle", "shfl", "allreduce", "atomic")
 

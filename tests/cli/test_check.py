@@ -110,7 +110,7 @@ def test_wrong_numbers_name_the_command_that_finds_who_is_at_fault(
     monkeypatch.chdir(tmp_path)  # tirstep why writes its script there
     wish = "--shape 2048 --dtype float16 --set threads=64 --seed 3"
     result = command("check", "vector_add_bound", *wish.split(), *CPU)
-    assert result.out.endswith(f"find the first bad step:  tirstep why vector_add_bound {wish}\n")
+    assert result.out.endswith(f"find where it goes wrong:  tirstep why vector_add_bound {wish}\n")
     _, *words = result.out.splitlines()[-1].partition("tirstep ")[2].split()
     why = command("why", *words)
     assert (why.code, why.err) == (1, "")
@@ -140,7 +140,7 @@ def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path,
     words = "tirstep why vector_add_bound --shape 1025 --set tail=guard"
     again = "tirstep check vector_add_bound --shape 1025 --set tail=guard --device cpu --runs 0"
     assert f"\nto repeat it:  {again}\n" in result.out
-    assert result.out.endswith(f"1 finding\nfind the first bad step:  {words}\n")
+    assert result.out.endswith(f"1 finding\nfind where it goes wrong:  {words}\n")
     monkeypatch.chdir(tmp_path)
     assert command(*words.split()[1:]).code == 1
     assert "numbers wrong on cpu 1025" in command(*again.split()[1:]).out

@@ -86,7 +86,7 @@ def test_times(command: Command, clock_device: ClockDevice, short_ladder: None):
     ]
     assert [row[3] for row in rows(result.out)] == ["right on cuda, cpu"] * 3
     assert "speed-up: over matmul_naive;" in result.out
-    assert "numbers on cpu: of steps that cuda cannot run yet, at the shape of" in result.out
+    assert "numbers on cpu: of steps that cuda cannot run, at the shape of" in result.out
 
 
 def test_without_a_shape_a_gpu_takes_those_of_the_tutorials(

@@ -69,7 +69,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 def test_what_cannot_judge_itself_is_sent_to_a_reference(command: Command) -> None:
     result = command("check", "pair.py:turned")
     assert (result.code, "numbers clean on simulator" in result.out) == (0, True)
-    assert "name the program before it was scheduled: --reference FILE:NAME" in result.out
+    assert "name a plain program that computes the same: --reference FILE:NAME" in result.out
     assert "tirstep check pair.py:turned --reference FILE:NAME" in result.out
     assert "tirstep why" not in result.out
     # Facts need no reference, nor does a page.

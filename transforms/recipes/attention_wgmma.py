@@ -250,7 +250,7 @@ roles = tma.plus(
 roles.plus(
     "wgmma_overlap",
     overlaps=True,
-    why="Scores of the next tile are computed ahead, and softmax runs under the product by values",
+    why="Scores of the next tile are computed ahead; softmax overlaps with the matmul by values",
     expects={"products_overlapped": BY_TMA},
 )
 CAUSAL_WGMMA = WGMMA.of_kernel(causal=True)

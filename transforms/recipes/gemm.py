@@ -226,7 +226,7 @@ strips = fragments.plus(
     why="Adjacent threads read adjacent vectors; sets up warp tiles",
 )
 deeper = strips.plus(
-    "deeper", tile_k=16, why="Half as many barriers per product", golden={"tile_k": 8}
+    "deeper", tile_k=16, why="Half as many barriers per multiply-add", golden={"tile_k": 8}
 )
 padded = deeper.plus(
     "padded", padding=4, why="The transposed stores of A's tile fall into different banks"
@@ -256,13 +256,13 @@ prefetched = swizzled.plus(
 inner_rows = prefetched.plus(
     "inner_rows",
     inner="rows",
-    why="The column's value of B stays in its register from product to product",
+    why="A value of B stays in its register from one multiply-add to the next",
 )
 split = inner_rows.plus(
     "split_k",
     split_k=4,
     why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
-    "with many tiles, as here",
+    "if there are enough tiles without it",
     golden={"split_k": 2},
     searched=("inner_strips",),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},

@@ -312,7 +312,7 @@ split = rows.plus(
     "mma_split_k",
     split_k=4,
     why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
-    "with many tiles, as here",
+    "if there are enough tiles without it",
     golden={"split_k": 3},
     expects={"parts_added": ("kernels == 2", *ON_TENSOR_CORES)},
 )

@@ -343,12 +343,12 @@ piped = swizzled.plus(
 flying = piped.plus(
     "wgmma_in_flight",
     in_flight=1,
-    why="The next products are issued before those of a tile are done",
+    why="The next wgmmas are issued before those of a tile are done",
 )
 wide = flying.plus(
     "wgmma_wide",
     tile=(128, 256),
-    why="Each instruction multiplies 256 columns: fewer bytes of shared memory per product",
+    why="Each instruction multiplies 256 columns: fewer bytes of shared memory per multiply-add",
     golden={"tile": (64, 64)},
 )
 block_swizzle = wide.plus(
@@ -364,7 +364,7 @@ split = rows.plus(
     "wgmma_split_k",
     split_k=4,
     why="Split-K: even few tiles fill the GPU, and a second kernel adds up the slices; slower "
-    "with many tiles, as here",
+    "if there are enough tiles without it",
     golden={"split_k": 3},
     expects={"tensorized": ("kernels == 2", *ON_TENSOR_CORES)},
 )

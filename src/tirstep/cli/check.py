@@ -184,7 +184,7 @@ def command(
         lacking = next((it.run for it in rung.verdicts if it.reason and not it.part), None)
         if wrong is not None:
             asked = request if wrong is rung.run else _make_request_of(wrong, request)
-            screen.line(("find the first bad step:  ", "dim"), spell_command("why", wrong, asked))
+            screen.line(("find where it goes wrong:  ", "dim"), spell_command("why", wrong, asked))
         elif lacking is not None and lacking.problem.find_refusal() is not None:
             words = spell_command("check", lacking, replace(request, reference="FILE:NAME"))
             screen.line(("compare it with another program:  ", "dim"), words)

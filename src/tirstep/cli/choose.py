@@ -35,10 +35,10 @@ def command(
     """Predict the fastest knobs for a shape, and say why.
 
     Recipes whose names end in "best" choose this way for shapes that no search covers. It takes
-    milliseconds and no GPU: a time model adds up waves of tiles, memory traffic, the launch and
-    split-K slices. Its constants were measured on an H200; for another GPU they are estimated from
-    its properties. Row kernels follow measured rules, except that a single reduction over long rows
-    has a model.
+    milliseconds and no GPU: a time model adds up waves of tiles (together: tiles on one SM), memory
+    traffic, the launch and the sums of split-K slices. Its constants were measured on an H200; for
+    another GPU they are estimated from its properties. Row kernels follow measured rules; only
+    single reductions over long rows have a model.
     """
     from tvm.s_tir import Schedule
 

@@ -375,7 +375,7 @@ def show_ladder_table(
         notes.append("the rest: first thread block of each launch; one request per warp access")
     devices = {_name_device(place) for rung in rungs for place in rung.checked_on}
     for other in sorted(devices - {device.name, NO_DEVICE}):
-        skipped = f"steps that {device.name} cannot run yet"
+        skipped = f"steps that {device.name} cannot run"
         notes.append(f"numbers on {other}: of {skipped}, at the shape of their goldens")
     if notes:
         screen.line()

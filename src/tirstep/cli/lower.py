@@ -27,7 +27,7 @@ def command(
     pass_name: str | None = option(
         "--pass",
         "PASS",
-        "Print the module after this pass, by name or number; --diff for its diff.",
+        "Print the module after this pass, by name or number, or with --diff its diff.",
     ),
     source: bool = flag(
         "--source",

@@ -142,7 +142,7 @@ _SHARED: Mapping[str, Any] = {
         "--shape",
         "SIZES",
         "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: the small shape of the "
-        "recipe's goldens; for times on a GPU, that of its example]",
+        "recipe's goldens; for times, measured or predicted, that of its example]",
     ),
     "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
     "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
@@ -163,8 +163,8 @@ _SHARED: Mapping[str, Any] = {
     "reference": option(
         "--reference",
         "FILE:NAME",
-        "The function before it was scheduled, with the same arguments, with which a module of "
-        "yours must agree. [default: the module itself, run serially in float64]",
+        "A program with the same arguments, as before scheduling, that a module of yours must "
+        "agree with. [default: the module itself, run serially in float64]",
     ),
     "strict": flag("--strict", "Exit with 3 if anything was not judged, not only if nothing was."),
     "step": option("--step", "STEP", "Only this step, by name or number."),

@@ -41,7 +41,7 @@ TIMEOUT = option(
     least=1,
     kind=float,
 )
-INTO = option("--into", "FILE", "Add winners to this table of best knobs.")
+INTO = option("--into", "FILE", "Add winners to this table, and replace slower entries.")
 
 
 @with_options()
@@ -82,7 +82,7 @@ def command(
     knob, --set tile_k=8,16 replaces its values. Every candidate is checked exactly before it may
     win. For matmuls a time model puts the most promising ones first. At the end the best are timed
     in turns with PyTorch; for a program of yours, with the function in its file's TORCH, or with
-    dlight. A table's entry is replaced only by a faster one.
+    dlight.
     """
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)

@@ -21,7 +21,7 @@ def command(
     *,
     recipe: str,
     output: Path = option(
-        "--output -o", "DIR", "The folder of the database; its records are kept.", default=...
+        "--output -o", "DIR", "The folder of the database; records are added to it.", default=...
     ),
     shape: list[str] | None = SHAPES,
     dtype: str | None,

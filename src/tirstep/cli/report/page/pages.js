@@ -162,7 +162,7 @@ function overviewTable(label, columns, metrics, rows) {
   const head = h("tr", {}, heads.map(([title, kind]) => h("th", { scope: "col", class: kind }, title)));
   return [h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     h("table", { class: "ladder" }, h("thead", {}, head), h("tbody", {}, rows))),
-    h("p", { class: "notes" }, metrics.map(({ title, note }) => [h("b", {}, title), `: ${note}. `]))];
+    h("p", { class: "notes" }, h("b", {}, "Lines"), ": added and removed; re-indented lines do not count. ", metrics.map(({ title, note }) => [h("b", {}, title), `: ${note}. `]))];
 }
 
 // The ladder at the left: recipes, their steps, and under each step the passes that changed it.
