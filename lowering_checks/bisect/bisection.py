@@ -473,11 +473,13 @@ def _bad_schedule(finding: Finding, device: str) -> FirstBadState:
 def _is_asked_for(module: tvm.IRModule, stage: Stage, found: Sequence[Finding]) -> bool:
     """Whether the module itself requests what is wrong, and the pass only carries it out."""
     kinds = {finding.message.partition(":")[0] for finding in found}
-    if kinds != {"race"} or stage.name != ORDERS_THREADS:
+    if not kinds or stage.name != ORDERS_THREADS or kinds - {"race", "divergent barrier"}:
         return bool(kinds) and all(stage.name in CARRIES_OUT.get(kind, ()) for kind in kinds)
     bodies = [function.body for function in module.functions.values()]
     if any(is_barrier(it) for body in bodies for it in find_all(body, Evaluate)):
         return True  # whoever writes barriers says where there are some
+    if kinds != {"race"}:
+        return False
     # TVM inserts no barriers for global memory.
     named = [re.search(r"(?:load of|store to) (\w+)\[", finding.message) for finding in found]
     declared = {

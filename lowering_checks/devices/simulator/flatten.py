@@ -223,7 +223,9 @@ class _Flattener:
         return SeqStmt([statement, Evaluate(barrier)])
 
     def _flatten_allocbuffer(self, node: Any) -> Any:
-        return sequence(self._allocate(node.buffer))
+        # TVM moves what blocks allocate to where it is used; this stays where it is, and outside of
+        # a launch all of its thread blocks have the same memory.
+        return AllocBuffer(self.buffers.flatten(node.buffer))
 
     def _flatten_declbuffer(self, node: Any) -> Any:
         base = next(iter(find_all(node.data, Var)), None)

@@ -195,6 +195,7 @@ class SimulatedGpu:
         self._shadows: list[Shadow] = []
         self.periods: Mapping[Any, Period] = {}
         self._waiting, self._canceled = list[int](), set[int]()  # first blocks of clusters
+        self._of_kernels = Memories()
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
         self._tensor_memory: TensorMemory | None = None
@@ -295,7 +296,9 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
-        outside, sectors = Memories(self.memories), counts.sectors  # what is there before
+        before, sectors = self.memories, counts.sectors
+        outside = Memories(before | self._of_kernels)  # what is there before
+        self.memories = Memories(outside)
         self.state.chosen = None if self.choose is None else self.choose(extents, body)
         chosen, most = self.state.chosen, kernel.most_blocks
         is_joint = kernel.order == "gpu" and cluster == 1 and not self.first_only
@@ -335,6 +338,7 @@ class SimulatedGpu:
                 shadow.end_batch()
             self.memories, self._allocated = Memories(outside), {}
             self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
+        self.memories = before
         self.state.running = self.state.exited = None
         counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
 
@@ -514,7 +518,11 @@ class SimulatedGpu:
         size = self._count_scalars(buffer)
         dtype, scope, name = get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name)
         if self.state.running is None:
+            # All thread blocks have it, whatever its scope, and the host has what is global.
             self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
+            if scope != "global":
+                key = BufferKey(buffer)
+                self._of_kernels[key] = self.memories.pop(key)
         elif scope in ("local", "warp"):
             if scope == "local":
                 if size * self.state.batch.lanes > self.most_registers:
