@@ -8,17 +8,21 @@ A person finds out whose fault it is if one is wrong.
 import ctypes
 import importlib.abc
 import importlib.machinery
+import math
 import multiprocessing
 import os
 import re
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock, patch
 
 import numpy as np
+import stand_ins
 import tvm_ffi
 from tvm.ir import Call
 from tvm.script import tirx as T
@@ -36,26 +40,111 @@ from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.transforms.tir import find_all
 
 _COMPARED = (
-    *("cuda", "cudnn", "cutlass", "deep_ep", "deep_gemm", "flash_attn", "flash_mla", "flashinfer"),
-    *("quack", "triton"),
+    *("cuda", "cudnn", "cutlass", "deep_ep", "deep_gemm", "fla", "flash_attn", "flash_mla"),
+    *("flashinfer", "quack", "triton"),
 )
 
 
 class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Libraries that kernels are compared with, where they are not installed: mocks."""
+    """Libraries that kernels are compared with: mocks, with stand-ins of what makes their inputs."""
+
+    def __init__(self) -> None:
+        driver, nvrtc = MagicMock(), {"nvrtcVersion": lambda: (0, 13, 2)}
+        driver.cuTensorMapEncodeTiled = lambda *it: (driver.CUresult.CUDA_SUCCESS, MagicMock())
+        driver.cuuint64_t = driver.cuuint32_t = int
+        self.held = {**stand_ins.MODULES, "cuda.bindings.nvrtc": nvrtc}
+        self.held["cuda.bindings"] = {"driver": driver}
 
     def find_spec(self, name: str, *_: Any) -> Any:
         is_compared = name.partition(".")[0] in _COMPARED
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_compared else None
 
     def create_module(self, spec: Any) -> Any:
-        return MagicMock(__spec__=spec, __path__=[])
+        below = {key.rpartition(".")[::2]: it for key, it in self.held.items()}
+        held = {name: SimpleNamespace(**it) for (at, name), it in below.items() if at == spec.name}
+        held |= self.held.get(spec.name, {})
+        return MagicMock(__spec__=spec, __path__=[], **held)
 
     def exec_module(self, module: Any) -> None:
         pass
 
 
-def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
+@dataclass
+class Tensor:
+    """Where an argument lies in memory: its storage, and the bytes from where on and how many."""
+
+    storage: Any
+    begin: int
+    size: int
+
+    @staticmethod
+    def of(given: Any) -> "Tensor":
+        """What a tensor reaches, whose elements may lie apart."""
+        import torch
+
+        with torch._C.DisableTorchFunction():
+            pairs = zip(given.shape, given.stride(), strict=True)
+            extent = 1 + sum((size - 1) * step for size, step in pairs) if given.numel() else 0
+            begin, size = (it * given.element_size() for it in (given.storage_offset(), extent))
+            return Tensor(given.untyped_storage(), begin, size)
+
+    @property
+    def bytes(self) -> Any:
+        """A view, through which it can be changed."""
+        import torch
+
+        whole = torch.empty(0, dtype=torch.uint8).set_(self.storage)
+        return whole[self.begin : self.begin + self.size].numpy()
+
+    @property
+    def address(self) -> int:
+        """A GPU's memory begins at multiples of 256."""
+        return self.storage.data_ptr() // 256 * 256 + self.begin
+
+
+@dataclass
+class Launch:
+    """A function that a kernel launches, with the arguments of its first launch."""
+
+    function: PrimFunc
+    given: list[Any]
+    places: list[Tensor | None]
+
+
+_BY_ADDRESS: dict[int, Tensor] = {}
+_MAPS: dict[int, tuple[Any, ...]] = {}
+
+
+def get_address(tensor: Any) -> int:
+    place = Tensor.of(tensor)
+    _BY_ADDRESS[place.address] = place
+    return place.address
+
+
+def find_tensor(address: int) -> Tensor:
+    """From an address on, the rest of the storage in which it lies."""
+    for place in _BY_ADDRESS.values():
+        first, whole = place.address - place.begin, place.storage.nbytes()
+        if first <= address < first + whole:
+            return Tensor(place.storage, address - first, whole - (address - first))
+    raise KeyError(f"no tensor is at the address {address}")
+
+
+def encode(place: Any, dtype: str, rank: int, data: Any, *fields: int) -> None:
+    _MAPS[place.value] = find_tensor(data.value), dtype, rank, *fields
+
+
+def encode_by_driver(place: Any, kind: Any, rank: Any, data: Any, *arrays: Any) -> int:
+    """The driver's function with its numbers of types, for those that TVM does not name."""
+    *lists, interleave, swizzle, promotion, fill = arrays
+    dtype = {13: "float4_e2m1fn", 14: "float4_e2m1fn"}[int(kind)]
+    forced = () if int(kind) == 13 else (int(kind),)
+    flat = [int(each) for one in lists for each in one]
+    encode(place, dtype, rank.value, data, *flat, interleave, swizzle, promotion, fill, *forced)
+    return 0
+
+
+def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
     """Put the functions that a kernel launches into a dictionary, with their first arguments.
 
     What tensor maps the host encodes before is encoded by the functions themselves, in front of
@@ -64,25 +153,18 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
     import torch
     from tirx_kernels import registry, runner
 
-    sys.meta_path.append(_Absent())
     kernel = registry.load_kernel(name, strict=True)
+    sys.meta_path.insert(0, _Absent())
     (digits,) = re.findall("[0-9]+", kernel.KERNEL_META["runtime_cuda_archs"][0])
-    asked, maps = dict[int, torch.Tensor](), dict[int, tuple[Any, ...]]()
-
-    def get_address(tensor: torch.Tensor) -> int:
-        """A GPU's memory begins at multiples of 256."""
-        storage = tensor.untyped_storage().data_ptr()
-        address = storage // 256 * 256 + tensor.storage_offset() * tensor.element_size()
-        asked[address] = tensor
-        return address
 
     class InHostMemory(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, called: Any, types: Any, given: Any = (), named: Any = None):
             if called in (torch.Tensor.cuda, torch.Tensor.device.__get__):
                 return given[0] if called is torch.Tensor.cuda else torch.device("cuda", 0)
+            if called is torch.Tensor.is_cuda.__get__:
+                return True
             if called is torch.Tensor.data_ptr:
-                with torch._C.DisableTorchFunction():
-                    return get_address(*given)
+                return get_address(*given)
             if called is not torch.device:
                 given = ["cpu" if str(it).startswith("cuda") else it for it in given]
                 named = {key: "cpu" if key == "device" else it for key, it in (named or {}).items()}
@@ -91,15 +173,12 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
     def read(given: Any, parameter: Any) -> Any:
         if isinstance(given, int | float):
             return np.array(given, get_numpy_dtype(parameter.ty))
-        bits = given.detach().reshape(-1).clone(memory_format=torch.contiguous_format)
-        bits = bits.view(torch.uint8).numpy()
+        bits = (given if isinstance(given, Tensor) else Tensor.of(given)).bytes.copy()
         if not hasattr(parameter, "dtype"):
             return bits
         values = bits.view(get_numpy_dtype(parameter.dtype))
-        return values.reshape(given.shape) if values.size == given.numel() else values
-
-    def encode(place: Any, dtype: str, rank: int, data: Any, *fields: int) -> None:
-        maps[place.value] = asked[data.value], dtype, rank, *fields
+        shape = getattr(given, "shape", ())
+        return values.reshape(shape) if values.size == math.prod(shape) else values
 
     def launch(function: PrimFunc, *given: Any) -> None:
         parameters, arguments, host = [], [], []
@@ -107,31 +186,55 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
             if not isinstance(argument, ctypes.c_void_p):
                 parameters.append(parameter)
                 arguments.append(argument)
+        places = [Tensor.of(it) if isinstance(it, torch.Tensor) else None for it in arguments]
         for parameter, argument in zip(function.params, given, strict=True):
             if isinstance(argument, ctypes.c_void_p):
-                tensor, dtype, rank, *fields = maps[argument.value]
-                place = [at for at, it in enumerate(arguments) if it is tensor]
-                if not place:
-                    shape = [tensor.numel() * tensor.element_size()]
-                    source = decl_buffer(shape, "uint8", f"of_{parameter.name}")
+                tensor, dtype, rank, *fields = _MAPS[argument.value]
+                first, end = tensor.begin, tensor.begin + tensor.size
+                found = [
+                    at
+                    for at, it in enumerate(places)
+                    if it is not None
+                    and it.storage.data_ptr() == tensor.storage.data_ptr()
+                    and it.begin <= first
+                    and it.begin + it.size == end
+                ]
+                if not found:
+                    whole = Tensor(tensor.storage, 0, tensor.storage.nbytes())
+                    source = decl_buffer([whole.size], "uint8", f"of_{parameter.name}")
+                    found = [len(places)]
                     parameters.append(source)
-                    arguments.append(tensor)
-                buffer = parameters[place[0] if place else -1]
+                    arguments.append(whole)
+                    places.append(whole)
+                buffer, skipped = parameters[found[0]], first - places[found[0]].begin
                 host.append(Bind(parameter, T.tvm_stack_alloca("tensormap", 1)))
                 name = "runtime.cuTensorMapEncodeTiled"
-                call = T.call_packed(name, parameter, dtype, rank, buffer.data, *fields)
+                data = T.handle_add_byte_offset(buffer.data, skipped) if skipped else buffer.data
+                call = T.call_packed(name, parameter, dtype, rank, data, *fields)
                 host.append(Evaluate(call))
+        arrays = [*map(read, arguments, function.params)] if not host else [
+            read(it, parameter) for it, parameter in zip(arguments, parameters, strict=True)
+        ]
         if host:
             body = SeqStmt([*host, function.body])
-            function = PrimFunc(parameters, body, function.ret_type, attrs=function.attrs)
-        launches.setdefault(function, [*map(read, arguments, function.params)])
+            made = PrimFunc(parameters, body, function.ret_type, attrs=function.attrs)
+        else:
+            made = function
+        launches.setdefault(function, Launch(made, arrays, places))
 
     def compile_nothing(module: Any, *_: Any, **__: Any) -> Any:
         function = module if isinstance(module, PrimFunc) else module["main"]
         compiled = MagicMock(side_effect=partial(launch, function))
-        compiled.jit.return_value = compiled.main = compiled
+        compiled.jit.return_value = compiled.main = compiled.mod = compiled
         compiled.__getitem__.return_value = compiled
         return compiled
+
+    def open_library(name: Any, *given: Any, **named: Any) -> Any:
+        if "cuda" not in str(name):
+            return ctypes_open(name, *given, **named)
+        driver = MagicMock(**{"cuInit.return_value": 0})
+        driver.cuTensorMapEncodeTiled = encode_by_driver
+        return driver
 
     tvm_ffi.register_global_func("runtime.cuTensorMapEncodeTiled", encode, override=True)
     make, torch.cuda = torch.Generator, MagicMock(**{"current_device.return_value": 0})
@@ -141,20 +244,28 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
     gpu.major, gpu.minor = major, minor
     torch.cuda.get_device_properties.return_value = gpu
     runner.bench = lambda functions, **_: [it() for it in functions.values()]
+    ctypes_open, ctypes.CDLL = ctypes.CDLL, open_library
     with InHostMemory(), patch.object(runner.tvm, "compile", compile_nothing):
         configs = [{key: it[key] for key in it if key != "label"} for it in kernel.CONFIGS]
         config = min(configs, key=lambda it: sum(n for n in it.values() if type(n) is int))
-        kernel.prepare_bench(**config).run_gpu()
+        kernel.prepare_bench(**{**config, **_SMALLER.get(name, {})}).run_gpu()
 
 
-def note_all(name: str) -> dict[PrimFunc, list[Any]]:
-    launches: dict[PrimFunc, list[Any]] = {}
+_SMALLER = {
+    "deepgemm_sm100_fp8_mqa_logits": {"seq_len": 128, "seq_len_kv": 512},
+    "deepgemm_sm100_fp4_mqa_logits": {"seq_len": 128, "seq_len_kv": 512},
+}
+"""Sizes that are smaller than those of the package's own configurations."""
+
+
+def note_all(name: str) -> list[Launch]:
+    launches: dict[PrimFunc, Launch] = {}
     try:
         note_launches(name, launches)
     except Exception:  # what follows a launch compares it with other libraries
         if not launches:
             raise
-    return launches
+    return [*launches.values()]
 
 
 def judge_launch(name: str, function: PrimFunc, given: list[Any]) -> Any:
@@ -170,14 +281,14 @@ def judge_launch(name: str, function: PrimFunc, given: list[Any]) -> Any:
 def judge(name: str) -> list[tuple[str, str, set[str]]]:
     """For each function that a kernel launches a verdict, a sentence, and what is not known."""
     rows = []
-    for function, given in note_all(name).items():
+    for launch in note_all(name):
         unknown = set()
-        for call in find_all(lower(make_main(function))["main"].body, Call):
+        for call in find_all(lower(make_main(launch.function))["main"].body, Call):
             try:
                 translate_statement(Evaluate(call))
             except Exception as error:  # or it is a part of a statement, and none by itself
                 unknown |= {*re.findall("not know the function '(.*?)'", str(error))}
-        judged = judge_launch(name, function, given)
+        judged = judge_launch(name, launch.function, launch.given)
         said = "; ".join(map(str, judged.findings)) or judged.reason
         rows.append((str(judged.status), said, unknown))
     return rows
@@ -194,7 +305,8 @@ def take_out(name: str) -> list[tuple[str, str, set[str]]]:
         return (called, get_location(node)) if is_one else None
 
     rows = []
-    for function, given in note_all(name).items():
+    for launch in note_all(name):
+        function, given = launch.function, launch.given
         sites = [*dict.fromkeys(filter(None, map(get_site, find_all(function.body, Evaluate))))]
         if not sites or judge_launch(name, function, given).findings:
             continue

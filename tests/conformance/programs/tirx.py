@@ -229,6 +229,29 @@ def RowsExchangedWithinACluster(A: T.Buffer(128), B: T.Buffer(128)):
     T.cuda.cluster_sync()
 
 
+# right: in clusters of two by two blocks, whose ranks run along x first, the first reads the last
+# needs sm_90
+# B == A.reshape(4, 2, 64)[::-1].ravel()
+@T.prim_func
+def RowsExchangedAcrossASquareCluster(A: T.Buffer(512), B: T.Buffer(512)):
+    T.device_entry()
+    cx, cy = T.cta_id_in_cluster([2, 2])
+    bx, by = T.cta_id([2, 4])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((64,), "float32")
+    there = T.alloc_local((1,), "uint32")
+    value = T.alloc_local((1,), "float32")
+    row: T.let = (cy * 2 + cx) * 2 + by // 2
+    S[tx] = A[row * 64 + tx]
+    T.cuda.cluster_sync()
+    T.ptx["mapa.shared::cluster.u32"](
+        there[0], T.cuda.cvta_generic_to_shared(T.address_of(S[tx])), T.Cast("uint32", 3 - cy * 2 - cx)
+    )
+    T.ptx["ld.shared::cluster.f32"](value[0], there[0])
+    B[row * 64 + tx] = value[0]
+    T.cuda.cluster_sync()
+
+
 # right: four elements at a time, aligned to their 16 bytes
 # B == A * 2
 @T.prim_func
