@@ -489,6 +489,7 @@ class SimulatedGpu:
                     "divergent barrier", "barrier reached by only some threads of a block"
                 )
             passed = None if some.all() else some
+        self.named_barriers.require_none_at_zero(passed)
         if batch.first == 0 and (passed is None or passed[0]):
             self.state.counts.barriers += 1
         self.begin_interval(passed)

@@ -858,3 +858,43 @@ def BlocksTakenOverFromOthers(A: T.Buffer(256), B: T.Buffer(256)):
         )
         T.ptx["fence.proxy.async.shared::cta"]()
         T.cuda.cta_sync()
+
+
+# right: two warps meet at barrier 0, which is no other than the others where nobody else is there
+# needs sm_90
+# B == A[::-1]
+@T.prim_func
+def TwoOfFourWarpsMeetAtBarrierZero(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((64,), "float32")
+    if tx < 64:
+        S[tx] = A[tx]
+        T.ptx["bar.sync"](T.uint32(0), T.uint32(64))
+        B[tx] = S[63 - tx]
+
+
+# right: the blocks' tiles are added up in global memory, in any order, by the TMA
+# needs sm_90
+# A = whole(512)
+# C == A.reshape(4, 128).sum(0) + (np.arange(128) == 0)
+@T.prim_func
+def TilesAddedUpByTheTma(A: T.Buffer(512), C: T.Buffer(128)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((512,), "float32", align=128)
+    C[tx] = T.float32(0)
+    for i in range(4):
+        S[i * 128 + tx] = A[i * 128 + tx]
+    T.ptx["fence.proxy.async"]()
+    T.cuda.cta_sync()
+    if tx == 0:
+        for i in range(4):
+            T.ptx["cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32"](
+                T.address_of(C[0]), T.address_of(S[i * 128]), T.uint32(512)
+            )
+        T.ptx["cp.async.bulk.commit_group"]()
+        T.ptx["cp.async.bulk.wait_group"](0)
+        C[0] = C[0] + T.float32(1)
