@@ -5,6 +5,7 @@ the shapes, layouts, index lists and schedules that those libraries document; va
 computed with (quantized numbers, an attention's output) are plausible ones.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -199,7 +200,7 @@ def chunk_local_cumsum(x: Any, chunk_size: int, cu_seqlens: Any = None, **_: Any
     """Sums along the tokens, which begin anew in each chunk of each sequence."""
     found = x.clone()
     ends = [0, x.shape[1]] if cu_seqlens is None else cu_seqlens.tolist()
-    for begin, end in zip(ends[:-1], ends[1:], strict=True):
+    for begin, end in itertools.pairwise(ends):
         for first in range(begin, end, chunk_size):
             last = min(first + chunk_size, end)
             found[:, first:last] = x[:, first:last].cumsum(dim=1)
@@ -246,7 +247,7 @@ _DEEP_GEMM_CASTS = {
 _QUANTIZERS = {"nvfp4_quantize": nvfp4_quantize, "mxfp8_quantize": mxfp8_quantize}
 MODULES: dict[str, dict[str, Any]] = {
     "deep_gemm": {
-        "get_num_sms": lambda: 4,
+        "get_num_sms": lambda: 4,  # as TIRX_PREPARE_NUM_SMS says
         "transform_sf_into_required_layout": transform_sf_into_required_layout,
         "get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor": pack_groups_along_k,
         "get_paged_mqa_logits_metadata": get_paged_mqa_logits_metadata,

@@ -35,7 +35,7 @@ from tirstep.lowering_checks.devices.simulator.function_semantics import read_ca
 from tirstep.lowering_checks.devices.simulator.memory import get_numpy_dtype
 from tirstep.lowering_checks.devices.simulator.run_state import get_location
 from tirstep.lowering_checks.devices.simulator.statements import translate_statement
-from tirstep.lowering_checks.judgement import judge_numbers
+from tirstep.lowering_checks.judgement import Status, judge_numbers
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.transforms.tir import find_all
 
@@ -46,7 +46,7 @@ _COMPARED = (
 
 
 class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Libraries that kernels are compared with: mocks, with stand-ins of what makes their inputs."""
+    """Libraries that kernels are compared with: mocks, with stand-ins of what makes inputs."""
 
     def __init__(self) -> None:
         driver, nvrtc = MagicMock(), {"nvrtcVersion": lambda: (0, 13, 2)}
@@ -212,9 +212,11 @@ def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
                 data = T.handle_add_byte_offset(buffer.data, skipped) if skipped else buffer.data
                 call = T.call_packed(name, parameter, dtype, rank, data, *fields)
                 host.append(Evaluate(call))
-        arrays = [*map(read, arguments, function.params)] if not host else [
-            read(it, parameter) for it, parameter in zip(arguments, parameters, strict=True)
-        ]
+        arrays = (
+            [*map(read, arguments, function.params)]
+            if not host
+            else [read(it, parameter) for it, parameter in zip(arguments, parameters, strict=True)]
+        )
         if host:
             body = SeqStmt([*host, function.body])
             made = PrimFunc(parameters, body, function.ret_type, attrs=function.attrs)
@@ -251,9 +253,12 @@ def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
         kernel.prepare_bench(**{**config, **_SMALLER.get(name, {})}).run_gpu()
 
 
-_SMALLER = {
-    "deepgemm_sm100_fp8_mqa_logits": {"seq_len": 128, "seq_len_kv": 512},
-    "deepgemm_sm100_fp4_mqa_logits": {"seq_len": 128, "seq_len_kv": 512},
+_FEW = {"num_sms": 4}
+_SMALLER: dict[str, dict[str, Any]] = {
+    "deepgemm_sm100_fp8_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
+    "deepgemm_sm100_fp4_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
+    "deepgemm_sm100_fp8_paged_mqa_logits": _FEW,
+    "deepgemm_sm100_fp4_paged_mqa_logits": _FEW,
 }
 """Sizes that are smaller than those of the package's own configurations."""
 
@@ -268,20 +273,47 @@ def note_all(name: str) -> list[Launch]:
     return [*launches.values()]
 
 
-def judge_launch(name: str, function: PrimFunc, given: list[Any]) -> Any:
+def make_problem(name: str, function: PrimFunc, given: list[Any]) -> Any:
     sizes = {}
     for parameter, array in zip(function.params, given, strict=True):
         extents = getattr(parameter, "shape", (parameter,))
         sizes |= dict(zip(map(str, extents), array.shape or (array,), strict=False))
     kernel = ModuleKernel(make_main(function), name, recorded=given)
-    problem = kernel.problem(**{it: int(sizes[it]) for it in kernel.size_names})
+    return kernel.problem(**{it: int(sizes[it]) for it in kernel.size_names})
+
+
+def judge_launch(name: str, function: PrimFunc, given: list[Any]) -> Any:
+    problem = make_problem(name, function, given)
     return judge_numbers(problem, problem.module, SimulatorDevice(), where=name)
+
+
+def hand_on(name: str, launch: Launch, later: list[Launch]) -> None:
+    """Run a launch, and put what it stores into the arguments of those after it."""
+    problem = make_problem(name, launch.function, launch.given)
+    program = SimulatorDevice().compile(problem.module)
+    program.in_out = problem.loaded_outputs
+    results = program(launch.given)
+    for at, stored in program.stored.items():
+        source = launch.places[at]
+        new = np.ascontiguousarray(results[at]).reshape(-1).view(np.uint8)
+        changed = np.repeat(stored.reshape(-1), results[at].dtype.itemsize)
+        pairs = [pair for it in later for pair in zip(it.places, it.given, strict=True)]
+        for place, array in pairs if source is not None else ():
+            if place is not None and place.storage.data_ptr() == source.storage.data_ptr():
+                first = max(place.begin, source.begin)
+                end = min(place.begin + place.size, source.begin + source.size)
+                here = slice(first - source.begin, max(first, end) - source.begin)
+                there = array.reshape(-1).view(np.uint8)[first - place.begin :][
+                    : max(0, end - first)
+                ]
+                there[changed[here]] = new[here][changed[here]]
 
 
 def judge(name: str) -> list[tuple[str, str, set[str]]]:
     """For each function that a kernel launches a verdict, a sentence, and what is not known."""
     rows = []
-    for launch in note_all(name):
+    launches = note_all(name)
+    for number, launch in enumerate(launches):
         unknown = set()
         for call in find_all(lower(make_main(launch.function))["main"].body, Call):
             try:
@@ -291,6 +323,11 @@ def judge(name: str) -> list[tuple[str, str, set[str]]]:
         judged = judge_launch(name, launch.function, launch.given)
         said = "; ".join(map(str, judged.findings)) or judged.reason
         rows.append((str(judged.status), said, unknown))
+        if later := launches[number + 1 :]:
+            if judged.status is Status.NOT_JUDGED:
+                said = "what it gets is made by a launch that is not judged"
+                return [*rows, *((str(Status.NOT_JUDGED), said, set[str]()) for _ in later)]
+            hand_on(name, launch, later)
     return rows
 
 

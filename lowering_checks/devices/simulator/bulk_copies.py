@@ -286,8 +286,9 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
 def _store(threads: Threads, target: Pointer, address: Any, size: Any, *rest: Any) -> None:
     """Neighbours go from shared to global memory."""
     _require_plain(threads, rest, ("async", "bulk", *_OF_REDUCTIONS))
-    dtype = get_type(rest[-1])[0] if "reduce" in rest else None
-    change = _find_reduction(threads, rest, dtype)
+    words = [it for it in rest if isinstance(it, str)]
+    dtype = get_type(words[-1])[0] if "reduce" in words else None
+    change = _find_reduction(threads, words, dtype)
     for lane in get_lanes(threads):
         if (pointer := find_pointer(threads, address, lane, dtype)) is None:
             continue
@@ -305,6 +306,7 @@ def _store(threads: Threads, target: Pointer, address: Any, size: Any, *rest: An
 def _find_reduction(threads: Threads, words: Sequence[Any], dtype: Any) -> Any:
     """PTX ISA, "cp.reduce.async.bulk" and "cp.reduce.async.bulk.tensor": what is done with each
     element, one at a time; None of a plain copy."""
+    words = [it for it in words if isinstance(it, str)]
     if "reduce" not in words:
         return None
     named = [it for it in words if it in _REDUCTIONS]
@@ -329,7 +331,9 @@ def _begin_store(
     values = source.load(taken, None, threads.location, kind=BULK_LOAD)
     brought = values[:, inside].view(target.dtype)
     at = stored, brought, None, threads.location
-    bring = target.begin_store(*at, BULK_STORE) if change is None else target.begin_change(*at, change)
+    bring = (
+        target.begin_store(*at, BULK_STORE) if change is None else target.begin_change(*at, change)
+    )
     check = partial(source.check_unchanged, taken, values, None, threads.location)
     ends: list[Arrive] = [check, bring]
     for queue, end in zip((BULK, WRITTEN), ends, strict=True):
@@ -464,7 +468,9 @@ BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
     "ptx.cp_async_bulk_s2g": _store,
     "ptx.cp_reduce_async_bulk_tensor": _store_tensor,
-    **dict.fromkeys(("ptx.cp_reduce_async_bulk_s2g", "ptx.cp_reduce_async_bulk_s2g_f32_noftz"), _store),
+    **dict.fromkeys(
+        ("ptx.cp_reduce_async_bulk_s2g", "ptx.cp_reduce_async_bulk_s2g_f32_noftz"), _store
+    ),
     "ptx.cp_async_bulk_commit_group": _commit,
     "ptx.cp_async_bulk_wait_group": _wait,
     **dict.fromkeys(("ptx.st_async", "ptx.st_async_vec"), _store_with_arrival),

@@ -147,8 +147,8 @@ class Shadow:
     changer : the thread that changed each cell last; `writer` itself until a thread stores what is
         there already
     owner : the id of the buffer that each cell was written as; empty where one buffer lies
-    marks : which cells are `OPAQUE`, where an mbarrier is, were stored to `BY_PROXY` last, by a bulk
-        copy, or will be `CHANGED` by reductions that are in flight; absent where none are
+    marks : which cells are `OPAQUE`, where an mbarrier is, were stored to `BY_PROXY` last, by a
+        bulk copy, or are to be `CHANGED` by a reduction in flight; absent where none are
     atomics : who has changed each cell atomically, as `Accessors`; empty where nobody has
     loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
         else reads or writes shared memory
