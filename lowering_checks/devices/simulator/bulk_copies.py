@@ -483,5 +483,8 @@ BULK_COPIES: dict[str, Semantics] = {
         _query_cancel,
     ),
     "ptx.prefetch": lambda threads, *_: None,  # of a tensor map, as of a tile: no value changes
-    "ptx.cp_async_bulk_tensor_prefetch": lambda threads, *_: None,
+    **dict.fromkeys(
+        ("ptx.cp_async_bulk_tensor_prefetch", "ptx.cp_async_bulk_prefetch"),
+        lambda threads, *_: None,
+    ),
 }

@@ -898,3 +898,19 @@ def TilesAddedUpByTheTma(A: T.Buffer(512), C: T.Buffer(128)):
         T.ptx["cp.async.bulk.commit_group"]()
         T.ptx["cp.async.bulk.wait_group"](0)
         C[0] = C[0] + T.float32(1)
+
+
+# right: threads beyond the end return, and a barrier waits for those alone that are there
+# A = whole(100)
+# B == A[::-1]
+@T.prim_func
+def RowTurnedRoundByThoseThatHaveNotReturned(A: T.Buffer(100), B: T.Buffer(100)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((100,), "float32")
+    if tx >= 100:
+        T.Return(0)
+    S[tx] = A[tx]
+    T.cuda.cta_sync()
+    B[tx] = S[99 - tx]
