@@ -189,7 +189,7 @@ def locate_blocks(number: Any, extents: Mapping[str, int]) -> dict[str, Any]:
     return places
 
 
-def _unravel(number: Array, extents: Mapping[str, int], axes: tuple[str, ...]) -> dict[str, Array]:
+def _unravel(number: Any, extents: Mapping[str, int], axes: tuple[str, ...]) -> dict[str, Array]:
     places = {}
     for axis in axes:
         if axis in extents:

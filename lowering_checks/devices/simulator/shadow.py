@@ -278,7 +278,9 @@ class Shadow:
         unordered: Array = times >= self.state.get_since(threads, others, are_reads)
         return unordered
 
-    def _are_other_clusters(self, cells: Array, threads: Array, others: Array, times: Array) -> Array:
+    def _are_other_clusters(
+        self, cells: Array, threads: Array, others: Array, times: Array
+    ) -> Array:
         per = self.state.batch.group
         apart: Array = (threads // per != others // per) & (others != NO_THREAD)
         return apart

@@ -236,7 +236,7 @@ def RowsExchangedWithinACluster(A: T.Buffer(128), B: T.Buffer(128)):
 def RowsExchangedAcrossASquareCluster(A: T.Buffer(512), B: T.Buffer(512)):
     T.device_entry()
     cx, cy = T.cta_id_in_cluster([2, 2])
-    bx, by = T.cta_id([2, 4])
+    _, by = T.cta_id([2, 4])
     tx = T.thread_id([64])
     S = T.alloc_shared((64,), "float32")
     there = T.alloc_local((1,), "uint32")
@@ -245,7 +245,9 @@ def RowsExchangedAcrossASquareCluster(A: T.Buffer(512), B: T.Buffer(512)):
     S[tx] = A[row * 64 + tx]
     T.cuda.cluster_sync()
     T.ptx["mapa.shared::cluster.u32"](
-        there[0], T.cuda.cvta_generic_to_shared(T.address_of(S[tx])), T.Cast("uint32", 3 - cy * 2 - cx)
+        there[0],
+        T.cuda.cvta_generic_to_shared(T.address_of(S[tx])),
+        T.Cast("uint32", 3 - cy * 2 - cx),
     )
     T.ptx["ld.shared::cluster.f32"](value[0], there[0])
     B[row * 64 + tx] = value[0]
