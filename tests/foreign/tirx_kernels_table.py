@@ -8,17 +8,23 @@ A person finds out whose fault it is if one is wrong.
 import ctypes
 import importlib.abc
 import importlib.machinery
+import math
 import multiprocessing
 import os
 import re
 import sys
+import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock, patch
 
 import numpy as np
+import stand_ins
 import tvm_ffi
 from tvm.ir import Call
 from tvm.script import tirx as T
@@ -31,31 +37,116 @@ from tirstep.lowering_checks.devices.simulator.function_semantics import read_ca
 from tirstep.lowering_checks.devices.simulator.memory import get_numpy_dtype
 from tirstep.lowering_checks.devices.simulator.run_state import get_location
 from tirstep.lowering_checks.devices.simulator.statements import translate_statement
-from tirstep.lowering_checks.judgement import judge_numbers
+from tirstep.lowering_checks.judgement import Status, judge_numbers
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.transforms.tir import find_all
 
 _COMPARED = (
-    *("cuda", "cudnn", "cutlass", "deep_ep", "deep_gemm", "flash_attn", "flash_mla", "flashinfer"),
-    *("quack", "triton"),
+    *("cuda", "cudnn", "cutlass", "deep_ep", "deep_gemm", "fla", "flash_attn", "flash_mla"),
+    *("flashinfer", "quack", "triton"),
 )
 
 
 class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Libraries that kernels are compared with, where they are not installed: mocks."""
+    """Libraries that kernels are compared with: mocks, with stand-ins of what makes inputs."""
+
+    def __init__(self) -> None:
+        driver, nvrtc = MagicMock(), {"nvrtcVersion": lambda: (0, 13, 2)}
+        driver.cuTensorMapEncodeTiled = lambda *it: (driver.CUresult.CUDA_SUCCESS, MagicMock())
+        driver.cuuint64_t = driver.cuuint32_t = int
+        self.held = {**stand_ins.MODULES, "cuda.bindings.nvrtc": nvrtc}
+        self.held["cuda.bindings"] = {"driver": driver}
 
     def find_spec(self, name: str, *_: Any) -> Any:
         is_compared = name.partition(".")[0] in _COMPARED
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_compared else None
 
     def create_module(self, spec: Any) -> Any:
-        return MagicMock(__spec__=spec, __path__=[])
+        below = {key.rpartition(".")[::2]: it for key, it in self.held.items()}
+        held = {name: SimpleNamespace(**it) for (at, name), it in below.items() if at == spec.name}
+        held |= self.held.get(spec.name, {})
+        return MagicMock(__spec__=spec, __path__=[], **held)
 
     def exec_module(self, module: Any) -> None:
         pass
 
 
-def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
+@dataclass
+class Tensor:
+    """Where an argument lies in memory: its storage, and the bytes from where on and how many."""
+
+    storage: Any
+    begin: int
+    size: int
+
+    @staticmethod
+    def of(given: Any) -> "Tensor":
+        """What a tensor reaches, whose elements may lie apart."""
+        import torch
+
+        with torch._C.DisableTorchFunction():
+            pairs = zip(given.shape, given.stride(), strict=True)
+            extent = 1 + sum((size - 1) * step for size, step in pairs) if given.numel() else 0
+            begin, size = (it * given.element_size() for it in (given.storage_offset(), extent))
+            return Tensor(given.untyped_storage(), begin, size)
+
+    @property
+    def bytes(self) -> Any:
+        """A view, through which it can be changed."""
+        import torch
+
+        whole = torch.empty(0, dtype=torch.uint8).set_(self.storage)
+        return whole[self.begin : self.begin + self.size].numpy()
+
+    @property
+    def address(self) -> int:
+        """A GPU's memory begins at multiples of 256."""
+        return self.storage.data_ptr() // 256 * 256 + self.begin
+
+
+@dataclass
+class Launch:
+    """A function that a kernel launches, with the arguments of its first launch."""
+
+    function: PrimFunc
+    given: list[Any]
+    places: list[Tensor | None]
+
+
+_BY_ADDRESS: dict[int, Tensor] = {}
+_MAPS: dict[int, tuple[Any, ...]] = {}
+
+
+def get_address(tensor: Any) -> int:
+    place = Tensor.of(tensor)
+    _BY_ADDRESS[place.address] = place
+    return place.address
+
+
+def find_tensor(address: int) -> Tensor:
+    """From an address on, the rest of the storage in which it lies."""
+    for place in _BY_ADDRESS.values():
+        first, whole = place.address - place.begin, place.storage.nbytes()
+        if first <= address < first + whole:
+            return Tensor(place.storage, address - first, whole - (address - first))
+    raise KeyError(f"no tensor is at the address {address}")
+
+
+def encode(place: Any, dtype: str, rank: int, data: Any, *fields: int) -> None:
+    _MAPS[place.value] = find_tensor(data.value), dtype, rank, *fields
+
+
+def encode_by_driver(place: Any, kind: Any, rank: Any, data: Any, *arrays: Any) -> int:
+    """The driver's function with its numbers of types, for those that TVM does not name."""
+    *lists, interleave, swizzle, promotion, fill = arrays
+    dtype = {13: "float4_e2m1fn", 14: "float4_e2m1fn"}[int(kind)]
+    forced = () if int(kind) == 13 else (int(kind),)
+    flat = [int(each) for one in lists for each in one]
+    encode(place, dtype, rank.value, data, *flat, interleave, swizzle, promotion, fill, *forced)
+    return 0
+
+
+def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
     """Put the functions that a kernel launches into a dictionary, with their first arguments.
 
     What tensor maps the host encodes before is encoded by the functions themselves, in front of
@@ -64,25 +155,18 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
     import torch
     from tirx_kernels import registry, runner
 
-    sys.meta_path.append(_Absent())
     kernel = registry.load_kernel(name, strict=True)
+    sys.meta_path.insert(0, _Absent())
     (digits,) = re.findall("[0-9]+", kernel.KERNEL_META["runtime_cuda_archs"][0])
-    asked, maps = dict[int, torch.Tensor](), dict[int, tuple[Any, ...]]()
-
-    def get_address(tensor: torch.Tensor) -> int:
-        """A GPU's memory begins at multiples of 256."""
-        storage = tensor.untyped_storage().data_ptr()
-        address = storage // 256 * 256 + tensor.storage_offset() * tensor.element_size()
-        asked[address] = tensor
-        return address
 
     class InHostMemory(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, called: Any, types: Any, given: Any = (), named: Any = None):
             if called in (torch.Tensor.cuda, torch.Tensor.device.__get__):
                 return given[0] if called is torch.Tensor.cuda else torch.device("cuda", 0)
+            if called == torch.Tensor.is_cuda.__get__:
+                return True
             if called is torch.Tensor.data_ptr:
-                with torch._C.DisableTorchFunction():
-                    return get_address(*given)
+                return get_address(*given)
             if called is not torch.device:
                 given = ["cpu" if str(it).startswith("cuda") else it for it in given]
                 named = {key: "cpu" if key == "device" else it for key, it in (named or {}).items()}
@@ -91,15 +175,12 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
     def read(given: Any, parameter: Any) -> Any:
         if isinstance(given, int | float):
             return np.array(given, get_numpy_dtype(parameter.ty))
-        bits = given.detach().reshape(-1).clone(memory_format=torch.contiguous_format)
-        bits = bits.view(torch.uint8).numpy()
+        bits = (given if isinstance(given, Tensor) else Tensor.of(given)).bytes.copy()
         if not hasattr(parameter, "dtype"):
             return bits
         values = bits.view(get_numpy_dtype(parameter.dtype))
-        return values.reshape(given.shape) if values.size == given.numel() else values
-
-    def encode(place: Any, dtype: str, rank: int, data: Any, *fields: int) -> None:
-        maps[place.value] = asked[data.value], dtype, rank, *fields
+        shape = getattr(given, "shape", ())
+        return values.reshape(shape) if values.size == math.prod(shape) else values
 
     def launch(function: PrimFunc, *given: Any) -> None:
         parameters, arguments, host = [], [], []
@@ -107,79 +188,159 @@ def note_launches(name: str, launches: dict[PrimFunc, list[Any]]) -> None:
             if not isinstance(argument, ctypes.c_void_p):
                 parameters.append(parameter)
                 arguments.append(argument)
+        places = [Tensor.of(it) if isinstance(it, torch.Tensor) else None for it in arguments]
         for parameter, argument in zip(function.params, given, strict=True):
             if isinstance(argument, ctypes.c_void_p):
-                tensor, dtype, rank, *fields = maps[argument.value]
-                place = [at for at, it in enumerate(arguments) if it is tensor]
-                if not place:
-                    shape = [tensor.numel() * tensor.element_size()]
-                    source = decl_buffer(shape, "uint8", f"of_{parameter.name}")
+                tensor, dtype, rank, *fields = _MAPS[argument.value]
+                first, end = tensor.begin, tensor.begin + tensor.size
+                found = [
+                    at
+                    for at, it in enumerate(places)
+                    if it is not None
+                    and it.storage.data_ptr() == tensor.storage.data_ptr()
+                    and it.begin <= first
+                    and it.begin + it.size == end
+                ]
+                if not found:
+                    whole = Tensor(tensor.storage, 0, tensor.storage.nbytes())
+                    source = decl_buffer([whole.size], "uint8", f"of_{parameter.name}")
+                    found = [len(places)]
                     parameters.append(source)
-                    arguments.append(tensor)
-                buffer = parameters[place[0] if place else -1]
+                    arguments.append(whole)
+                    places.append(whole)
+                buffer, skipped = parameters[found[0]], first - places[found[0]].begin
                 host.append(Bind(parameter, T.tvm_stack_alloca("tensormap", 1)))
                 name = "runtime.cuTensorMapEncodeTiled"
-                call = T.call_packed(name, parameter, dtype, rank, buffer.data, *fields)
+                data = T.handle_add_byte_offset(buffer.data, skipped) if skipped else buffer.data
+                call = T.call_packed(name, parameter, dtype, rank, data, *fields)
                 host.append(Evaluate(call))
+        arrays = (
+            [*map(read, arguments, function.params)]
+            if not host
+            else [read(it, parameter) for it, parameter in zip(arguments, parameters, strict=True)]
+        )
         if host:
             body = SeqStmt([*host, function.body])
-            function = PrimFunc(parameters, body, function.ret_type, attrs=function.attrs)
-        launches.setdefault(function, [*map(read, arguments, function.params)])
+            made = PrimFunc(parameters, body, function.ret_type, attrs=function.attrs)
+        else:
+            made = function
+        launches.setdefault(function, Launch(made, arrays, places))
 
     def compile_nothing(module: Any, *_: Any, **__: Any) -> Any:
         function = module if isinstance(module, PrimFunc) else module["main"]
         compiled = MagicMock(side_effect=partial(launch, function))
-        compiled.jit.return_value = compiled.main = compiled
+        compiled.jit.return_value = compiled.main = compiled.mod = compiled
         compiled.__getitem__.return_value = compiled
         return compiled
+
+    def open_library(name: Any, *given: Any, **named: Any) -> Any:
+        if "cuda" not in str(name):
+            return ctypes_open(name, *given, **named)
+        driver = MagicMock(**{"cuInit.return_value": 0})
+        driver.cuTensorMapEncodeTiled = encode_by_driver
+        return driver
 
     tvm_ffi.register_global_func("runtime.cuTensorMapEncodeTiled", encode, override=True)
     make, torch.cuda = torch.Generator, MagicMock(**{"current_device.return_value": 0})
     torch.Generator = lambda device=None: make("cpu")
+    torch.cuda.current_stream.return_value.cuda_stream = 0
     major, minor = torch.cuda.get_device_capability.return_value = divmod(int(digits), 10)
     gpu = MagicMock(multi_processor_count=4, shared_memory_per_block_optin=232448)
     gpu.major, gpu.minor = major, minor
     torch.cuda.get_device_properties.return_value = gpu
     runner.bench = lambda functions, **_: [it() for it in functions.values()]
+    ctypes_open, ctypes.CDLL = ctypes.CDLL, open_library
+    # Where a kernel has such a library, nvcc compiles it; it makes a schedule, and says 0.
+    kernel._reference_library = lambda: MagicMock(**{f"{_FASTCU}.return_value": 0})
+    for path in ("__init__.py", _GATHERED):
+        (at := Path(os.environ["TIRX_FLASHINFER_SOURCE_ROOT"], "flashinfer", path)).parent.mkdir(
+            parents=True, exist_ok=True
+        )
+        at.touch()
     with InHostMemory(), patch.object(runner.tvm, "compile", compile_nothing):
         configs = [{key: it[key] for key in it if key != "label"} for it in kernel.CONFIGS]
         config = min(configs, key=lambda it: sum(n for n in it.values() if type(n) is int))
-        kernel.prepare_bench(**config).run_gpu()
+        kernel.prepare_bench(**{**config, **_SMALLER.get(name, {})}).run_gpu()
 
 
-def note_all(name: str) -> dict[PrimFunc, list[Any]]:
-    launches: dict[PrimFunc, list[Any]] = {}
+_GATHERED = "fused_moe/cute_dsl/rubin/blockscaled_contiguous_gather_grouped_gemm_swiglu_fusion.py"
+"""A file of FlashInfer that a kernel looks for, to import what is beside it."""
+_FASTCU = "fastcu_nvfp4_prepare_schedule"
+_FEW = {"num_sms": 4}
+_SMALLER: dict[str, dict[str, Any]] = {
+    "deepgemm_sm100_fp8_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
+    "deepgemm_sm100_fp4_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
+    "deepgemm_sm100_fp8_paged_mqa_logits": _FEW,
+    "deepgemm_sm100_fp4_paged_mqa_logits": _FEW,
+}
+"""Sizes that are smaller than those of the package's own configurations."""
+
+
+def note_all(name: str) -> list[Launch]:
+    launches: dict[PrimFunc, Launch] = {}
     try:
         note_launches(name, launches)
     except Exception:  # what follows a launch compares it with other libraries
         if not launches:
             raise
-    return launches
+    return [*launches.values()]
 
 
-def judge_launch(name: str, function: PrimFunc, given: list[Any]) -> Any:
+def make_problem(name: str, function: PrimFunc, given: list[Any]) -> Any:
     sizes = {}
     for parameter, array in zip(function.params, given, strict=True):
         extents = getattr(parameter, "shape", (parameter,))
         sizes |= dict(zip(map(str, extents), array.shape or (array,), strict=False))
     kernel = ModuleKernel(make_main(function), name, recorded=given)
-    problem = kernel.problem(**{it: int(sizes[it]) for it in kernel.size_names})
+    return kernel.problem(**{it: int(sizes[it]) for it in kernel.size_names})
+
+
+def judge_launch(name: str, function: PrimFunc, given: list[Any]) -> Any:
+    problem = make_problem(name, function, given)
     return judge_numbers(problem, problem.module, SimulatorDevice(), where=name)
+
+
+def hand_on(name: str, launch: Launch, later: list[Launch]) -> None:
+    """Run a launch, and put what it stores into the arguments of those after it."""
+    problem = make_problem(name, launch.function, launch.given)
+    program = SimulatorDevice().compile(problem.module)
+    program.in_out = problem.loaded_outputs
+    results = program(launch.given)
+    for at, stored in program.stored.items():
+        source = launch.places[at]
+        new = np.ascontiguousarray(results[at]).reshape(-1).view(np.uint8)
+        changed = np.repeat(stored.reshape(-1), results[at].dtype.itemsize)
+        pairs = [pair for it in later for pair in zip(it.places, it.given, strict=True)]
+        for place, array in pairs if source is not None else ():
+            if place is not None and place.storage.data_ptr() == source.storage.data_ptr():
+                first = max(place.begin, source.begin)
+                end = min(place.begin + place.size, source.begin + source.size)
+                here = slice(first - source.begin, max(first, end) - source.begin)
+                there = array.reshape(-1).view(np.uint8)[first - place.begin :][
+                    : max(0, end - first)
+                ]
+                there[changed[here]] = new[here][changed[here]]
 
 
 def judge(name: str) -> list[tuple[str, str, set[str]]]:
     """For each function that a kernel launches a verdict, a sentence, and what is not known."""
     rows = []
-    for function, given in note_all(name).items():
+    launches = note_all(name)
+    for number, launch in enumerate(launches):
         unknown = set()
-        for call in find_all(lower(make_main(function))["main"].body, Call):
+        for call in find_all(lower(make_main(launch.function))["main"].body, Call):
             try:
                 translate_statement(Evaluate(call))
             except Exception as error:  # or it is a part of a statement, and none by itself
                 unknown |= {*re.findall("not know the function '(.*?)'", str(error))}
-        judged = judge_launch(name, function, given)
+        judged = judge_launch(name, launch.function, launch.given)
         said = "; ".join(map(str, judged.findings)) or judged.reason
         rows.append((str(judged.status), said, unknown))
+        if later := launches[number + 1 :]:
+            if judged.status is Status.NOT_JUDGED:
+                said = "what it gets is made by a launch that is not judged"
+                return [*rows, *((str(Status.NOT_JUDGED), said, set[str]()) for _ in later)]
+            hand_on(name, launch, later)
     return rows
 
 
@@ -194,7 +355,8 @@ def take_out(name: str) -> list[tuple[str, str, set[str]]]:
         return (called, get_location(node)) if is_one else None
 
     rows = []
-    for function, given in note_all(name).items():
+    for launch in note_all(name):
+        function, given = launch.function, launch.given
         sites = [*dict.fromkeys(filter(None, map(get_site, find_all(function.body, Evaluate))))]
         if not sites or judge_launch(name, function, given).findings:
             continue
@@ -245,4 +407,6 @@ def main() -> None:
 if __name__ == "__main__":
     os.environ |= {"TVM_FFI_DISABLE_TORCH_C_DLPACK": "1", "TIRX_PREPARE_NUM_SMS": "4"}
     os.environ |= {"TIRSTEP_COMPILE_STATEMENTS": "1e6"}
-    main()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TIRX_FLASHINFER_SOURCE_ROOT"] = folder
+        main()

@@ -40,7 +40,11 @@ CLUSTER = 'T.launch_thread("clusterCtaIdx.x", 2)'
 @pytest.mark.parametrize(
     ("launch", "error", "message"),
     [
-        (CLUSTER.replace(".x", ".y"), UnsupportedError, "only along 'clusterCtaIdx.x'"),
+        (
+            CLUSTER.replace(".x", ".y"),
+            DeviceError,
+            "1 blocks along 'blockIdx.y' are not whole",
+        ),
         (CLUSTER.replace("2", "3"), DeviceError, "2 blocks along 'blockIdx.x' are not whole clus"),
     ],
 )
@@ -55,15 +59,15 @@ def test_clusters_that_do_not_divide_the_blocks_are_refused(
         simulate_lowered(changed.module, program.make_arguments())
 
 
-def test_a_cluster_that_not_every_gpu_launches_is_a_finding() -> None:
+def test_a_cluster_that_no_gpu_launches_is_a_finding() -> None:
     name = "MulticastForWhichBothBlocksAnnounceAndWait"
     (program,) = (program for program in read_programs() if program.name == name)
-    text = program.text.replace(CLUSTER, CLUSTER.replace("2", "16"))
-    text = text.replace('T.launch_thread("blockIdx.x", 2)', 'T.launch_thread("blockIdx.x", 16)')
+    text = program.text.replace(CLUSTER, CLUSTER.replace("2", "32"))
+    text = text.replace('T.launch_thread("blockIdx.x", 2)', 'T.launch_thread("blockIdx.x", 32)')
     changed = replace(program, text=text)
     found = simulate_lowered(changed.module, program.make_arguments()).findings
     (launch,) = (each.message for each in found if each.kind == "launch")
-    assert launch == "extent 16 of 'clusterCtaIdx.x' exceeds a GPU's limit of 8"
+    assert launch == "a cluster of 32 blocks exceeds a GPU's limit of 16"
 
 
 @pytest.mark.parametrize("elements", [2**20, 2**32])

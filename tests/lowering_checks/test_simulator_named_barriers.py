@@ -140,6 +140,8 @@ def test_warps_that_no_warpgroup_holds_together_wait_for_one_another() -> None:
 
 
 def test_barrier_0_is_that_of_all_threads() -> None:
-    assert not run(SYNC.format(0, 128) + "\nB[tx] = A[tx]\n").findings
-    with pytest.raises(UnsupportedError, match=r"keeps barrier 0, which .* names for 64 threads"):
-        run(SYNC.format(0, 64) + "\nB[tx] = A[tx]\n")
+    for count in (64, 128):
+        body = f"if tx < {count}:\n    {SYNC.format(0, count)}\nB[tx] = A[tx]\n"
+        assert not run(body).findings
+    body = f"if tx < 32:\n    {ARRIVE.format(0, 64)}\nT.cuda.cta_sync()\nB[tx] = A[tx]\n"
+    assert "all reach __syncthreads" in run(body).findings[0].message

@@ -1,4 +1,4 @@
-"""Bulk copies: cp.async.bulk and cp.async.bulk.tensor, which one thread asks for.
+"""Bulk copies and reductions, which one thread asks for: cp.async.bulk, cp.reduce.async.bulk.
 
 Semantics from the PTX ISA, sections "cp.async.bulk" and "cp.async.bulk.tensor", and of tensor maps
 from the CUDA driver API, ``cuTensorMapEncodeTiled``. A load arrives at an mbarrier; a store belongs
@@ -36,6 +36,8 @@ _USUAL = (
     *("", "global", "shared::cluster", "shared::cta", "cta_group::1", _PAIR),
     *("mbarrier::complete_tx::bytes", "bulk_group", "tile", _HINT),
 )
+_REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum}
+_OF_REDUCTIONS = ("reduce", *_REDUCTIONS, "relaxed", "gpu", "noftz", "f32", "u32", "s32")
 _GATHER, _SCATTER, _ROWS = "tile::gather4", "tile::scatter4", 5
 """Of a tensor of two dimensions four rows, with a column and their numbers."""
 _SWIZZLE_BITS = (0, 1, 2, 3)
@@ -264,7 +266,9 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
     rank, memory = len(tensor_map.box), _require_encoded(threads, tensor_map)
     count = _ROWS if _SCATTER in [it for it in rest if isinstance(it, str)] else rank
     starts, address = rest[:count], rest[count]
-    _require_plain(threads, rest[count + 1 :], ("async", "bulk", "tensor", f"{rank}d", _SCATTER))
+    known = ("async", "bulk", "tensor", f"{rank}d", _SCATTER, *_OF_REDUCTIONS)
+    _require_plain(threads, rest[count + 1 :], known)
+    change = _find_reduction(threads, rest, memory.dtype)
     for lane in get_lanes(threads):
         start = [int(pick(each, lane)) for each in starts]
         elements, inside = tensor_map.find_elements(start)
@@ -273,16 +277,20 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
         first = pointer.get_place(lane)
         _check_aligned(threads, pointer, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, pointer.dtype.itemsize, elements.size)
-        _begin_store(threads, lane, (pointer.memory, places), (memory, elements), inside)
+        of = pointer.memory, places
+        _begin_store(threads, lane, of, (memory, elements), inside, change)
         _require_shared(memory).mark_stored_by_map(elements[inside])
     threads.state.interval += 1
 
 
 def _store(threads: Threads, target: Pointer, address: Any, size: Any, *rest: Any) -> None:
     """Neighbours go from shared to global memory."""
-    _require_plain(threads, rest, ("async", "bulk"))
+    _require_plain(threads, rest, ("async", "bulk", *_OF_REDUCTIONS))
+    words = [it for it in rest if isinstance(it, str)]
+    dtype = get_type(words[-1])[0] if "reduce" in words else None
+    change = _find_reduction(threads, words, dtype)
     for lane in get_lanes(threads):
-        if (pointer := find_pointer(threads, address, lane)) is None:
+        if (pointer := find_pointer(threads, address, lane, dtype)) is None:
             continue
         memory, steps = target.memory.reinterpret(pointer.dtype), int(pick(size, lane))
         _check_aligned(threads, pointer, pointer.get_place(lane), lane, "linear")
@@ -290,8 +298,21 @@ def _store(threads: Threads, target: Pointer, address: Any, size: Any, *rest: An
         first = target.get_place(lane) * target.dtype.itemsize // memory.dtype.itemsize
         row = np.arange(steps // pointer.dtype.itemsize)
         inside, places = np.ones(row.shape, bool), pointer.get_place(lane) + row
-        _begin_store(threads, lane, (pointer.memory, places), (memory, first + row), inside)
+        of = pointer.memory, places
+        _begin_store(threads, lane, of, (memory, first + row), inside, change)
     threads.state.interval += 1
+
+
+def _find_reduction(threads: Threads, words: Sequence[Any], dtype: Any) -> Any:
+    """PTX ISA, "cp.reduce.async.bulk" and "cp.reduce.async.bulk.tensor": what is done with each
+    element, one at a time; None of a plain copy."""
+    words = [it for it in words if isinstance(it, str)]
+    if "reduce" not in words:
+        return None
+    named = [it for it in words if it in _REDUCTIONS]
+    if not named or dtype.kind not in "fiu" or dtype.itemsize < 4:
+        raise UnsupportedError(f"the simulator does not support this {threads.name} of {dtype}")
+    return _REDUCTIONS[named[0]]
 
 
 def _begin_store(
@@ -300,14 +321,19 @@ def _begin_store(
     of: tuple[Memory, Array],
     to: tuple[Memory, Array],
     inside: Array,
+    change: Any,
 ) -> None:
-    """Ask for a copy of places in shared memory to those elements of another that are `inside`."""
+    """Ask for a copy of places in shared memory to those elements of another that are `inside`, or
+    for a `change` of these by what is there."""
     source, target = _require_shared(of[0]), _require_shared(to[0])
     taken, stored = (_take_row(lane, it) for it in (of[1], to[1][inside]))
     _require_fence(threads, source, taken, "asynchronous load of")
     values = source.load(taken, None, threads.location, kind=BULK_LOAD)
     brought = values[:, inside].view(target.dtype)
-    bring = target.begin_store(stored, brought, None, threads.location, BULK_STORE)
+    at = stored, brought, None, threads.location
+    bring = (
+        target.begin_store(*at, BULK_STORE) if change is None else target.begin_change(*at, change)
+    )
     check = partial(source.check_unchanged, taken, values, None, threads.location)
     ends: list[Arrive] = [check, bring]
     for queue, end in zip((BULK, WRITTEN), ends, strict=True):
@@ -441,6 +467,10 @@ BULK_COPIES: dict[str, Semantics] = {
     **dict.fromkeys(("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta"), _load),
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
     "ptx.cp_async_bulk_s2g": _store,
+    "ptx.cp_reduce_async_bulk_tensor": _store_tensor,
+    **dict.fromkeys(
+        ("ptx.cp_reduce_async_bulk_s2g", "ptx.cp_reduce_async_bulk_s2g_f32_noftz"), _store
+    ),
     "ptx.cp_async_bulk_commit_group": _commit,
     "ptx.cp_async_bulk_wait_group": _wait,
     **dict.fromkeys(("ptx.st_async", "ptx.st_async_vec"), _store_with_arrival),
@@ -453,5 +483,8 @@ BULK_COPIES: dict[str, Semantics] = {
         _query_cancel,
     ),
     "ptx.prefetch": lambda threads, *_: None,  # of a tensor map, as of a tile: no value changes
-    "ptx.cp_async_bulk_tensor_prefetch": lambda threads, *_: None,
+    **dict.fromkeys(
+        ("ptx.cp_async_bulk_tensor_prefetch", "ptx.cp_async_bulk_prefetch"),
+        lambda threads, *_: None,
+    ),
 }

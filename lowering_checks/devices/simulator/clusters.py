@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from tirstep.transforms.gpu_limits import WARP
@@ -216,6 +217,8 @@ def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
     """The number that a pointer into shared memory is, of which instructions take 32 bits."""
     if not isinstance(memory, SharedMemory):
         raise UnsupportedError(f"the simulator knows no number of a pointer to {memory.name}")
+    if memory.dtype == ml_dtypes.float4_e2m1fn and np.any(offset != memory.low):
+        raise UnsupportedError(f"the simulator keeps the 4-bit elements of {memory.name} in bytes")
     if memory.shadow.is_global:
         return gpu.tell_global(memory.shadow) + offset * memory.dtype.itemsize
     byte, batch = memory.shadow.begin + offset * memory.dtype.itemsize, gpu.state.batch

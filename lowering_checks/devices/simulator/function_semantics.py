@@ -301,6 +301,9 @@ class Pointer:
         self.memory.change_atomically(index, mask, location, change, reads=reads)
 
     def _get_access(self, offset: Any, lanes: Array | None) -> tuple[Any, Array | None, str]:
-        index = self.offset + offset
+        own = self.offset
+        if isinstance(own, np.ndarray | np.generic):
+            own = own.astype(np.int64)  # unsigned ones and those of a row would become floats
+        index = own + offset
         index = index if isinstance(index, int) else np.atleast_2d(index)
         return index, self.threads.narrow(lanes), self.threads.location

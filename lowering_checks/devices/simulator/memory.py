@@ -206,7 +206,7 @@ class LocalMemory(Memory):
         self._report_uninitialized(wrong, spread_to(cells, wrong.shape), location)
         if self.state.garbage is not None:
             return values
-        return np.where(written, values, get_garbage(self.dtype))
+        return np.where(written, values, self.dtype.type(get_garbage(self.dtype)))
 
     def store(
         self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True

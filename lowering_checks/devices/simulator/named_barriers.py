@@ -3,8 +3,7 @@
 Semantics from the PTX ISA, section "Parallel Synchronization and Communication Instructions: bar,
 barrier". A barrier is complete when as many threads have arrived at it as its instructions say, and
 is there again then. A warp comes as a whole, whether it waits (sync) or not (arrive). Threads that
-waited know of what all that came had done before. Barrier 0 is that of all threads,
-``__syncthreads``, and none here.
+waited know of what all that came had done before. Barrier 0 is ``__syncthreads``, too.
 
 Which warps complete a phase is the same in every order of arrival if each that comes to one knows
 that all have come to the phase before: else it may come first, and complete that in the place of
@@ -85,11 +84,6 @@ class NamedBarriers:
         for warp in threads.groups(WARP, is_barrier=True):
             lane = int(warp[0])
             at, count = (int(pick(each, lane)) for each in (number, asked))
-            if at == 0 and count != everybody:
-                raise UnsupportedError(
-                    f"the simulator keeps barrier 0, which {threads.name} names for {count} "
-                    "threads, for __syncthreads: name another one"
-                )
             wrong = []
             if not 0 <= at < MAX_BARRIERS:
                 wrong.append(f"which is none (0 to {MAX_BARRIERS - 1} can be)")
@@ -127,6 +121,14 @@ class NamedBarriers:
                 self.gpu.mbarriers.progress += 1
         self.gpu.state.interval += 1
         return come
+
+    def require_none_at_zero(self, passed: Array | None) -> None:
+        """``__syncthreads`` is barrier 0, for all threads: nobody else may have arrived there."""
+        for (block, number), barrier in self._made.items():
+            if number == 0 and barrier.come and (passed is None or passed[block]):
+                who = self.gpu.state.describe_lane(barrier.first)
+                message = f"{who} arrived at barrier 0 for {barrier.expected} threads, and then all"
+                self.gpu.state.log.add_sentence(KIND, f"{message} reach __syncthreads, which is it")
 
     def wait(self, threads: Threads, waiting: list[_Waiting]) -> None:
         """All warps that wait go on together, and know then of what was done before; meanwhile

@@ -525,6 +525,11 @@ _COMPUTED: dict[str, Compute] = {
     "cvt_f4x2_f32": _pack_quarters,
     "cvt_f16x2_f4x2": _unpack_quarters,
     "cvt_ue8m0x2_f32": _find_exponents,
+    # PTX ISA, "cvt": 2**(e - 127), of which bfloat16 has each but NaN's as its own exponent; the
+    # smallest is half of its smallest normal number.
+    "cvt_bf16x2_ue8m0x2": lambda words, to, a: np.where(
+        a == 0xFF, 0x7FFF, np.where(a == 0, 0x40, a.astype(np.uint16) << 7)
+    ).astype(np.uint16),
     # Of two numbers to a packed type, the first one is the upper element.
     **dict.fromkeys(
         ("cvt_f16x2_f32", "cvt_bf16x2_f32", "cvt_f8x2_f32"),

@@ -5,6 +5,7 @@ A launch runs in batches of thread blocks, all threads of which are evaluated at
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,10 @@ LANES = 1 << 15
 """About how many threads are evaluated at once: enough to hide Python, few enough for the cache."""
 MOST_JOINT = 1 << 13
 """Of threads each of which may know of each other one by itself."""
+CLUSTER_AXES = tuple(f"{CLUSTER_AXIS[:-1]}{it}" for it in "xyz")
+MOST_OF_CLUSTER = 16
+"""CUDA's programming guide, "Thread Block Clusters": 8 blocks on every GPU that has them, and 16
+where a launch allows what is not portable, as those of TVM's runtime do."""
 IN_ORDER = "in order"
 """The scope of barriers behind every store, of modules in which TVM has not ordered threads yet."""
 UNSTORED = "uninitialized read on chip"
@@ -138,7 +143,7 @@ def split_grid(
     With `first_only`, one batch of the first thread block alone, or of the first cluster. With
     `chosen`, these thread blocks alone, whose numbers are then their places in it.
     """
-    cluster = extents.get(CLUSTER_AXIS, 1)
+    cluster = count_places(extents, CLUSTER_AXES)
     blocks = cluster if first_only else count_places(extents, BLOCK_AXES)
     blocks = blocks if chosen is None else len(chosen)
     threads = count_places(extents, THREAD_AXES)
@@ -154,9 +159,8 @@ def split_grid(
         block, inside = np.divmod(lane, threads)
         own = first + block if chosen is None else chosen[first + block]
         coordinates = {
-            **_unravel(own, extents, BLOCK_AXES),
+            **locate_blocks(own, extents),
             **_unravel(inside, extents, THREAD_AXES),
-            CLUSTER_AXIS: (block % cluster).astype(np.int32),
         }
         thread = first * threads + lane
         span = count if is_joint else cluster
@@ -168,7 +172,24 @@ def count_places(extents: Mapping[str, int], axes: tuple[str, ...]) -> int:
     return math.prod(extents.get(axis, 1) for axis in axes)
 
 
-def _unravel(number: Array, extents: Mapping[str, int], axes: tuple[str, ...]) -> dict[str, Array]:
+def locate_blocks(number: Any, extents: Mapping[str, int]) -> dict[str, Any]:
+    """The places of thread blocks in the grid and in their clusters, by axis.
+
+    Blocks are counted cluster by cluster, and in each by their rank, x running fastest (PTX ISA,
+    section "Special Registers", ``%cluster_ctarank``).
+    """
+    number, rank = np.divmod(number, count_places(extents, CLUSTER_AXES))
+    places = {}
+    for axis, inner in zip(BLOCK_AXES, CLUSTER_AXES, strict=True):
+        size = extents.get(inner, 1)
+        rank, place = np.divmod(rank, size)
+        number, cluster = np.divmod(number, extents.get(axis, 1) // size)
+        places[axis] = (cluster * size + place).astype(np.int32)
+        places[inner] = place.astype(np.int32)
+    return places
+
+
+def _unravel(number: Any, extents: Mapping[str, int], axes: tuple[str, ...]) -> dict[str, Array]:
     places = {}
     for axis in axes:
         if axis in extents:
@@ -353,18 +374,11 @@ class RunState:
         """A thread of the grid in words: ``thread (3, 0, 0) of block (1, 2, 0)``."""
         block, inside = divmod(int(thread), count_places(self.extents, THREAD_AXES))
         block = block if self.chosen is None else int(self.chosen[block])
-        place = self._format_place(inside, THREAD_AXES)
-        return f"thread {place} of block {self._format_place(block, BLOCK_AXES)}"
+        at = {**_unravel(inside, self.extents, THREAD_AXES), **locate_blocks(block, self.extents)}
+        places = ([int(at.get(it, 0)) for it in axes] for axes in (THREAD_AXES, BLOCK_AXES))
+        return "thread ({}, {}, {}) of block ({}, {}, {})".format(*itertools.chain(*places))
 
     def locate_block(self, block: int) -> tuple[int, int, int]:
         """The coordinates of a block of the grid."""
-        sizes = [self.extents.get(axis, 1) for axis in BLOCK_AXES]
-        x, rest = block % sizes[0], block // sizes[0]
-        return x, rest % sizes[1], rest // sizes[1]
-
-    def _format_place(self, number: int, axes: tuple[str, ...]) -> str:
-        places = []
-        for axis in axes:
-            number, place = divmod(number, self.extents.get(axis, 1))
-            places.append(place)
-        return f"({', '.join(map(str, places))})"
+        x, y, z = (int(locate_blocks(block, self.extents)[axis]) for axis in BLOCK_AXES)
+        return x, y, z

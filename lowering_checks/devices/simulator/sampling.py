@@ -21,10 +21,10 @@ from tirstep.transforms.tir import constant, find_all, find_axes, is_used, subst
 from tirstep.tvm_compat import get_op_name
 
 from ...compile.compiling import count_iterations
-from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array, NotRunError
+from ...device import BLOCK_AXES, THREAD_AXES, Array, NotRunError
 from .merged_memory import find_private, find_written_buffers
 from .operators import COMPARISONS
-from .run_state import LANES, count_places
+from .run_state import CLUSTER_AXES, LANES, count_places, locate_blocks
 
 SECONDS_EACH, SECONDS_PER_LANE = 4e-5, 2e-8
 """Seconds per statement (a multiply-add of loaded values, say): for any number of threads, and for
@@ -45,20 +45,17 @@ class BlockSample:
 
     def __call__(self, extents: Mapping[str, int], launch: Any) -> Array | None:
         """The numbers of the chosen blocks of a launch, in their order; None for all of them."""
-        blocks, cluster = count_places(extents, BLOCK_AXES), extents.get(CLUSTER_AXIS, 1)
+        blocks, cluster = (count_places(extents, axes) for axes in (BLOCK_AXES, CLUSTER_AXES))
         self.total += blocks
         if blocks <= self.most:
             self.ran += blocks
             return None
-        sides = [extents.get(axis, 1) for axis in BLOCK_AXES]
-        steps = [1, *itertools.accumulate(sides[:-1], lambda one, other: one * other)]
-        corners = {
-            sum(place * step for place, step in zip(corner, steps, strict=True))
-            for corner in itertools.product(*({0, side - 1} for side in sides))
-        }
+        places = locate_blocks(np.arange(blocks), extents)
+        sides = ((places[axis], extents.get(axis, 1) - 1) for axis in BLOCK_AXES)
+        corners = np.flatnonzero(np.all([(at == 0) | (at == last) for at, last in sides], axis=0))
         drawn = np.random.default_rng(blocks).permutation(blocks)
         edges = itertools.islice(_find_edges(launch, extents, blocks), self.most // 2)
-        ends = [0, blocks - 1, *edges, 1, blocks - 2, *sorted(corners)]
+        ends = [0, blocks - 1, *edges, 1, blocks - 2, *map(int, corners)]
         wanted = dict.fromkeys([*ends, *map(int, drawn)])
         heads = dict.fromkeys(number // cluster for number in wanted)
         chosen = sorted(itertools.islice(heads, max(self.most // cluster, 1)))
@@ -79,14 +76,12 @@ def _find_edges(launch: Any, extents: Mapping[str, int], blocks: int) -> Iterato
         raise UnknownOperationError(str(load))
 
     numbers, values = np.arange(blocks), [dict[int, Any](), dict[int, Any]()]
-    x, y = (extents.get(name, 1) for name in BLOCK_AXES[:2])
-    steps = dict(zip(BLOCK_AXES, (1, x, x * y), strict=True))
+    places = locate_blocks(numbers, extents)
     for axis in (launch, *find_axes(launch.body)):
         name = str(axis.node.thread_tag)
         side = extents.get(name, 1)
         for last, known in enumerate(values):
-            place = numbers // steps[name] % side if name in steps else last * (side - 1)
-            known[axis.node.var.__chandle__()] = place
+            known[axis.node.var.__chandle__()] = places.get(name, last * (side - 1))
     for loop in find_all(launch.body, For):
         for last, known in enumerate(values):
             known[loop.loop_var.__chandle__()] = last * ((constant(loop.extent) or 1) - 1)

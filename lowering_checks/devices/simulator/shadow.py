@@ -23,7 +23,7 @@ from .broadcasting import are_all, is_any, spread_to
 from .run_state import RunState
 
 NO_THREAD = -1
-OPAQUE, BY_PROXY = "mbarrier", "by proxy"
+OPAQUE, BY_PROXY, CHANGED = "mbarrier", "by proxy", "changed later on"
 PROXY, GLOBAL_PROXY = "proxy", "proxy of global memory"
 """The fences between stores and what reads shared, or global, memory on another way than loads."""
 _MAX_PENDING = 64
@@ -147,8 +147,8 @@ class Shadow:
     changer : the thread that changed each cell last; `writer` itself until a thread stores what is
         there already
     owner : the id of the buffer that each cell was written as; empty where one buffer lies
-    marks : which cells are `OPAQUE`, where an mbarrier is, or were stored to `BY_PROXY` last, by a
-        bulk copy; absent where none are
+    marks : which cells are `OPAQUE`, where an mbarrier is, were stored to `BY_PROXY` last, by a
+        bulk copy, or are to be `CHANGED` by a reduction in flight; absent where none are
     atomics : who has changed each cell atomically, as `Accessors`; empty where nobody has
     loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
         else reads or writes shared memory

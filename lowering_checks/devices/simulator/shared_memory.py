@@ -18,9 +18,9 @@ from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
-from .memory import LOAD, STORE, Arrive, Memory, differ
+from .memory import LOAD, STORE, Arrive, Memory, differ, get_garbage
 from .run_state import UNSTORED, UnsupportedError
-from .shadow import BY_PROXY, NO_THREAD, OPAQUE, Shadow
+from .shadow import BY_PROXY, CHANGED, NO_THREAD, OPAQUE, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
 TENSOR_CORES = (MATRIX, "tcgen05.mma of", "tcgen05.cp of")
@@ -221,12 +221,35 @@ class SharedMemory(Memory):
         self._report_opaque(access)
         in_flight = shadow.find_in_flight(access.cells)
         if in_flight is not None:
+            if CHANGED in shadow.marks:  # by other atomic changes, which come in any order
+                in_flight = in_flight & ~shadow.marks[CHANGED][access.cells]
             self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
         if shadow.written.size and reads:
             self._check_written(access, in_flight)
         self._check_rivals(access, access.touched)
         change(self.data, access.elements)
         shadow.record_atomic(*access.pick_cells(access.cells, access.threads))
+
+    def begin_change(
+        self, index: Any, value: Any, mask: Array | None, location: str, change: Any
+    ) -> Arrive:
+        """Begin to change elements atomically by values, as a ufunc does: when that arrives. Until
+        then any access but another such change races; the last that began is told."""
+        self.change_atomically(index, mask, location, lambda data, at: None)
+        access, shadow = self._locate_cells(ATOMIC, index, mask, location), self.shadow
+        at, cells = access.elements[access.active], access.cells[access.touched]
+        shadow.get_incoming(self.dtype)[at] = get_garbage(self.dtype)
+        shadow.copier[cells] = threads = access.threads[access.touched]
+        shadow.mark(CHANGED, cells)
+
+        def arrive(lanes: Array | None = None) -> None:
+            change.at(self.data, at, value[access.active])
+            mine = cells[shadow.copier[cells] == threads]
+            shadow.copier[mine] = NO_THREAD
+            shadow.mark(CHANGED, mine, False)
+            shadow.record_atomic(*access.pick_cells(access.cells, access.threads))
+
+        return arrive
 
     def begin_store(
         self, index: Any, value: Any, mask: Array | None, location: str, kind: str = STORE

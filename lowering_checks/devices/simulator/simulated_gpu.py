@@ -18,7 +18,6 @@ from tirstep.transforms.tir import constant, find_all, find_axes, is_used, subst
 from ...compile.passes import count_item_bytes
 from ...device import (
     BLOCK_AXES,
-    CLUSTER_AXIS,
     Array,
     Arrays,
     DeviceError,
@@ -44,7 +43,14 @@ from .memory import (
 from .merged_memory import Origin, SharedLayout, find_written_buffers, get_shared_layout
 from .named_barriers import NAMED_BARRIERS, NamedBarriers
 from .periodic_loops import Period, find_periods, inline_names
-from .run_state import RunState, UnsupportedError, count_places, split_grid
+from .run_state import (
+    CLUSTER_AXES,
+    MOST_OF_CLUSTER,
+    RunState,
+    UnsupportedError,
+    count_places,
+    split_grid,
+)
 from .shadow import Shadow
 from .shared_memory import SharedMemory
 from .statements import Execute, get_names, translate_statement
@@ -261,12 +267,7 @@ class SimulatedGpu:
             axis, extent = str(node.node.thread_tag), self.evaluate(node.value)
             if axis.startswith("preferred") or (extent == 1 and axis.startswith("cluster")):
                 continue
-            if axis.startswith("cluster") and axis != CLUSTER_AXIS:
-                raise UnsupportedError(
-                    f"the simulator does not support clusters along '{axis}', only along "
-                    f"'{CLUSTER_AXIS}'; choose the device \"cuda\""
-                )
-            if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
+            if axis not in MAX_EXTENTS and axis not in CLUSTER_AXES:
                 raise DeviceError(
                     f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
                     f"bind its loops to {', '.join(MAX_EXTENTS)}"
@@ -277,13 +278,18 @@ class SimulatedGpu:
                     f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
                     f"which is launched with {extents[axis]}",
                 )
-        cluster, blocks = extents.get(CLUSTER_AXIS, 1), extents.get(BLOCK_AXES[0], 1)
-        if cluster < 1 or blocks % cluster:
-            raise DeviceError(
-                f"{blocks} blocks along '{BLOCK_AXES[0]}' are not whole clusters of {cluster}; "
-                "launch a multiple of them"
-            )
-        for sentence in find_excess_extents(extents):
+        for axis, inner in zip(BLOCK_AXES, CLUSTER_AXES, strict=True):
+            size, blocks = extents.get(inner, 1), extents.get(axis, 1)
+            if size < 1 or blocks % size:
+                raise DeviceError(
+                    f"{blocks} blocks along '{axis}' are not whole clusters of {size}; launch a "
+                    "multiple of them"
+                )
+        if (cluster := count_places(extents, CLUSTER_AXES)) > MOST_OF_CLUSTER:
+            message = f"a cluster of {cluster} blocks exceeds a GPU's limit of {MOST_OF_CLUSTER}"
+            self.state.log.add_sentence("launch", message)
+        of_grid = {axis: it for axis, it in extents.items() if axis not in CLUSTER_AXES}
+        for sentence in find_excess_extents(of_grid):
             self.state.log.add_sentence("launch", sentence)
         if body not in self.kernels:
             self.kernels[body] = TranslatedKernel.of(body)
@@ -487,6 +493,7 @@ class SimulatedGpu:
                     "divergent barrier", "barrier reached by only some threads of a block"
                 )
             passed = None if some.all() else some
+        self.named_barriers.require_none_at_zero(passed)
         if batch.first == 0 and (passed is None or passed[0]):
             self.state.counts.barriers += 1
         self.begin_interval(passed)

@@ -463,13 +463,19 @@ def _declare(node: Any) -> Execute:
     return run
 
 
+def _return(gpu: SimulatedGpu, mask: Array | None) -> None:
+    if gpu.state.running is None:
+        raise UnsupportedError("the simulator does not support that the host returns early")
+    gpu.state.exit_threads(mask)
+
+
 def _evaluate(node: Any) -> Execute:
     call, location = node.value, get_location(node)
     name = getattr(getattr(call, "op", None), "name", "")
     if (key := _LEAVE.get(name.removeprefix("tirx."))) is not None:
         return _leave(key)
     if name.endswith("thread_return"):
-        return lambda gpu, mask: gpu.state.exit_threads(mask)
+        return _return
     if isinstance(call, Call) and _is_barrier(call):
         return lambda gpu, mask: gpu.pass_barrier(mask)
     if name.endswith(SYNC):
@@ -496,6 +502,7 @@ _MAKERS: dict[str, Callable[[Any], Execute]] = {
     "IfThenElse": _branch,
     "BufferStore": _store,
     "Bind": _bind,
+    "Return": lambda node: _return,
     "Break": lambda node: _leave(_BROKEN),
     "Continue": lambda node: _leave(_SKIPPED),
     "AllocBuffer": lambda node: lambda gpu, mask: gpu.allocate(node.buffer),

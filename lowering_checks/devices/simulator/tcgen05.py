@@ -363,7 +363,9 @@ def _multiply(issue: _Issue) -> None:
     if rows not in possible or columns % step or not step <= columns <= 256:
         issue.report(f"of {rows}×{columns}, no shape of kind::{kind}", UNDEFINED)
         raise _UndefinedError
-    issue.begin("mma", target, issue.words["cta_group"], kind, word)
+    # Which bytes the factors are does not make another shape or type (9.7.16.6.2).
+    layout = word & ~(3 << 29 | 3 << 4) if is_scaled else word
+    issue.begin("mma", target, issue.words["cta_group"], kind, layout)
     items, across = [get_type(it)[0].itemsize for it in kinds], (word >> 15 & 1, word >> 16 & 1)
     size = columns // len(ranks), _ROW_BYTES
     halves = [issue.read_tile("b_desc", size, items[1], it, is_across=across[1]) for it in ranks]
@@ -413,15 +415,17 @@ def _read_factors(
     """9.7.16.10.7: the factors of A or B, one for each of their elements.
 
     That of row r lies in lane r % 32, and again in those of each other warp, of column r // 32;
-    in as many bytes as a row has chunks, from that on which the descriptor names.
+    in as many bytes as a row has chunks, from that on which the descriptor names. Beyond the ISA,
+    the upper two bits of the address may name it, too: NVIDIA's kernels leave it there.
     """
-    word, (rows, depth) = issue.get("idesc"), shape
+    word, (rows, depth), address = issue.get("idesc"), shape, issue.get(name)
     size = issue.words.get("scale_vec") or issue.words["block_size"]
     chunks = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4}
     count, first = chunks.get(size, 1 if kind == "mxf8f6f4" else 2), word >> bit & 3
     dtype = ml_dtypes.float8_e8m0fnu if word >> 23 & 1 else ml_dtypes.float8_e4m3fn
     row = np.arange(rows)[:, None]
-    words = issue.load(issue.get(name), row % 32 + np.arange(4) * 32, row // 32, rank)
+    address -= (first if address >> 30 == first else 0) << 30
+    words = issue.load(address, row % 32 + np.arange(4) * 32, row // 32, rank)
     factors = np.ascontiguousarray(words[:, first : first + count]).view(dtype).astype(np.float64)
     return factors.repeat(depth // count, axis=1)
 

@@ -229,6 +229,31 @@ def RowsExchangedWithinACluster(A: T.Buffer(128), B: T.Buffer(128)):
     T.cuda.cluster_sync()
 
 
+# right: in clusters of two by two blocks, whose ranks run along x first, the first reads the last
+# needs sm_90
+# B == A.reshape(4, 2, 64)[::-1].ravel()
+@T.prim_func
+def RowsExchangedAcrossASquareCluster(A: T.Buffer(512), B: T.Buffer(512)):
+    T.device_entry()
+    cx, cy = T.cta_id_in_cluster([2, 2])
+    _, by = T.cta_id([2, 4])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((64,), "float32")
+    there = T.alloc_local((1,), "uint32")
+    value = T.alloc_local((1,), "float32")
+    row: T.let = (cy * 2 + cx) * 2 + by // 2
+    S[tx] = A[row * 64 + tx]
+    T.cuda.cluster_sync()
+    T.ptx["mapa.shared::cluster.u32"](
+        there[0],
+        T.cuda.cvta_generic_to_shared(T.address_of(S[tx])),
+        T.Cast("uint32", 3 - cy * 2 - cx),
+    )
+    T.ptx["ld.shared::cluster.f32"](value[0], there[0])
+    B[row * 64 + tx] = value[0]
+    T.cuda.cluster_sync()
+
+
 # right: four elements at a time, aligned to their 16 bytes
 # B == A * 2
 @T.prim_func
@@ -835,3 +860,59 @@ def BlocksTakenOverFromOthers(A: T.Buffer(256), B: T.Buffer(256)):
         )
         T.ptx["fence.proxy.async.shared::cta"]()
         T.cuda.cta_sync()
+
+
+# right: two warps meet at barrier 0, which is no other than the others where nobody else is there
+# needs sm_90
+# B == A[::-1]
+@T.prim_func
+def TwoOfFourWarpsMeetAtBarrierZero(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((64,), "float32")
+    if tx < 64:
+        S[tx] = A[tx]
+        T.ptx["bar.sync"](T.uint32(0), T.uint32(64))
+        B[tx] = S[63 - tx]
+
+
+# right: the blocks' tiles are added up in global memory, in any order, by the TMA
+# needs sm_90
+# A = whole(512)
+# C == A.reshape(4, 128).sum(0) + (np.arange(128) == 0)
+@T.prim_func
+def TilesAddedUpByTheTma(A: T.Buffer(512), C: T.Buffer(128)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((512,), "float32", align=128)
+    C[tx] = T.float32(0)
+    for i in range(4):
+        S[i * 128 + tx] = A[i * 128 + tx]
+    T.ptx["fence.proxy.async"]()
+    T.cuda.cta_sync()
+    if tx == 0:
+        for i in range(4):
+            T.ptx["cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32"](
+                T.address_of(C[0]), T.address_of(S[i * 128]), T.uint32(512)
+            )
+        T.ptx["cp.async.bulk.commit_group"]()
+        T.ptx["cp.async.bulk.wait_group"](0)
+        C[0] = C[0] + T.float32(1)
+
+
+# right: threads beyond the end return, and a barrier waits for those alone that are there
+# A = whole(100)
+# B == A[::-1]
+@T.prim_func
+def RowTurnedRoundByThoseThatHaveNotReturned(A: T.Buffer(100), B: T.Buffer(100)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((100,), "float32")
+    if tx >= 100:
+        T.Return(0)
+    S[tx] = A[tx]
+    T.cuda.cta_sync()
+    B[tx] = S[99 - tx]
