@@ -159,10 +159,10 @@ def test_a_file_alone_is_told_its_passes(command: Command, folder: Path):
         "def helper(node): return node\n"
         '@pass_experiment(before="tirx.RemoveNoOp")\ndef mine(module): return module\n'
     )
-    (folder / "mine.py").write_text(declared)
-    result = command("pass", "mine.py", "--corpus", 1)
+    (folder / "alone.py").write_text(declared)
+    result = command("pass", "alone.py", "--corpus", 1)
     assert result.code == 2
-    assert "the pass has a name in it; give mine.py:mine" in result.err
+    assert "the pass has a name in it; give alone.py:mine" in result.err
 
 
 def test_an_error_that_a_pass_catches_is_its_own_affair(command: Command, folder: Path):

@@ -379,7 +379,7 @@ def test_what_is_within_and_ends_is_judged(name: str) -> None:
         ("bits", "the bits of float8_e4m3fn as int8 have no meaning here"),
         ("beyond", "the index of A[i + 3] leaves its buffer; guard it with a condition, or make"),
         ("behind", "the index of B[3 - i] leaves its buffer"),
-        ("exchange", "threads exchange values in 'S'; name the program before it was"),
+        ("exchange", "threads exchange values in 'S'; name a plain program that"),
         (
             None,
             "the module has the functions behind, beyond, bits, exchange, packed, pointer; name",

@@ -22,11 +22,12 @@ from tirstep.experiments.editing import get_pass as make_pass
 from tirstep.experiments.trying import make_subject
 from tirstep.files import write_file
 from tirstep.lowering_checks.steps import Run, run_recipe
-from tirstep.modules import row_sum
+from tirstep.modules import row_sum, softmax
 from tirstep.transforms import pipeline
 from tirstep.transforms.masked_loops import split_loop_at_mask
 from tirstep.transforms.pass_options import KEY
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.row_ladders import RowConfig, schedule_rows
 from tirstep.transforms.tir import replace_fields
 
 GOLDENS = Path(__file__).resolve().parents[1] / "golden_passes"
@@ -50,6 +51,7 @@ DECLARED = {
     "ExchangeByButterflies": Declaration(
         "before", "s_tir.MergeSharedMemoryAllocations", (EXACT, "adds no barriers")
     ),
+    "FuseMarkedKernels": Declaration("before", "tirx.FlattenBuffer", (EXACT, "is idempotent")),
     "LowerTmaPipelines": Declaration(
         "before", "s_tir.InjectPermutedLayout", (EXACT, "is idempotent")
     ),
@@ -67,6 +69,7 @@ CHANGED = {
     "DropImpliedConditions": ("depthwise_conv2d_strips",),
     "EndLoopsAtMasks": ("attention_causal_ended",),
     "ExchangeByButterflies": (),
+    "FuseMarkedKernels": (),
     "LowerTmaPipelines": (),
     "LowerTmaStores": ("matmul_wgmma",),
     "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),
@@ -89,6 +92,8 @@ def list_subjects(name: str) -> list[Subject]:
     if name == "LowerTmaPipelines":
         runs = map(run_golden, (MMA_BY_TMA, MMA_IN_ROLES))
         return [ask_for_default(list(list_steps(run))[-1]) for run in runs]
+    if name == "FuseMarkedKernels":
+        return [ask_for_default(make_subject("softmax", share_rows_in_clusters()))]
     if name == "ExchangeByButterflies":
         return [ask_for_default(make_subject("row_sums", sum_by_lanes()))]
     return [ask_for_default(list(list_steps(run_guarded(each)))[-1]) for each in CHANGED[name]]
@@ -123,6 +128,14 @@ def sum_by_lanes() -> tvm.IRModule:
     row, lane = sch.get_loops(sch.get_sblock("B"))
     sch.bind(lane, "threadIdx.x")
     sch.bind(row, "threadIdx.y")
+    return sch.mod
+
+
+def share_rows_in_clusters() -> tvm.IRModule:
+    """Softmax of rows whose parts are the blocks of a cluster."""
+    sch = Schedule(softmax(2, 32))
+    config = RowConfig(threads=4, vector=4, in_registers=True, parts=2, clusters=True, tail="guard")
+    list(schedule_rows(sch, config))
     return sch.mod
 
 

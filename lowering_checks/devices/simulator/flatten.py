@@ -41,7 +41,7 @@ from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes,
 from tirstep.tvm_compat import find_buffer_arguments, get_op_name
 
 from ...device import BLOCK_AXES, CLUSTER_AXIS, is_scalar
-from .run_state import IN_ORDER, UnsupportedError
+from .run_state import IN_ORDER, OF_KERNELS, UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,10 @@ class _Flattener:
     def _flatten_allocbuffer(self, node: Any) -> Any:
         # TVM moves what blocks allocate to where it is used; this stays where it is, and outside of
         # a launch all of its thread blocks have the same memory.
-        return AllocBuffer(self.buffers.flatten(node.buffer))
+        is_outside = self.has_threads and not self.is_launched
+        is_of_kernels = is_outside and str(node.buffer.scope()) != "global"
+        notes = {OF_KERNELS: True} if is_of_kernels else {}
+        return AllocBuffer(self.buffers.flatten(node.buffer), notes)
 
     def _flatten_declbuffer(self, node: Any) -> Any:
         base = next(iter(find_all(node.data, Var)), None)

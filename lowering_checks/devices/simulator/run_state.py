@@ -382,3 +382,7 @@ class RunState:
         """The coordinates of a block of the grid."""
         x, y, z = (int(locate_blocks(block, self.extents)[axis]) for axis in BLOCK_AXES)
         return x, y, z
+
+
+OF_KERNELS = "tirstep_of_kernels"
+"""Ours, of an allocation outside of launches, of memory that is not the host's."""

@@ -520,14 +520,15 @@ class SimulatedGpu:
         self.memories[BufferKey(buffer)] = SharedMemory(str(buffer.name), data, shadow)
         self._shadows.append(shadow)
 
-    def allocate(self, buffer: Var) -> None:
-        """Make a buffer: registers, shared memory of thread blocks, or global memory."""
+    def allocate(self, buffer: Var, *, of_kernels: bool = False) -> None:
+        """Make a buffer: registers, shared memory of thread blocks, or global memory; one that is
+        `of_kernels` and allocated outside of them is all thread blocks', and the host has it not.
+        """
         size = self._count_scalars(buffer)
         dtype, scope, name = get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name)
         if self.state.running is None:
-            # All thread blocks have it, whatever its scope, and the host has what is global.
             self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
-            if scope != "global":
+            if of_kernels:
                 key = BufferKey(buffer)
                 self._of_kernels[key] = self.memories.pop(key)
         elif scope in ("local", "warp"):

@@ -46,7 +46,7 @@ from .memory import BufferKey, count_lanes, differ, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
 from .operators import as_stored, is_narrow
 from .ptx_calls import has_results
-from .run_state import IN_ORDER, UnsupportedError, get_location
+from .run_state import IN_ORDER, OF_KERNELS, UnsupportedError, get_location
 from .tcgen05 import TCGEN05
 from .warp_shuffles import BLOCK_REDUCTIONS
 
@@ -505,7 +505,9 @@ _MAKERS: dict[str, Callable[[Any], Execute]] = {
     "Return": lambda node: _return,
     "Break": lambda node: _leave(_BROKEN),
     "Continue": lambda node: _leave(_SKIPPED),
-    "AllocBuffer": lambda node: lambda gpu, mask: gpu.allocate(node.buffer),
+    "AllocBuffer": lambda node: (
+        lambda gpu, mask: gpu.allocate(node.buffer, of_kernels=OF_KERNELS in node.annotations)
+    ),
     "DeclBuffer": _declare,
     "Evaluate": _evaluate,
 }
