@@ -299,3 +299,47 @@ def test_the_script_runs_for_a_kernel_that_was_bound_already(
     assert own[int(line) - 1].strip() == "B[vb * 32 + v] = S_local[31 - v]"
     (line,) = re.findall(r"wrong uninitialized read: [^\[]*S_local\[.*?\[bound\.py:(\d+)\]", text)
     assert BOUND.splitlines()[int(line) - 1].strip() == "B[vb * 32 + v] = S[31 - v]"
+
+
+REDUCE = """\
+from tvm.script import tirx as T
+
+
+@T.prim_func(s_tir=True)
+def total(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4,), "float32")):
+{before}    bx = T.launch_thread("blockIdx.x", 4)
+    tx = T.launch_thread("threadIdx.x", 64)
+{inside}    S[tx] = A[bx, tx]
+    T.tvm_storage_sync("shared")
+    for s in range(6):
+        if tx < T.shift_right(32, s):
+            S[tx] = S[tx] + S[tx + T.shift_right(32, s)]
+{divergent}        T.tvm_storage_sync("shared")
+    if tx == 0:
+        B[bx] = S[0]
+"""
+SHARED = '    S = T.alloc_buffer((64,), "float32", scope="shared")\n'
+BARRIER = '            T.tvm_storage_sync("shared")\n'
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"inside": SHARED}, ""),
+        ({"before": SHARED}, "race: store to S"),
+        ({"inside": SHARED, "divergent": BARRIER}, "reached by only some threads of a block"),
+    ],
+)
+def test_why_says_what_check_says_of_barriers_by_hand(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: dict[str, str], said
+):
+    """Shared memory that is allocated outside of a launch is one for all thread blocks."""
+    monkeypatch.chdir(tmp_path)
+    text = REDUCE.format(**{"before": "", "inside": "", "divergent": "", **parts})
+    (tmp_path / "total.py").write_text(text)
+    check, why = (command(name, "total.py:total") for name in ("check", "why"))
+    assert (check.code, why.code) == ((1, 1) if said else (0, 0))
+    assert said in check.out + check.err
+    assert said in why.out
+    assert ("[total.py:14]" in check.out + check.err) == ("divergent" in parts)
+    assert ("the kernel as it was written" in why.out) == bool(said)

@@ -68,9 +68,9 @@ class FindingLog:
         message = describe(tuple(int(position) for position in first))
         self._found[key] = DeviceFinding(kind, buffer, message, location, count)
 
-    def add_sentence(self, kind: str, message: str) -> None:
+    def add_sentence(self, kind: str, message: str, location: str = "") -> None:
         """Record a finding that has no place in a buffer."""
-        self._found[kind, "", message] = DeviceFinding(kind, "", message, "", 1)
+        self._found[kind, location, message] = DeviceFinding(kind, "", message, location, 1)
 
     @property
     def has_only_unstored(self) -> bool:

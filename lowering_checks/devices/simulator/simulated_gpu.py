@@ -476,7 +476,7 @@ class SimulatedGpu:
 
     # ---- Barriers
 
-    def pass_barrier(self, mask: Array | None) -> None:
+    def pass_barrier(self, mask: Array | None, location: str = "") -> None:
         """All threads of a block that have not returned, or none of them, reach a barrier."""
         batch, exited = self.state.batch, self.state.exited
         passed: Array | None = None
@@ -489,9 +489,8 @@ class SimulatedGpu:
             if exited is not None:
                 reached = np.logical_or(reached, exited.reshape(reached.shape))
             if (some & ~reached.all(axis=1)).any():
-                self.state.log.add_sentence(
-                    "divergent barrier", "barrier reached by only some threads of a block"
-                )
+                text = "barrier reached by only some threads of a block"
+                self.state.log.add_sentence("divergent barrier", text, location)
             passed = None if some.all() else some
         self.named_barriers.require_none_at_zero(passed)
         if batch.first == 0 and (passed is None or passed[0]):

@@ -477,7 +477,7 @@ def _evaluate(node: Any) -> Execute:
     if name.endswith("thread_return"):
         return _return
     if isinstance(call, Call) and _is_barrier(call):
-        return lambda gpu, mask: gpu.pass_barrier(mask)
+        return lambda gpu, mask: gpu.pass_barrier(mask, location)
     if name.endswith(SYNC):
         scope = str(call.args[0].value)
         if scope == IN_ORDER:

@@ -179,12 +179,12 @@ def _reduce_in_block(
     warp, lane = threads.numbers // WARP, threads.numbers % WARP
     partial = reduce_in_warp(threads, value, operation, WARP)
     scratch.store(warp, partial, lane == 0)
-    threads.gpu.pass_barrier(threads.mask)
+    threads.gpu.pass_barrier(threads.mask, threads.location)
     is_first = warp == 0
     found = scratch.load(np.minimum(lane, warps - 1), is_first & (lane < warps))
     found = np.where(lane < warps, found, found.dtype.type(STEPS[operation][1]))
     scratch.store(0, reduce_in_warp(threads, found, operation, WARP), is_first & (lane == 0))
-    threads.gpu.pass_barrier(threads.mask)
+    threads.gpu.pass_barrier(threads.mask, threads.location)
     return scratch.load(0)
 
 
@@ -193,7 +193,7 @@ def _vote_in_block(
 ) -> Array:
     """A barrier, and whether all threads of the block say so, or any."""
     batch = threads.state.batch
-    threads.gpu.pass_barrier(threads.mask)
+    threads.gpu.pass_barrier(threads.mask, threads.location)
     held = np.where(threads.active, np.broadcast_to(predicate, (batch.lanes, 1)) != 0, otherwise)
     decided = decide(held.reshape(batch.blocks, batch.threads), axis=1)
     return np.repeat(decided, batch.threads).reshape(-1, 1).astype(np.int64)
