@@ -538,6 +538,11 @@ class SimulatedGpu:
                         "choose a smaller shape"
                     )
                 self._count_bytes(buffer, scope, size * dtype.itemsize)
+            if size * dtype.itemsize > _LARGEST_SHARED:
+                raise UnsupportedError(
+                    f"'{name}' has {size} elements of {dtype} for each thread, more than the "
+                    "simulator keeps; no GPU has as much"
+                )
             memory = LocalMemory(name, size, dtype, self.state, is_of_warps=scope == "warp")
             self.memories[BufferKey(buffer)] = memory
         elif scope in ("shared", "shared.dyn"):

@@ -14,7 +14,7 @@ from tirstep.transforms.schedule import LOOK
 
 from . import Foreign
 from .calls import Call, list_calls
-from .judging import UNBUILT, is_on_a_gpu, judge
+from .judging import FINDING, UNBUILT, is_on_a_gpu, judge
 from .states import bind_rest, make_state
 
 REFUSED, RAW, BARE, TORN = "refused", "raw error", "bare refusal", "changed by a refusal"
@@ -96,6 +96,9 @@ def judge_schedule(foreign: Foreign, sch: Schedule) -> tuple[str, str]:
     whole = _bind(sch)
     if is_on_a_gpu(whole.mod):
         verdict, text = judge(foreign, whole.mod, "simulator")
+        # What may yet get threads of its own is told at the end of a recipe, and by `check`.
+        if verdict == FINDING and (unfinished := check_ownership(whole.mod)):
+            return UNBUILT, str(unfinished[0])
         if verdict != UNBUILT:
             return verdict, text
     return judge(foreign, sch.mod, "cpu")
