@@ -159,6 +159,43 @@ def test_a_flat_buffer_of_results_has_a_span_for_each_cluster(other, blocks, rea
     assert subject.oracle.check(program, "simulator", "sums") == []
 
 
+UPDATED = parse_kernel("""
+    A (4, 8), P (4, 8), B (4, 8)
+    with T.sblock("root"):
+        L = T.sblock_alloc_buffer((4, 8), scope="local")
+        K = T.sblock_alloc_buffer((4, 8), scope="local")
+        for r in T.thread_binding(4, thread="blockIdx.x"):
+            for c in T.thread_binding(2, thread="threadIdx.x"):
+                for v in range(4):
+                    with T.sblock("L"):
+                        vr, vc = T.axis.spatial(4, r), T.axis.spatial(8, c * 4 + v)
+                        L[vr, vc] = P[vr, vc]
+                for v in range(4):
+                    with T.sblock("P"):
+                        vr, vc = T.axis.spatial(4, r), T.axis.spatial(8, c * 4 + v)
+                        P[vr, vc] = L[vr, vc] + A[vr, vc]
+        for r in T.thread_binding(4, thread="blockIdx.x"):
+            for c in T.thread_binding(2, thread="threadIdx.x"):
+                for v in range(4):
+                    with T.sblock("K"):
+                        vr, vc = T.axis.spatial(4, r), T.axis.spatial(8, c * 4 + v)
+                        K[vr, vc] = P[vr, vc]
+                for v in range(4):
+                    with T.sblock("B"):
+                        vr, vc = T.axis.spatial(4, r), T.axis.spatial(8, c * 4 + v)
+                        B[vr, vc] = K[vr, vc]
+""")
+
+
+def test_what_the_first_kernel_changes_is_loaded_again():
+    sch = Schedule(UPDATED)
+    first, second = (sch.get_loops(sch.get_sblock(name))[0] for name in "PB")
+    fuse_kernels_in_clusters(sch, first, second, blocks=2)
+    oracle = make_subject("updated", UPDATED).oracle
+    *_, result = get_device("simulator").compile(sch.mod)(oracle.arguments)
+    assert result.tolist() == oracle.expected[-1].tolist()
+
+
 def test_clusters_begin_with_compute_capability_9():
     known = {"sm_80": False, "sm_89": False, "sm_90": True, "sm_90a": True, "sm_120f": True}
     assert {name: has_clusters(name) for name in known} == known

@@ -174,13 +174,14 @@ def _fuse(first: AttrStmt, second: AttrStmt, blocks: Any) -> AttrStmt:
     axes, rest = _open_launch(second)
     own = {str(axis.node.thread_tag): axis.node.var for axis in launch}
     rest = substitute(rest, {axis.node.var: own[str(axis.node.thread_tag)] for axis in axes})
-    same: dict[Any, Any] = {}
+    stored = Counter(store.buffer for part in (body, rest) for store in find_all(part, BufferStore))
+    copies, same = _find_copies(body, stored), dict[Any, Any]()
 
     def move(buffer: Any, indices: Any) -> Any:
         return (same[buffer], indices) if buffer in same else None
 
-    for buffer, loop in _find_copies(rest).items():
-        for kept, copied in _find_copies(body).items():
+    for buffer, loop in _find_copies(rest, stored).items():
+        for kept, copied in copies.items():
             same[buffer] = kept
             if tvm_ffi.structural_equal(map_elements(loop, move), copied):
                 rest = leave_out(rest, loop.same_as)
@@ -206,15 +207,16 @@ def _open_launch(kernel: Any) -> tuple[list[AttrStmt], Any]:
     return axes, kernel
 
 
-def _find_copies(body: Any) -> dict[Any, For]:
-    """The loops of a kernel that fill registers from other memory, and that alone, by buffer."""
-    stored = Counter(store.buffer for store in find_all(body, BufferStore))
+def _find_copies(body: Any, stored: Counter[Any]) -> dict[Any, For]:
+    """The loops of a kernel that alone fill registers, from global memory that neither kernel
+    stores to, by buffer; `stored` counts the stores of both.
+    """
     found = {}
     for loop in body.seq if isinstance(body, SeqStmt) else []:
         stores = find_all(loop, BufferStore) if isinstance(loop, For) else []
         loads = [load.source for load in find_all(loop, TensorLoad)] if stores else []
-        are_global = all(source.scope() == "global" for source in loads)
-        own = stores[0].buffer if len(stores) == 1 and are_global else None
+        is_kept = all(it.scope() == "global" and it not in stored for it in loads)
+        own = stores[0].buffer if len(stores) == 1 and is_kept else None
         if own is not None and stored[own] == 1 and own.scope() == "local":
             found[own] = loop
     return found
