@@ -83,7 +83,7 @@ _THREADS = 64
 _UNROLLED = 64
 """Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
 _COMPACTING = "s_tir.CompactBufferAllocation"
-_FLATTENING = "tirx.FlattenBuffer"
+FLATTENING = "tirx.FlattenBuffer"
 _SYNCHRONIZING = "s_tir.ThreadSync"
 
 
@@ -261,7 +261,7 @@ def _watch(module: IRModule, *, is_last: bool = False) -> dict[str, Around]:
     """
     doubts = _doubt(module, is_last=is_last)
     names = [_COMPACTING] * (doubts.splits or bool(doubts.tight) or doubts.leaks)
-    names += [*[_FLATTENING] * doubts.shifts, *[_SYNCHRONIZING] * 2 * doubts.shares]
+    names += [*[FLATTENING] * doubts.shifts, *[_SYNCHRONIZING] * 2 * doubts.shares]
     around = lower_around(module, names, unrolls=doubts.unrolls) if names else {}
     if all(name in around for name in names):
         return around
@@ -404,7 +404,7 @@ def find_changed_indices(module: IRModule) -> list[str]:
     TVM's passes are run; the iterations that are tried are the first and the last ones of each
     loop. Empty where it does not lower the module.
     """
-    around = _watch(module).get(_FLATTENING)
+    around = _watch(module).get(FLATTENING)
     if around is None:
         return []
     found = []

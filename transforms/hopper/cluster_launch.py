@@ -149,7 +149,6 @@ def FuseMarkedKernels(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
         the cluster; second``, where a loop of the second kernel that copies to registers what one
         of the first has copied is left out; on other targets than cuda they stay two
     """
-
     target = (function.attrs or {}).get("target")
     is_cuda = target is not None and target.kind.name == "cuda"
 

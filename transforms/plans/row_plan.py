@@ -278,13 +278,9 @@ def choose_row_configs(
     dtype, gpu = node.reads[0].source.dtype, read_gpu(device)
     sums = sum(is_reduction(sch, each) for each in blocks) if axes else 0
     ranked = rank_configs(height or _MANY, length, dtype, sums=sums, gpu=gpu)
-    firsts = (
-        next(
-            config for config, _ in ranked if config.parts <= parts and config.clusters <= clusters
-        )
-        for parts, clusters in ((length, True), (length, False), (1, False))
-    )
-    chosen, parted, whole = (replace(it, rows=it.rows if height else 1) for it in firsts)
+    configs = [config if height else replace(config, rows=1) for config, _ in ranked]
+    chosen, without = configs[0], [it for it in configs if not it.clusters]
+    whole = next(it for it in without if it.parts == 1)
     plain = replace(PLAIN_ROWS, threads=whole.threads, rows=whole.rows)
     # How many elements of a row stand in one word that the block unpacks.
     words = [it for it in find_all(node.body, TensorLoad) if "int" in str(it.source.dtype)]
@@ -293,7 +289,9 @@ def choose_row_configs(
     if packed := [count for count in counts if 1 < count <= _MOST_PACKED]:
         plain = replace(plain, vector=min(packed))
     # Parts of some functions are refused, such as those of two results at a time.
-    return list(dict.fromkeys([chosen, parted, whole, plain, replace(plain, rows=1), PLAIN_ROWS]))
+    return list(
+        dict.fromkeys([chosen, without[0], whole, plain, replace(plain, rows=1), PLAIN_ROWS])
+    )
 
 
 def _multiply(iterators: Sequence[IterVar]) -> int | None:

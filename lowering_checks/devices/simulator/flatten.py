@@ -225,10 +225,8 @@ class _Flattener:
     def _flatten_allocbuffer(self, node: Any) -> Any:
         # TVM moves what blocks allocate to where it is used; this stays where it is, and outside of
         # a launch all of its thread blocks have the same memory.
-        is_outside = self.has_threads and not self.is_launched
-        is_of_kernels = is_outside and str(node.buffer.scope()) != "global"
-        notes = {OF_KERNELS: True} if is_of_kernels else {}
-        return AllocBuffer(self.buffers.flatten(node.buffer), notes)
+        placed = self._allocate(node.buffer)
+        return placed[0] if placed else AllocBuffer(self.pending.pop(), {OF_KERNELS: True})
 
     def _flatten_declbuffer(self, node: Any) -> Any:
         base = next(iter(find_all(node.data, Var)), None)

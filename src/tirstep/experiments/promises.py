@@ -238,12 +238,11 @@ def assert_keeps_promises(
 def load_value(text: str) -> Any:
     """The value of ``FILE.py:NAME`` or ``package.module:NAME``; raises `ExperimentError`."""
     place, colon, name = text.rpartition(":")
-    if not (place and colon and name.isidentifier()) and not text.endswith(".py"):
-        raise ExperimentError(f"'{text}' names nothing; give FILE.py:NAME or package.module:NAME")
     is_file = text.endswith(".py")  # whose passes are named then
-    place = text if is_file else place
+    if not is_file and not (place and colon and name.isidentifier()):
+        raise ExperimentError(f"'{text}' names nothing; give FILE.py:NAME or package.module:NAME")
     try:
-        values = load_place(read_spelling(place).place).values
+        values = load_place(read_spelling(text if is_file else place).place).values
     except ProgramError as error:
         raise ExperimentError(str(error)) from error
     if is_file:

@@ -37,7 +37,7 @@ from tirstep.lowering_checks.device import (
 from tirstep.lowering_checks.devices import Device, get_device, is_cuda_available
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
-from tirstep.lowering_checks.legality.lowered_memory import find_negative_divisors
+from tirstep.lowering_checks.legality.lowered_memory import FLATTENING, find_negative_divisors
 from tirstep.lowering_checks.numeric import check_case, compare_outputs, make_cases
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
@@ -51,7 +51,6 @@ from tirstep.transforms.tir import find_all, get_axis
 from .editing import DEFAULT, MARK, Edit, Pipeline, edit_pipeline, list_places, raised, register
 
 HOST = UNOPTIMIZED  # nobody runs the machine code that comes of it
-FLATTENS = "tirx.FlattenBuffer"
 UNORDERED = re.compile(r"race: store to \w+\[.*? and store by ")
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
 NONE_BEHIND = "no state of the module after the change can be interpreted"
@@ -476,7 +475,7 @@ def try_change(
         # which it is not where one is NaN.
         orders, flattens = (
             [each for each in found.passes if each.name == name]
-            for name in (ORDERS_THREADS, FLATTENS)
+            for name in (ORDERS_THREADS, FLATTENING)
         )
         are_stores = all(UNORDERED.search(each.message) for each in bad.after)
         is_drawn = isinstance(subject.oracle, ModuleOracle)  # a problem's blank outputs are NaN
