@@ -24,6 +24,7 @@ from .memory import Memory
 from .ptx_calls import fill_register, get_type, join_registers, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import Rows, SharedMemory
+from .tensor_memory import AFTER
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -46,7 +47,7 @@ class Meetings:
         self.gpu = gpu
         self._arrived: Array = np.zeros(0, np.int64)
         self._passed: Array = np.zeros(0, np.int64)
-        self._times: list[Array] = []
+        self._times: list[Array] = []  # when each lane released what it did, and when it came
         self._told: list[Array] = []  # what those that arrived knew
         self._visits: dict[tuple[int, int], int] = {}
         self._begin = gpu.state.interval
@@ -64,10 +65,10 @@ class Meetings:
         active = active & ~twice
         for phase in np.unique(self._arrived[active]):
             while len(self._times) <= phase:
-                self._times.append(np.zeros(batch.lanes, np.int64))
+                self._times.append(np.zeros((2, batch.lanes), np.int64))
                 self._told.append(np.zeros((batch.lanes // batch.group, batch.group), np.int64))
             lanes = active & (self._arrived == phase)
-            self._times[phase][lanes] = self.gpu.state.interval if releases else 0
+            self._times[phase][int(not releases) :, lanes] = self.gpu.state.interval
             for lane in np.flatnonzero(lanes) if releases else ():
                 told = self._told[phase][lane // batch.group]
                 np.maximum(told, threads.state.tell_known(int(lane)), out=told)
@@ -110,7 +111,10 @@ class Meetings:
         assert state.known is not None
         for phase in np.unique(self._passed[ready]):
             some = ready & (self._passed == phase)
-            by_cluster, lanes = self._times[phase].reshape(-1, batch.group), np.flatnonzero(some)
+            by_cluster, came = self._times[phase].reshape(2, -1, batch.group)
+            lanes, after = np.flatnonzero(some), state.get_fences(AFTER)
+            came = np.where(some[:, None], came.repeat(batch.group, 0), 0)
+            after.known = np.maximum(after.known, came)  # the wait acquires, as that fence does
             by_cluster = np.maximum(by_cluster, self._told[phase])  # what others knew of others
             for lane in map(int, lanes if self._fences else ()):
                 told = {

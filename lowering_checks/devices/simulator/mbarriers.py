@@ -191,15 +191,14 @@ class MBarriers:
         barrier = self._get_pending(threads, pointer, lane, count)
         if barrier is None:
             return
-        state, inside = threads.state, lane % threads.state.batch.group
+        state = threads.state
         barrier.visits[lane] = state.interval
         if self._is_apart(barrier, lane):
             self.gpu.meetings.visit(lane, int(state.batch.block[barrier.maker, 0]))
         # One that is relaxed tells only, in a cluster, of what tensor cores have read.
-        told = np.stack([state.tell_known(lane), state.tell_heard(lane)])
         gathered = barrier.gathered if releases else barrier.gathered[-1:]
-        np.maximum(gathered, told[-len(gathered) :], out=gathered)
-        gathered[:, inside] = state.interval + 1
+        self._tell(gathered, lane)
+        gathered[:, lane % state.batch.group] = state.interval + 1
         barrier.pending -= count
         barrier.bytes += size
         self.progress += 1
@@ -209,12 +208,19 @@ class MBarriers:
     def arrive_later(
         self, threads: Threads, pointer: Pointer, lane: int, bring: Callable[[], None]
     ) -> None:
-        """One arrival that hardware makes for a lane when it has brought something."""
+        """One arrival that hardware makes for a lane when it has brought something, which began
+        behind all that the lane knows of by now."""
         barrier = self._get_pending(threads, pointer, lane, 1)
         if barrier is not None:
+            self._tell(barrier.gathered, lane)
             barrier.pending -= 1
             barrier.arriving.append(Arrival(lane, bring, is_copy=False))
             self.progress += 1
+
+    def _tell(self, gathered: Array, lane: int) -> None:
+        """Gather what a lane knows of others, of both kinds or of what tensor cores read alone."""
+        told = np.stack([self.gpu.state.tell_known(lane), self.gpu.state.tell_heard(lane)])
+        np.maximum(gathered, told[-len(gathered) :], out=gathered)
 
     def _get_pending(
         self, threads: Threads, pointer: Pointer, lane: int, count: int
@@ -280,7 +286,7 @@ class MBarriers:
         if barrier.phase % 2 == parity:
             return False
         released, batch, known = barrier.released.copy(), threads.state.batch, threads.state.known
-        if batch.cluster > 1 and "cluster" not in words:
+        if batch.cluster > 1 and "cta" in words:
             own = np.arange(batch.group) // batch.threads == batch.block[lane] % batch.cluster
             released[0, ~own] = 0
         assert known is not None
