@@ -109,6 +109,7 @@ class MBarriers:
         self.gpu, self.progress = gpu, 0
         self._made: dict[tuple[int, int], MBarrier] = {}
         self._asked: dict[tuple[int, int], list[int]] = {}
+        self._later: dict[int, list[MBarrier]] = {}  # a lane's arrivals that hardware brings
 
     def find(self, pointer: Pointer, lane: int) -> tuple[int, int]:
         """What names the mbarrier that a lane's pointer points at."""
@@ -213,6 +214,7 @@ class MBarriers:
         barrier = self._get_pending(threads, pointer, lane, 1)
         if barrier is not None:
             self._tell(barrier.gathered, lane)
+            self._later.setdefault(lane, []).append(barrier)
             barrier.pending -= 1
             barrier.arriving.append(Arrival(lane, bring, is_copy=False))
             self.progress += 1
@@ -248,8 +250,18 @@ class MBarriers:
             self.complete(barrier)
 
     def complete(self, barrier: MBarrier) -> None:
-        """End a phase: what is in flight arrives, and the next phase begins."""
+        """End a phase: what is in flight arrives, and the next phase begins.
+
+        A thread's commits arrive in its order, so that those at other mbarriers have come before.
+        """
         state = self.gpu.state
+        for lane in {it.lane for it in barrier.arriving if not it.is_copy}:
+            in_order = self._later.pop(lane, [])
+            end = max((at + 1 for at, it in enumerate(in_order) if it is barrier), default=0)
+            self._later[lane] = in_order[end:]
+            for other in in_order[:end]:
+                if other is not barrier and other.is_due:
+                    self.complete(other)
         for arrival in barrier.arriving:
             arrival.bring()
         self.gpu.state.interval += 1
