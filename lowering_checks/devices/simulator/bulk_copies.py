@@ -239,7 +239,7 @@ def _deliver(
             pointer = replace(pointer, rank=rank & ~1 | int(odd) & 1)
         if pointer is None or (found := mbarriers.get(threads, pointer, lane)) is None:
             continue
-        if by_proxy and not found.is_fenced:
+        if by_proxy and not mbarriers.is_fenced(found):
             text = "that no fence after its initialization made visible to bulk copies"
             mbarriers.report(threads, pointer, lane, text)
         where = target.rank if rank is None else rank

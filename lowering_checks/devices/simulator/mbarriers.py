@@ -26,6 +26,7 @@ from .clusters import find_pointer
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .ptx_calls import fill_register
 from .shadow import GLOBAL_PROXY, OPAQUE, PROXY
+from .tensor_memory import AFTER
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 KIND = "mbarrier"
 """Kind of findings about the use of mbarriers."""
 DEADLOCK = "deadlock"
+_INITIALIZED = "mbarrier_init"
+"""The fences between the initialization of mbarriers and what is not ordered behind it else."""
 MAX_COUNT = 2**20 - 1
 _BYTES = 8
 
@@ -56,7 +59,6 @@ class MBarrier:
     bytes : announced for this phase, less those of the copies that were asked for
     phase : how many phases are complete
     maker, made : the lane that initialized it, and when
-    is_fenced : whether its maker made it visible to bulk copies
     arriving : what completes this phase's copies, and instructions of tensor cores
     released : for each thread of the cluster, when the waiting thread knows of all it did before,
         and of what tensor cores read for it, which relaxed arrivals and waits of any scope make
@@ -76,7 +78,6 @@ class MBarrier:
     copied: Array
     bytes: int = 0
     phase: int = 0
-    is_fenced: bool = False
     arriving: list[Arrival] = field(default_factory=list)
     visits: dict[int, int] = field(default_factory=dict)
 
@@ -123,8 +124,9 @@ class MBarriers:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
         known = int(threads.state.tell_known(lane)[found.maker % threads.state.batch.group])
-        if found.is_fenced:
-            known = max(known, self.gpu.meetings.fenced.get(lane, {}).get(found.maker, 0))
+        if self.is_fenced(found):  # a relaxed barrier of the cluster tells of it, too
+            came = self.gpu.state.get_fences(AFTER).get_known(np.array([lane]), found.maker)
+            known = max(known, int(came[0]))
         if lane != found.maker and found.made >= known:
             maker = threads.state.describe_lane(found.maker)
             why = f"with no barrier after its initialization by {maker}"
@@ -173,10 +175,10 @@ class MBarriers:
         shadow, cell = pointer.locate(lane)
         shadow.mark(OPAQUE, slice(cell, cell + _BYTES // shadow.unit), is_opaque)
 
-    def fence(self, lanes: Sequence[int]) -> None:
-        """Make visible to bulk copies what these lanes have initialized."""
-        for barrier in self._made.values():
-            barrier.is_fenced |= barrier.maker in lanes
+    def is_fenced(self, barrier: MBarrier) -> bool:
+        """Whether its maker made it visible to bulk copies."""
+        fences = self.gpu.state.get_fences(_INITIALIZED)
+        return bool(fences.last[barrier.maker, 0] > barrier.made)
 
     def arrive(
         self,
@@ -236,18 +238,13 @@ class MBarriers:
         return barrier
 
     def expect(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
-        """Bytes that a thread announces."""
-        barrier = self.get(threads, pointer, lane)
-        if barrier is not None:
-            barrier.bytes += size
-
-    def take_bytes(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
-        """Bytes that a thread says have arrived, as a copy would."""
-        self.expect(threads, pointer, lane, -size)
+        """Bytes that a thread announces; less than none have arrived, as by a copy."""
         barrier = self.get(threads, pointer, lane)
         self.progress += 1
-        if barrier is not None and barrier.is_due and not barrier.arriving:
-            self.complete(barrier)
+        if barrier is not None:
+            barrier.bytes += size
+            if barrier.is_due and not barrier.arriving:
+                self.complete(barrier)
 
     def complete(self, barrier: MBarrier) -> None:
         """End a phase: what is in flight arrives, and the next phase begins.
@@ -429,8 +426,7 @@ def _arrive_with_copies(threads: Threads, pointer: Any, *words: str) -> None:
 
 
 def _fence_initialization(threads: Threads, *modifiers: str) -> None:
-    threads.gpu.mbarriers.fence(get_lanes(threads))
-    threads.gpu.meetings.fence(threads)
+    threads.state.pass_fence(_INITIALIZED, threads.active)
 
 
 def _fence_proxy(threads: Threads, *modifiers: str) -> None:
@@ -490,7 +486,9 @@ MBARRIERS: dict[str, Semantics] = {
     "ptx.mbarrier_arrive_expect_tx_state": functools.partial(_arrive_with_state, _ARRIVE_EXPECT),
     "ptx.griddepcontrol": lambda threads, *_: None,  # one kernel runs, after all before it
     "ptx.mbarrier_expect_tx": _for_each(MBarriers.expect),
-    "ptx.mbarrier_complete_tx": _for_each(MBarriers.take_bytes),
+    "ptx.mbarrier_complete_tx": _for_each(
+        lambda self, threads, pointer, lane, size: self.expect(threads, pointer, lane, -size)
+    ),
     "ptx.cp_async_mbarrier_arrive": _arrive_with_copies,
     "ptx.fence_mbarrier_init": _fence_initialization,
     "ptx.fence_proxy": _fence_proxy,
