@@ -9,7 +9,7 @@ memory lasts until it ends: it must know by then of all that other blocks do to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -277,27 +277,6 @@ def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows
         yield memory, Rows(lanes, places, active, ranks)
 
 
-def _require_known(threads: Threads, words: Mapping[str, str], address: Any) -> None:
-    """Refuse what orders other accesses, and of a cluster's memory all but plain numbers."""
-    if words["space"] == "shared::cluster":
-        others = set(words.values()) - {"", "shared::cluster", "f32"}
-        if others or isinstance(address, Pointer):
-            raise UnsupportedError(
-                f"the simulator supports {threads.name} of float32 only in the shared memory "
-                "of a cluster, at an address of mapa"
-            )
-    elif words.get("mmio") or (_is_strong(threads, words) and threads.state.batch.cluster > 1):
-        raise UnsupportedError(
-            f"the simulator does not know what {threads.name} of .{words['sem']} orders in clusters"
-        )
-
-
-def _is_strong(threads: Threads, words: Mapping[str, str]) -> bool:
-    """Whether an access orders others; within a block of a cluster, barriers do."""
-    is_inside = words["scope"] == "cta" and threads.state.batch.cluster > 1
-    return words["sem"] in STRONG and not is_inside
-
-
 def _point_at(threads: Threads, address: Any) -> Pointer:
     """Each lane's own, of numbers in the shared memory of its block, too."""
     if isinstance(address, Pointer):
@@ -317,8 +296,13 @@ def _access(threads: Threads, *given: Any) -> None:
     words, operands = name_operands(threads.name, given)
     (address,), (dtype, _) = operands["addr"], get_type(words["type"])
     registers, stored = operands.get("d", ()), operands.get("value", ())
-    _require_known(threads, words, address)
     if words["space"] == "shared::cluster":
+        others = set(words.values()) - {"", "shared::cluster", "f32"}
+        if others or isinstance(address, Pointer):
+            raise UnsupportedError(
+                f"the simulator supports {threads.name} of float32 only in the shared memory "
+                "of a cluster, at an address of mapa"
+            )
         for memory, rows in _locate(threads, address):
             column, lanes = np.zeros((threads.lanes, 1), np.float32), np.array(rows.lanes)
             for value in stored:
@@ -328,6 +312,13 @@ def _access(threads: Threads, *given: Any) -> None:
                 column[lanes] = memory.load(rows, None, threads.location)
                 register.store(0, column, threads.get_mask(lanes))
         return
+    in_cluster = threads.state.batch.cluster > 1
+    # Within a block of a cluster barriers order it.
+    is_strong = words["sem"] in STRONG and not (words["scope"] == "cta" and in_cluster)
+    if words.get("mmio") or (is_strong and in_cluster):
+        raise UnsupportedError(
+            f"the simulator does not know what {threads.name} of .{words['sem']} orders in clusters"
+        )
     address, size = _point_at(threads, address), len(registers or stored) * dtype.itemsize
     if size % address.dtype.itemsize:
         raise UnsupportedError(
@@ -337,7 +328,7 @@ def _access(threads: Threads, *given: Any) -> None:
     elements, values = np.arange(size // address.dtype.itemsize), None
     if stored:
         values = join_registers(stored, dtype, threads.lanes).view(address.dtype)
-    if _is_strong(threads, words):
+    if is_strong:
         values = access_strongly(threads, address, elements, words, values)
     elif values is None:
         values = address.load(elements)
