@@ -124,9 +124,10 @@ class MBarriers:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
         known = int(threads.state.tell_known(lane)[found.maker % threads.state.batch.group])
-        if self.is_fenced(found):  # a relaxed barrier of the cluster tells of it, too
-            came = self.gpu.state.get_fences(AFTER).get_known(np.array([lane]), found.maker)
-            known = max(known, int(came[0]))
+        if lane != found.maker and found.made >= known and self.is_fenced(found):
+            # A relaxed barrier of the cluster tells of it, too.
+            pair = np.array([lane]), np.array([found.maker])
+            known = int(self.gpu.state.get_fences(AFTER).get_known(*pair)[0])
         if lane != found.maker and found.made >= known:
             maker = threads.state.describe_lane(found.maker)
             why = f"with no barrier after its initialization by {maker}"
