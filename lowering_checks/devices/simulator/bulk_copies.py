@@ -243,7 +243,7 @@ def _deliver(
             text = "that no fence after its initialization made visible to bulk copies"
             mbarriers.report(threads, pointer, lane, text)
         where = target.rank if rank is None else rank
-        stored = _take_row(lane, places, None if where is None else [where])
+        stored = Rows.of(lane, places, where)
         shared = _require_shared(target.memory)
         for before in ("stored", "loaded") if by_proxy else ():
             _require_fence(threads, shared, stored, "asynchronous store to", before)
@@ -319,7 +319,7 @@ def _begin_store(
     """Ask for a copy of places in shared memory to those elements of another that are `inside`, or
     for a `change` of these by what is there."""
     source, target = _require_shared(of[0]), _require_shared(to[0])
-    taken, stored = (_take_row(lane, it) for it in (of[1], to[1][inside]))
+    taken, stored = (Rows.of(lane, it) for it in (of[1], to[1][inside]))
     _require_fence(threads, source, taken, "asynchronous load of")
     values = source.load(taken, None, threads.location, kind=BULK_LOAD)
     brought = values[:, inside].view(target.dtype)
@@ -332,10 +332,6 @@ def _begin_store(
     for queue, end in zip((BULK, WRITTEN), ends, strict=True):
         threads.defer(queue, lambda _, end=end: end(), threads.get_mask(np.array([lane])))
     threads.count_bulk_copy(lane)
-
-
-def _take_row(lane: int, places: Array, ranks: list[int] | None = None) -> Rows:
-    return Rows([lane], places[None], np.ones((1, *places.shape), bool), ranks)
 
 
 def _require_shared(memory: Memory) -> SharedMemory:
