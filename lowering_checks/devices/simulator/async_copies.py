@@ -135,11 +135,6 @@ def _get_offsets(pointer: Pointer, size: int) -> Array:
     return np.arange(max(1, size // pointer.dtype.itemsize))
 
 
-def _wait_for_all(threads: Threads, *modifiers: str) -> None:
-    threads.commit(CP_ASYNC)
-    threads.wait(CP_ASYNC)
-
-
 ASYNC_COPIES: dict[str, Semantics] = {
     "s_tir.cp_async_raw": _copy_raw,
     **{
@@ -149,5 +144,6 @@ ASYNC_COPIES: dict[str, Semantics] = {
     },
     "ptx.cp_async_commit_group": lambda threads, *_: threads.commit(CP_ASYNC),
     "ptx.cp_async_wait_group": lambda threads, left, *_: threads.wait(CP_ASYNC, left),
-    "ptx.cp_async_wait_all": _wait_for_all,
+    # The group that is not committed yet, too.
+    "ptx.cp_async_wait_all": lambda threads, *_: threads.wait(CP_ASYNC, -1),
 }
