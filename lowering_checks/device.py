@@ -295,8 +295,7 @@ def _format_shape(shape: Sequence[Any]) -> str:
 
 def run(program: Program, inputs: Arrays, outputs: Sequence[Tensor]) -> Arrays:
     """Run a program on inputs, with outputs filled as `blank` does."""
-    blanks = [blank(tensor) for tensor in outputs]
-    return program([*inputs, *blanks])[len(inputs) :]
+    return program([*inputs, *map(blank, outputs)])[len(inputs) :]
 
 
 def blank(tensor: Tensor) -> Array:

@@ -123,9 +123,9 @@ def _list_candidates(
     recipe, golden = run.recipe, run.recipe.golden.shape
     is_anybodys = isinstance(run.problem, ModuleProblem)
     own = _list_runs_of_program(run) if is_anybodys else iter(())
-    yield from itertools.islice(own, FIRST)
     odd = find_odd_run(run)
     yield _tell(odd, "at an odd shape")
+    yield from itertools.islice(own, FIRST)
     like = odd or run
     if is_anybodys:
         yield _open_sizes(run, like)
@@ -193,7 +193,8 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
         for size in tried:
             shapes = [dict.fromkeys(names, size)]
             if size ** len(names) > LARGE:
-                shapes = [{**problem.shape, name: size} for name in names]
+                short = {name: 2 * place + 3 for place, name in enumerate(names)}
+                shapes = [{**short, name: size} for name in names]
             for shape in shapes:
                 yield _tell(try_run(run, shape=shape), "near its numbers")
 

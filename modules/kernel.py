@@ -342,32 +342,35 @@ class AnyProblem(ABC):
             for tensor, (exact, error) in zip(self.outputs, self.compute(inputs), strict=True)
         ]
 
-    def error_interval(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
-        """The least and the largest value that each element of an output may have, in float64.
+    def error_interval(
+        self, inputs: Sequence[Array], added: Sequence[Array] = ()
+    ) -> list[tuple[Array, Array]]:
+        """The least and largest value of an output's elements, in float64; errors may be `added`.
 
         Rounding keeps an order, so that what is stored lies between the two ends of what may have
         been computed, each rounded to the output's type: in a narrow type they mostly are one
         number, and an error far below half a unit in its last place shows where they are not.
         """
         intervals = []
-        for tensor, (exact, error) in zip(self.outputs, self.compute(inputs), strict=True):
+        for place, (exact, error) in enumerate(self.compute(inputs)):
+            total, dtype = error + added[place] if added else error, self.outputs[place].dtype
             with np.errstate(invalid="ignore"):  # an infinity less an infinite bound
                 low, high = (
-                    round_end(
-                        np.where(np.isinf(exact), exact, exact + sign * error), tensor.dtype, sign
-                    )
+                    round_end(np.where(np.isinf(exact), exact, exact + sign * total), dtype, sign)
                     for sign in (-1, 1)
                 )
             intervals.append((low, high))
         return intervals
 
+    def find_own_errors(self, inputs: Sequence[Array]) -> list[Array]:
+        """What a program rounds beside its reference; empty for a schedule, or where not known."""
+        return []
+
     @property
     def in_out(self) -> tuple[int, ...]:
         """The places of the arguments that are inputs and outputs."""
-        places = enumerate(self.arguments)
-        return tuple(
-            place for place, each in places if each in self.inputs and each in self.outputs
-        )
+        both = [each for each in self.inputs if each in self.outputs]
+        return tuple(map(self.arguments.index, both))
 
     def find_refusal(self) -> str | None:
         """Why it cannot be judged, as a sentence; None where it can be."""
@@ -389,13 +392,11 @@ class AnyProblem(ABC):
 
     def take_inputs(self, arguments: Sequence[_T]) -> list[_T]:
         """The inputs among all arguments."""
-        found = _by_name(self.arguments, arguments)
-        return [found[tensor.name] for tensor in self.inputs]
+        return [arguments[self.arguments.index(tensor)] for tensor in self.inputs]
 
     def take_outputs(self, arguments: Sequence[_T]) -> list[_T]:
         """The outputs among all arguments."""
-        found = _by_name(self.arguments, arguments)
-        return [found[tensor.name] for tensor in self.outputs]
+        return [arguments[self.arguments.index(tensor)] for tensor in self.outputs]
 
 
 def _by_name(tensors: Sequence[Tensor], arrays: Sequence[_T]) -> dict[str, _T]:
@@ -622,8 +623,7 @@ class Problem(AnyProblem):
         `integer_inputs` alone. Rounding is taken to be to nearest; an integer type has the bound 0.
         Raises `KernelError` for a reference of which nothing is known.
         """
-        right = self.reference(inputs)
-        return list(zip(right, bound_computing(self, inputs), strict=True))
+        return list(zip(self.reference(inputs), bound_computing(self, inputs), strict=True))
 
     def planted_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
         """`float_inputs` with the kernel's corner cases in them, as one input, or as several where

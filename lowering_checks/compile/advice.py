@@ -8,9 +8,9 @@ from typing import Any
 import tvm
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
-from tvm.tirx import AllocBuffer, BufferStore, For, PrimFunc
+from tvm.tirx import AllocBuffer, BufferStore, For
 
-from tirstep.transforms.tir import find_all, get_axis
+from tirstep.transforms.tir import find_all, get_axis, list_functions
 
 _GLOBAL_IN_KERNEL = "Cannot allocate global memory"
 _ADVICE = {
@@ -19,6 +19,7 @@ _ADVICE = {
         "divide, pad the block (pad_block) before it is tiled, or fetch shared memory at a loop "
         "outside of the guard"
     ),
+    "(allow_append_) is": "a condition loads from shared memory: load it into a register first",
     "buffer_byte_offsets": (
         "a buffer in dynamic shared memory is not allocated in the kernel: keep it in scope "
         '"shared", or let one kernel hold all blocks that use it'
@@ -69,9 +70,7 @@ def find_remedy(module: tvm.IRModule, reason: str) -> str:
     if _GLOBAL_IN_KERNEL not in reason:
         return ""
     found = []  # intermediate buffers in global memory that one kernel alone writes and reads
-    for _, function in module.functions_items():
-        if not isinstance(function, PrimFunc):
-            continue
+    for function in list_functions(module):
         bound = [loop for loop in find_all(function.body, For) if "Idx" in (get_axis(loop) or "")]
         inner = [nested for loop in bound for nested in find_all(loop.body, For)]
         kernels = [loop for loop in bound if not any(loop.same_as(nested) for nested in inner)]

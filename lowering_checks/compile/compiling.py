@@ -37,9 +37,9 @@ from ..device import DeviceError, NotRunError
 from ..steps import CheckError, suggest
 
 TARGET = "nvidia/nvidia-h100"
+"""What is compiled for by default; its source compiles for older GPUs, too."""
 UNOPTIMIZED = '{"kind": "llvm", "opt-level": 0}'
 """LLVM for what runs shortly or not at all: its own passes take most of a compilation's time."""
-"""What is compiled for by default; its source compiles for older GPUs, too."""
 KINDS = ("cuda", "opencl", "llvm")
 """The kinds of targets whose source tirstep reads."""
 MAIN = "main"
@@ -198,8 +198,7 @@ def write_host_in_c(target: Any, module: tvm.IRModule) -> Any:
     """
     makes_maps = any(
         TMA_STAGES in loop.annotations
-        for function in module.functions.values()
-        if isinstance(function, PrimFunc)
+        for function in name_functions(module).values()
         for loop in find_all(function.body, For)
     )
     if target.host is not None or target.kind.name == "llvm" or makes_maps:
@@ -255,6 +254,12 @@ def make_main(function: PrimFunc) -> tvm.IRModule:
     return tvm.IRModule({MAIN: function.with_attr("global_symbol", MAIN)})
 
 
+def name_functions(module: tvm.IRModule) -> dict[str, PrimFunc]:
+    """The functions of TIR in a module, by their names."""
+    found = {str(variable.name_hint): it for variable, it in module.functions_items()}
+    return {name: it for name, it in found.items() if isinstance(it, PrimFunc)}
+
+
 def name_main(module: tvm.IRModule) -> tvm.IRModule:
     """The module with its one function called ``main``; itself where it is called so already.
 
@@ -262,11 +267,7 @@ def name_main(module: tvm.IRModule) -> tvm.IRModule:
 
     Raises `DeviceError` for a module of no function, or of several of which none is ``main``.
     """
-    functions = {
-        str(variable.name_hint): function
-        for variable, function in module.functions_items()
-        if isinstance(function, PrimFunc)
-    }
+    functions = name_functions(module)
     if MAIN in functions:
         main = functions[MAIN]
         if main.attrs is not None and main.attrs.get("global_symbol") is not None:

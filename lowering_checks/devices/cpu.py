@@ -12,10 +12,9 @@ from typing import Any
 
 import tvm
 from tvm.ir import Call, TensorLoad
-from tvm.tirx import PrimFunc
 
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import find_all, find_axes
+from tirstep.transforms.tir import find_all, find_axes, list_functions
 
 from ..compile.compiling import MAIN, UNOPTIMIZED, compile_module, count_iterations, name_main
 from ..device import (
@@ -50,9 +49,7 @@ class CpuDevice(Device):
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
         """What a CPU does not do: some types, instructions of GPUs, an exchange of threads."""
-        for function in module.functions.values():
-            if not isinstance(function, PrimFunc):
-                continue
+        for function in list_functions(module):
             for call in find_all(function.body, Call):
                 name = get_call_name(call)
                 if name.startswith(("ptx", "cuda.")) and name_exchange(call) is None:

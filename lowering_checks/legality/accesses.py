@@ -194,12 +194,11 @@ class Access:
     @functools.cached_property
     def guards(self) -> list[Any]:
         """What all holds where it is done. Of sums over threads one stores to global memory."""
-        own = map(self._tell, self.element.conditions)
         summed = self.summed if self.scope == "global" else {}
         first = [self.bound[axis].loop_var for axis in summed if axis in self.bound]
         return [
             *map(self._unify, self.place.guards),
-            *own,
+            *map(self._tell, self.element.conditions),
             *(variable < IntImm(str(variable.ty), 1) for variable in first),
         ]
 

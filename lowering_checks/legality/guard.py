@@ -15,7 +15,7 @@ from tvm.tirx import AllocBuffer, DeclBuffer, PrimFunc
 from tvm_ffi import structural_equal, structural_hash
 
 from tirstep.transforms.schedule import Change, Fault
-from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_places
+from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_places, list_functions
 
 from .block_summary import summarize
 from .reads import blame_leak, find_leaks
@@ -114,9 +114,7 @@ def _find_guarded_allocation(module: IRModule) -> tuple[str, str] | None:
     != hint_map_->end()"), in a destructor, which ends the whole process. Blocks in blocks alone
     have buffers of their own; those of all others belong to the root.
     """
-    for function in module.functions.values():
-        if not isinstance(function, PrimFunc):
-            continue
+    for function in list_functions(module):
         for realize in find_all(function.body, SBlockRealize):
             if constant(realize.predicate) is not None:
                 continue

@@ -383,9 +383,8 @@ def _writes_together(place: tuple[Any, ...], axes: tuple[_Axis, ...], indices: A
     Of the threads the first and the last ones along each axis are tried.
     """
     _, items, conditions = place
-    named = dict(items)
     same = {variable: axis.loop_var for axis in axes for variable in axis.variables}
-    values = [substitute(substitute(index, named), same) for index in indices]
+    values = [substitute(substitute(index, dict(items)), same) for index in indices]
     guards = [substitute(guard, same) for guard in conditions]
     threads = [axis.loop_var for axis in axes]
     tried = dict(zip(threads, choose_values(axes, _THREADS), strict=True))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm.ir import IRModule
 from tvm.s_tir import transform as passes
-from tvm.tirx import For, PrimFunc, Var
+from tvm.tirx import For, Var
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import Table, list_values, number_rows
@@ -403,8 +403,7 @@ def _allocate(module: IRModule) -> list[Place]:
     placed = passes.PlanAndUpdateBufferAllocationLocation()(passes.LowerInitBlock()(module))
     return [
         place
-        for _, function in placed.functions_items()
-        if isinstance(function, PrimFunc)
+        for function in list_functions(placed)
         for place in get_places(function.body)
         if place.block.alloc_buffers
     ]

@@ -47,8 +47,8 @@ def draw_index(
         values[..., 0], values[..., -1] = low, high
     elif use.is_distinct and 1 < size <= high - low + 1:
         first = [it for it in {low, high, *use.asked} if low <= it <= high][: size // 2]
-        others = np.setdiff1d(np.arange(low, high + 1), first)
-        values = np.append(first, rng.permutation(others))[:size]
+        others = np.arange(low, high + 1)
+        values = np.append(first, rng.permutation(others[~np.isin(others, first)]))[:size]
         values = rng.permutation(values).reshape(shape)
     elif is_even:
         values = np.full(shape, high)
@@ -114,8 +114,7 @@ def fit_uses(
     for name in order:
         for value in uses[name].asked:
             kept = replace(found[name], asked=(*found[name].asked, value))
-            is_within = kept.low <= value <= (kept.high or 0)
-            if is_within or fits({**found, name: kept}):
+            if kept.low <= value <= (kept.high or 0) or fits({**found, name: kept}):
                 found[name] = kept
     return found
 
@@ -282,11 +281,11 @@ class ProgramInputs(InputMaker):
                 reached = reached | answer.ran
 
         def change(plant: Callable[..., Array], *given: Any, floats: bool = True) -> Inputs:
-            """The inputs with other data, of floats alone or of all types."""
+            """The inputs with other data, of floats alone or of all types, and scalar floats."""
             changed = list(inputs)
             for place, (tensor, array) in enumerate(zip(self.tensors, inputs, strict=True)):
                 facts = dtype_facts(tensor.dtype)
-                if self.is_data(tensor) and (not floats or facts.is_float):
+                if (all if floats else any)((self.is_data(tensor), facts.is_float)):
                     values = plant(tensor, array.astype(np.float64), *given)
                     limited = np.clip(values, facts.smallest, facts.largest)
                     limited = np.where(np.isinf(values) & facts.is_float, values, limited)

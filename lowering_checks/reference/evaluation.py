@@ -248,5 +248,4 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction,
     }
     shares = {masks[flat.parameters[it]]: float(wanted[it].mean()) for it in narrowed}
     body, work = narrow(flat.body, masks, shares)
-    parameters = (*flat.parameters, *masks.values())
-    return track_function(body, parameters, plain), narrowed, work
+    return track_function(body, (*flat.parameters, *masks.values()), plain), narrowed, work

@@ -56,7 +56,7 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
                 end = let(tirx.Select(end > number(function.high), number(function.high), end))
             ends.append(let(tracker.absolute(let(compute(end)) - value)))
         # The library's own roundings: differences of two values near each other are off by those.
-        own = tracker.absolute(value) * number(2.0**-50)
+        own = tracker.absolute(value) * number(0.0 if function.is_whole else 2.0**-50)
         apart = let(tracker.larger(*ends) + own)
         # Infinity less infinity is no number; such an end may be anything.
         known = choose(tirx.EQ(apart, apart), apart, INFINITE)
@@ -110,8 +110,7 @@ def apply_power(tracker: Tracker, base: Tracked, exponent: Tracked) -> Tracked:
                 tracker.larger(apart, tracker.absolute(call_library("pow", clipped, power) - value))
             )
     exact = tirx.EQ(base.error + exponent.error, number(0))
-    own = apart + tracker.absolute(value) * number(2.0**-50)
-    error = let(choose(exact, 0.0, own))
+    error = let(choose(exact, 0.0, apart + tracker.absolute(value) * number(2.0**-50)))
     error = let(choose(tirx.EQ(error, error), error, INFINITE))
     return _round_power(tracker, Tracked(value, base.dtype, 0.0, 0.0, error, 0.0), base, exponent)
 

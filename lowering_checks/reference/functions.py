@@ -19,7 +19,7 @@ from tirstep.modules import KernelError, Tensor
 from tirstep.modules.validation import UnjudgedError, nearest
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, get_children
 
-from ..compile.compiling import MAIN, make_main
+from ..compile.compiling import MAIN, make_main, name_functions
 from ..device import close_extents, is_scalar
 
 SMALLEST = 16
@@ -32,11 +32,7 @@ def get_function(module: tvm.IRModule, name: str | None, kernel: str) -> tuple[s
 
     Raises `KernelError` where there is none, or several to choose from.
     """
-    functions = {
-        str(variable.name_hint): function
-        for variable, function in module.functions_items()
-        if isinstance(function, PrimFunc)
-    }
+    functions = name_functions(module)
     if not functions:
         raise KernelError(f"{kernel}: the module has no TIR function; give one that has")
     if name is None and (MAIN in functions or len(functions) == 1):
@@ -124,8 +120,7 @@ def replace_literals(function: PrimFunc, sizes: Mapping[str, int], kernel: str) 
     text = str(make_main(function).script())
     literal = re.compile(rf"(?<![\w.])({'|'.join(numbers)})(?![\w.])")
     try:
-        module = from_source(literal.sub(lambda found: numbers[found[1]], text))
-        return module[MAIN]
+        return from_source(literal.sub(lambda found: numbers[found[1]], text))[MAIN]
     except Exception as error:  # of whatever kind: other numbers may be no program
         raise KernelError(
             f"{kernel}: with {dict(sizes)} in place of its constants it is not a program; give it "
@@ -151,6 +146,14 @@ def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
         else:
             raise UnjudgedError(f"{kernel}: {name} is an opaque pointer; match it to a buffer")
     return tuple(found)
+
+
+def find_float_types(function: PrimFunc) -> set[str]:
+    """The types in which a function computes, or keeps what it computed."""
+    nodes = [str(it.ty) for kind in _OPERATIONS for it in find_all(function.body, kind)]
+    stores = find_all(function.body, BufferStore)
+    nodes += [str(it.buffer.dtype) for it in stores if it.buffer not in function.params]
+    return {each.split("x")[0] for each in nodes if "float" in each}
 
 
 def count_operations(body: Any) -> int:

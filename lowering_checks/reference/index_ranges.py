@@ -299,8 +299,7 @@ def _find_comparisons(body: Any, bound: dict[Any, Any]) -> Iterator[Comparison]:
                 elif kind in COMPARISONS and "int" in str(other.ty):
                     range_of = analyzer.const_int_bound(other)
                     if abs(range_of.min_value) < LARGEST > abs(range_of.max_value):
-                        ends = (range_of.min_value, range_of.max_value)
-                        yield side, ends, is_order, True
+                        yield side, (range_of.min_value, range_of.max_value), is_order, True
 
 
 def _find_most(parameter: Any, index: Any, size: int, loops: Sequence[For]) -> int | None:

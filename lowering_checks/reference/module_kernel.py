@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tvm
 from tvm.ir import Call, TensorLoad
-from tvm.tirx import For, Var
+from tvm.tirx import Div, For, Var
 from tvm_ffi import structural_map
 
 from tirstep.modules import AnyProblem, KernelError, Tensor
@@ -33,6 +33,7 @@ from .evaluation import Answer, Evaluation
 from .functions import (
     close_sizes,
     count_operations,
+    find_float_types,
     get_function,
     get_open_sizes,
     list_literal_sizes,
@@ -312,9 +313,20 @@ class ModuleProblem(AnyProblem):
         try:
             if self.kernel.reference is None:
                 return self._evaluation
-            return Evaluation(self._own, self.arguments, self.kernel.name)
+            return Evaluation(self._own, self.arguments, self.kernel.name, self.wanted)
         except UnjudgedError:
             return None
+
+    def find_own_errors(self, inputs: Sequence[Array]) -> list[Array]:
+        """What a program rounds that is no schedule of its reference, where that is known, and the
+        program computes in no other types.
+        """
+        others = find_float_types(self._own) - find_float_types(self.function)
+        if self.kernel.reference is None or self._watched is None or others:
+            return []
+        blanks = [blank(tensor) for tensor in self.outputs]
+        own = self._watched.run(self.make_arguments(inputs, blanks)).errors
+        return [np.nan_to_num(own.get(place, 0.0), posinf=0.0) for place in self.stored_places]
 
     def find_unrun(self, seed: int) -> list[str]:
         """The statements of the program that ran in none of a seed's rounds, a sentence for each.
@@ -345,8 +357,7 @@ class ModuleProblem(AnyProblem):
         """The operations on floats, as the program has them; without any, those on integers that
         are stored. Loops whose extent depends on data count once.
         """
-        launched = launch_tirx(make_main(self.function))
-        return count_operations(launched[MAIN].body)
+        return count_operations(launch_tirx(make_main(self.function))[MAIN].body)
 
     @property
     def bytes(self) -> int:
@@ -400,17 +411,17 @@ class ModuleProblem(AnyProblem):
     def loaded_outputs(self) -> tuple[int, ...]:
         """The places of the arguments that the program itself both stores to and loads."""
         loaded = {load.source for load in find_all(self._own.body, TensorLoad)}
-        written = find_written_buffers(self._own.body)
-        both = loaded & written
+        both = loaded & find_written_buffers(self._own.body)
         return tuple(place for place, each in enumerate(self._own.params) if each in both)
 
     def draw_unmeasured(self, seed: int) -> Iterator[list[Array]]:
-        """All arguments, for runs whose numbers nobody compares: random ones, twice, and equal
-        ones; integers as recorded. What is stored to and not loaded is as before any run (`blank`).
+        """All arguments, for runs whose numbers nobody compares: random ones, then half of them
+        constants that the program compares with, and equal ones; integers as recorded. What is
+        stored to and not loaded is as before any run (`blank`).
         """
         written = find_written_buffers(self._own.body)
         kept = self.loaded_outputs
-        uses = find_index_uses(self._own)
+        uses, compared = find_index_uses(self._own), find_compared(self._own.body)
         maker = ProgramInputs(self.arguments, dict.fromkeys(uses, (0, 0)), self.answer)
         for number in range(3):
             rng = np.random.default_rng([seed, number])
@@ -428,7 +439,12 @@ class ModuleProblem(AnyProblem):
                     drawn[place] = np.full_like(drawn[place], self.shape[tensor.name])
                 elif each in written and place not in kept:
                     drawn[place] = blank(tensor)
-                elif number == 2 and maker.is_data(tensor) and tensor.name not in indices:
+                elif tensor.name in indices:
+                    continue
+                elif number == 1 and (constants := [*compared.get(tensor.name, ())]):
+                    half, met = rng.random(tensor.shape) < 0.5, rng.choice(constants, tensor.shape)
+                    drawn[place] = np.where(half, met, drawn[place]).astype(drawn[place].dtype)
+                elif number == 2 and (maker.is_data(tensor) or "float" in tensor.dtype):
                     drawn[place] = np.ones_like(drawn[place])
             yield drawn
 
@@ -441,11 +457,20 @@ class ModuleProblem(AnyProblem):
         """Integers as large as possible while all their sums are exact, measured; see `InputMaker`.
 
         Where nothing of the kind exists, since the program divides, say, whole numbers from -4 to
-        4, within `error_bound`; these as well where some elements are asked for alone.
+        4, within `error_bound`; these as well where some elements are asked for alone. Thirds of
+        whole numbers where threads that exchange values divide, and may round what is exact in the
+        reference.
         """
         if self.wanted:
             return self._judged([self._maker.draw_small(seed)])
-        return self._judged(list(self._maker.draw_exact(seed)))
+        rounds = list(self._maker.draw_exact(seed))
+        divides = any("float" in str(it.ty) for it in find_all(self._own.body, Div))
+        if divides and self._watched is None:
+            rounds = [
+                [it if it.dtype.kind in "biu" else it / it.dtype.type(3) for it in inputs]
+                for inputs in rounds
+            ]
+        return self._judged(rounds)
 
     def float_inputs(self, seed: int) -> list[Array]:
         """Random floats in [-1, 1), positive where the program needs that."""

@@ -340,8 +340,7 @@ class Tracker:
         """One of two values; where it is not certain which, either."""
         first, second = self.close(first), self.close(second)
         holds, uncertain = condition.may_hold, self.let(condition.is_uncertain)
-        make = tirx.Select
-        value = self.let(make(holds, first.value, second.value))
+        value = self.let(Select(holds, first.value, second.value))
         apart = self.absolute(self.as_double(first) - self.as_double(second))
         either = self.larger(first.error, second.error) + apart
         error = choose(uncertain, either, choose(holds, first.error, second.error))
@@ -363,8 +362,7 @@ class Tracker:
 
     def _overflows(self, value: Tracked) -> Any:
         """Whether an integer, or a partial sum of it, is none of its type; see `share_of`."""
-        facts = dtype_facts(value.dtype)
-        return value.magnitude * self.share_of(value, facts) > number(1)
+        return value.magnitude * self.share_of(value, dtype_facts(value.dtype)) > number(1)
 
     def share_of(self, value: Tracked, facts: DType) -> Any:
         """What a magnitude is multiplied by: more than 1 says that a partial sum may overflow.
@@ -390,8 +388,7 @@ class Tracker:
         """
         first, second = self.close(first), self.close(second)
         off = self.let(first.error + second.error)
-        node = getattr(tirx, kind)
-        plain = self.let(node(first.value, second.value))
+        plain = self.let(getattr(tirx, kind)(first.value, second.value))
         ties = ties and kind not in ("EQ", "NE")
         if holds_always(off, 0.0) and not ties:
             return Condition(plain, self.let(tirx.Not(plain)))

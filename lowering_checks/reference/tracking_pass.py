@@ -207,8 +207,7 @@ class _TrackingPass:
                     f"in 32 bits, up to {LARGEST_INDEX:,}; give a smaller shape"
                 )
             self.emit(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
-        function = PrimFunc([*flat, self.status], self.tracker.finish())
-        module = make_main(function)
+        module = make_main(PrimFunc([*flat, self.status], self.tracker.finish()))
         return TrackedFunction(
             module, arguments, self.is_deciding, self.places, self.regions, self.status_size
         )

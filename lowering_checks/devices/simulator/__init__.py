@@ -174,8 +174,7 @@ class _Prepared:
 
     def __init__(self, lowered: tvm.IRModule, may_drop: bool = False) -> None:
         self._may_drop = may_drop
-        merged = merge_shared_memory(lowered)
-        self.function = merged["main"]
+        self.function = merge_shared_memory(lowered)["main"]
         self._origins = get_origins(lowered["main"].body, self.function.body)
         self._kernels: dict[Any, TranslatedKernel] = {}
         self._unrun = {hash(each): each for each in find_all(self.function.body, BufferStore)}

@@ -111,8 +111,7 @@ class Counts:
     def add_access(self, scope: str, cells: Array, active: Array, itemsize: int) -> None:
         """Add an access: cells of shape (threads of the block, vector), and which are active."""
         counts = self.scopes.setdefault(scope, AccessCounts())
-        reached = spread_to(active, cells.shape)[:, 0]
-        lanes = np.flatnonzero(reached)
+        lanes = np.flatnonzero(spread_to(active, cells.shape)[:, 0])
         if lanes.size:
             near = cells if len(lanes) == len(cells) else cells[lanes]
             # Sectors and banks come again every 128 bytes, so what is counted is where the cells

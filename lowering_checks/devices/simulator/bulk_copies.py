@@ -242,8 +242,7 @@ def _deliver(
         if by_proxy and not mbarriers.is_fenced(found):
             text = "that no fence after its initialization made visible to bulk copies"
             mbarriers.report(threads, pointer, lane, text)
-        where = target.rank if rank is None else rank
-        stored = Rows.of(lane, places, where)
+        stored = Rows.of(lane, places, target.rank if rank is None else rank)
         shared = _require_shared(target.memory)
         for before in ("stored", "loaded") if by_proxy else ():
             _require_fence(threads, shared, stored, "asynchronous store to", before)
@@ -322,8 +321,7 @@ def _begin_store(
     taken, stored = (Rows.of(lane, it) for it in (of[1], to[1][inside]))
     _require_fence(threads, source, taken, "asynchronous load of")
     values = source.load(taken, None, threads.location, kind=BULK_LOAD)
-    brought = values[:, inside].view(target.dtype)
-    at = stored, brought, None, threads.location
+    at = stored, values[:, inside].view(target.dtype), None, threads.location
     bring = (
         target.begin_store(*at, BULK_STORE) if change is None else target.begin_change(*at, change)
     )

@@ -122,8 +122,7 @@ class _Flattener:
             if iterator.iter_type == IterVar.CommReduce:
                 init = [IfThenElse(iterator.var.equal(iterator.dom.min), init[0], None)]
         parts = [*binds, *buffers, *init, self.statement(sblock.body)]
-        condition = self.expression(node.predicate)
-        body = IfThenElse(condition, sequence(parts), None)
+        body = IfThenElse(self.expression(node.predicate), sequence(parts), None)
         # A reduction over threads means that they add one after the other.
         if reduced and any(str(region.source.scope()) == "local" for region in sblock.writes):
             if self.has_allreduce:  # TVM has made it what each thread adds for itself

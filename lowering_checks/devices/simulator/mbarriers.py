@@ -351,8 +351,7 @@ def _for_each(method: Callable[..., None], *before: int) -> Semantics:
     def run(threads: Threads, pointer: Any, *rest: Any) -> None:
         values = [*before, *(each for each in rest if not isinstance(each, str))]
         is_relaxed = any(isinstance(each, str) and each == "relaxed" for each in rest)
-        is_arrival = method is MBarriers.arrive
-        words = {"releases": False} if is_relaxed and is_arrival else {}
+        words = {"releases": False} if is_relaxed and method is MBarriers.arrive else {}
         for lane in get_lanes(threads):
             place = find_pointer(threads, pointer, lane)
             if place is not None:

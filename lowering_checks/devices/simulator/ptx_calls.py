@@ -82,16 +82,14 @@ def name_operands(name: str, given: Sequence[Any]) -> tuple[dict[str, str], dict
     their names in TVM's table.
     """
     entry = TABLE[name.removeprefix(PREFIX)]
-    end = len(given) - len(entry.slots)
-    words = mods(entry, given[end:])
+    words = mods(entry, given[len(given) - len(entry.slots) :])
     layout = operand_layout(entry, words)
     return words, {slot.name: list(given[at : at + count]) for slot, at, count in layout}
 
 
 def list_types(name: str, words: dict[str, str]) -> list[tuple[OperandSlot, str]]:
     """The operands of an instruction, and their types in PTX."""
-    entry = TABLE[name.removeprefix(PREFIX)]
-    slots = [slot for slot, _, _ in operand_layout(entry, words)]
+    slots = (slot for slot, _, _ in operand_layout(TABLE[name.removeprefix(PREFIX)], words))
     return [(it, operand_type(it, words) if it.kind == "reg" else "") for it in slots]
 
 

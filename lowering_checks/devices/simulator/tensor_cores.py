@@ -107,8 +107,7 @@ def _store_matrices(threads: Threads, target: Pointer, *rest: Any) -> None:
     rows[:, : 8 * count] = matrices.reshape(len(warps), 8 * count, 8)
     values = np.ascontiguousarray(rows).view(target.dtype)
     lanes = threads.get_mask(warps[:, : 8 * count])
-    place = np.arange(values.shape[-1])
-    target.store(place, threads.spread(warps, values), lanes)
+    target.store(np.arange(values.shape[-1]), threads.spread(warps, values), lanes)
 
 
 def _transpose(threads: Threads, target: Any, share: Any, *words: str) -> None:
@@ -184,8 +183,7 @@ def _load_registers(threads: Threads, *given: Any) -> None:
             f"the simulator supports ldmatrix of .m8n8 and .b16, not of .{words['shape']} and "
             f".{words['type']}"
         )
-    is_transposed = bool(words["trans"])
-    warps, shares = _read_matrices(threads, source, 0, len(registers), is_transposed)
+    warps, shares = _read_matrices(threads, source, 0, len(registers), bool(words["trans"]))
     for place, register in enumerate(registers):
         own = threads.spread(warps, shares[..., place : place + 1])
         fill_register(register, own, threads.get_mask(warps))

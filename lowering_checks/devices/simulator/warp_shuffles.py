@@ -177,8 +177,7 @@ def _reduce_in_block(
     calls that share their scratch memory race as they do there.
     """
     warp, lane = threads.numbers // WARP, threads.numbers % WARP
-    partial = reduce_in_warp(threads, value, operation, WARP)
-    scratch.store(warp, partial, lane == 0)
+    scratch.store(warp, reduce_in_warp(threads, value, operation, WARP), lane == 0)
     threads.gpu.pass_barrier(threads.mask, threads.location)
     is_first = warp == 0
     found = scratch.load(np.minimum(lane, warps - 1), is_first & (lane < warps))

@@ -94,14 +94,12 @@ def _encode(
             f"multiple of {repeats})"
         )
 
-    log = threads.state.log
-    log.add("misaligned access", tile.name, threads.location, wrong, describe)
+    threads.state.log.add("misaligned access", tile.name, threads.location, wrong, describe)
     fields = ((address // _UNIT, 0), (leading, 16), (stride, 32))
     value = np.full((threads.lanes, 1), _ENCODED[swizzle] << 62, np.uint64)
     for field, bit in fields:
         value |= (np.asarray(field).astype(np.uint64) & np.uint64(_FIELD)) << np.uint64(bit)
-    number = threads.gpu.number_memory(memory)
-    target.store(0, value | np.uint64(number << _MEMORY_BIT))
+    target.store(0, value | np.uint64(threads.gpu.number_memory(memory) << _MEMORY_BIT))
 
 
 def _pass(pass_: Callable[..., None], threads: Threads, *arguments: Any) -> None:
@@ -174,11 +172,9 @@ def read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[Loca
     """Registers, which are those of one buffer: it, and their places as (registers, lanes)."""
     memory = registers[0].memory
     base = memory.base if isinstance(memory, RegisterView) else memory
-    offsets = [it.offset for it in registers]
     if not isinstance(base, LocalMemory) or any(it.memory is not memory for it in registers):
         raise UnsupportedError(f"{threads.name} has registers that are not of one buffer")
-    columns = [np.broadcast_to(it, (threads.lanes, 1))[:, 0] for it in offsets]
-    places = np.stack(columns)
+    places = np.stack([np.broadcast_to(it.offset, (threads.lanes, 1))[:, 0] for it in registers])
     if places.min() < 0 or places.max() >= memory.size:
         raise UnsupportedError(f"{threads.name} has registers beyond {memory.name}")
     if isinstance(memory, RegisterView):
@@ -224,9 +220,8 @@ def _read_shared(
     share = -(-elements.shape[1] // WARPGROUP)
     # As many as all lanes of a warpgroup take, the first ones again.
     taken = elements[:, np.arange(WARPGROUP * share) % elements.shape[1]]
-    shares = taken.reshape(len(groups), WARPGROUP, share)
     mask = threads.get_mask(groups)
-    index = threads.spread(groups, shares)
+    index = threads.spread(groups, taken.reshape(len(groups), WARPGROUP, share))
     index[~mask[:, 0]] = memory.low
     values = memory.load(index, mask, threads.location, kind=MATRIX)
     rows = np.broadcast_to(values, index.shape)[groups].reshape(len(groups), -1)
