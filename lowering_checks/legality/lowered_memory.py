@@ -55,6 +55,7 @@ from tirstep.transforms.enumeration import (
     tabulate,
     varies_along,
 )
+from tirstep.transforms.gpu_limits import MAX_LOCAL_BYTES
 from tirstep.transforms.pass_options import Around, lower_around
 from tirstep.transforms.passes.barriers import Variables, find_uses
 from tirstep.transforms.passes.serial import make_threads_serial
@@ -298,11 +299,22 @@ def find_open_allocations(module: IRModule) -> dict[str, tuple[str, str, str]]:
     """The buffers in registers or shared memory whose size is still open where TVM has made them as
     small as they will be, with the memory and the extent.
 
-    For a GPU it allocates constant sizes alone, and says so only when it generates code.
+    For a GPU it allocates constant sizes alone, and says so only when it generates code. Where it
+    knows no bound of an extent but that of the index's type, it allocates as much.
     """
-    is_open = any(True for _ in _list_open(module))
-    around = lower_around(module, [_COMPACTING]).get(_COMPACTING) if is_open else None
-    return {room[0]: room for room in _list_open(around.after)} if around else {}
+    asked = {room[0]: room for room in _list_open(module)}
+    around = lower_around(module, [_COMPACTING]).get(_COMPACTING) if asked else None
+    if around is None:
+        return {}
+    bounded = {
+        name: asked[name]
+        for _, function in around.after.functions_items()
+        for block in find_all(function.body, SBlock)
+        for buffer in block.alloc_buffers
+        if (name := str(buffer.name)) in asked
+        and math.prod(constant(extent) or 1 for extent in buffer.shape) > MAX_LOCAL_BYTES
+    }
+    return bounded | {room[0]: room for room in _list_open(around.after)}
 
 
 def _list_open(module: IRModule) -> Iterator[tuple[str, str, str]]:
