@@ -38,7 +38,7 @@ from tirstep.lowering_checks.devices import Device, get_device, is_cuda_availabl
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.lowering_checks.legality.lowered_memory import FLATTENING, find_negative_divisors
-from tirstep.lowering_checks.numeric import check_case, compare_outputs, make_cases
+from tirstep.lowering_checks.numeric import as_bits, check_case, compare_outputs, make_cases
 from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
@@ -591,7 +591,9 @@ def get_kind(finding: Finding, module: tvm.IRModule) -> str:
 
 
 def have_same_bits(trial: Trial) -> bool | None:
-    """Whether the outputs are the same to the bit; None where that cannot be run."""
+    """Whether the outputs are the same to the bit, of NaN whatever it has; None where that cannot
+    be run.
+    """
     if trial.lowered is None:
         return None
     subject = trial.subject
@@ -602,5 +604,7 @@ def have_same_bits(trial: Trial) -> bool | None:
         )
     except (DeviceError, CheckError):
         return None
-    pairs = zip(one, other, strict=True)
-    return all(left.tobytes() == right.tobytes() for left, right in pairs)
+    return all(
+        bool(np.all((bits == others) | (left != left) & (right != right)))
+        for bits, others, left, right in zip(as_bits(one), as_bits(other), one, other, strict=True)
+    )

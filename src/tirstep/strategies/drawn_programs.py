@@ -317,7 +317,7 @@ class Writer:
         self.buffers = list(inputs)
         attributes = ['"tirx.noalias": True'] * self.is_so(2, "noalias")
         if self.form == KERNEL:
-            is_one = self.is_so(2, "kernel")
+            is_one = self.is_so(3, "kernel")
             for part in [outputs] if is_one else [[output] for output in outputs]:
                 self.kernel(part)
         else:
@@ -900,7 +900,8 @@ class Writer:
             self.owners = ("tx == 0", rows, "ty") if rows > 1 else halves
             for _ in range(self.one((0, 1, 1, 2, 3), "phases")):
                 scope = self.one(("shared", "shared", "shared", "shared.dyn"), "scope")
-                counts = (self.threads, self.threads, self.threads * 2 + 1, 3, self.owners[1])
+                own = self.owners[1]
+                counts = (self.threads, self.threads, self.threads * 2 + 1, 3, own, own)
                 shape = tuple[int, ...]((self.one(counts, "elements"),))
                 if self.is_so(3, "tile"):
                     shape = self.one((2, 3, 4, 9), "rows"), self.one((3, 8, 9, 12, 17), "columns")
