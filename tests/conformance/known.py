@@ -13,7 +13,8 @@ more blanks goes on with the one before. An A of which nothing is said is an inp
 numbers. Outputs hold at first what no program computes.
 
 A program that differs from one of these in a few lines is a hunk or more of a unified diff of that
-program, in the `.diff` file beside it. What its head leaves out is as it is there::
+program, in the `.diff` file beside it, or of one above it there. What its head leaves out is as it
+is there::
 
     # LoopWithoutABarrierBeforeItsLoads from LoopWithBothBarriers
     # wrong, race: the loads do not wait for the stores of their own round
@@ -222,8 +223,10 @@ def _read_file(file: Path) -> list[Program]:
     }
     assert [*plain] == [*functions], f"{file.name}: a head is missing"
     variants = file.with_suffix(".diff")
-    changed = variants.read_text().split("\n\n") if variants.exists() else []
-    return [*plain.values(), *(_read_variant(text, plain) for text in changed)]
+    for changed in variants.read_text().split("\n\n") if variants.exists() else []:
+        variant = _read_variant(changed, plain)
+        plain[variant.name] = variant
+    return [*plain.values()]
 
 
 def _read_variant(text: str, plain: dict[str, Program]) -> Program:

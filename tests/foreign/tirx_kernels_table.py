@@ -28,6 +28,7 @@ import stand_ins
 import tvm_ffi
 from tvm.ir import Call
 from tvm.script import tirx as T
+from tvm.target import Target
 from tvm.tirx import Bind, Evaluate, PrimFunc, SeqStmt, decl_buffer
 from tvm_ffi import structural_map
 
@@ -224,6 +225,7 @@ def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
             made = PrimFunc(parameters, body, function.ret_type, attrs=function.attrs)
         else:
             made = function
+        made = made.with_attr("target", Target({"kind": "cuda", "arch": f"sm_{digits}a"}))
         launches.setdefault(function, Launch(made, arrays, places))
 
     def compile_nothing(module: Any, *_: Any, **__: Any) -> Any:

@@ -9,7 +9,8 @@ from known import read_programs
 from lowered import find_kinds, run_kernel
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import DeviceError
+from tirstep.lowering_checks import DeviceError, get_device
+from tirstep.lowering_checks.device import NotRunError
 from tirstep.lowering_checks.devices.simulator import UnsupportedError, lower, simulate_lowered
 from tirstep.modules import vector_add
 
@@ -87,3 +88,14 @@ def test_a_view_of_a_wider_type_needs_a_multiple_of_its_bytes() -> None:
     arrays = {"A": np.zeros(3, "float16"), "B": np.zeros(1, "float32")}
     with pytest.raises(UnsupportedError, match="of A, whose 6 bytes must be a multiple of 4"):
         run_kernel(arrays, 'W = T.decl_buffer((1,), "float32", data=A.data)\n---\nB[tx] = W[tx]')
+
+
+def test_a_kernel_for_a_gpu_that_is_not_known_is_not_judged() -> None:
+    (program,) = (it for it in read_programs() if it.name == "RowTurnedRoundThroughSharedMemory")
+    device, function = get_device("simulator"), program.module["main"]
+    for arch in ("sm_50", "sm_90a", "sm_100f"):
+        target = tvm.target.Target({"kind": "cuda", "arch": arch})
+        device.compile(tvm.IRModule({"main": function.with_attr("target", target)}))
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_107a"})
+    with pytest.raises(NotRunError, match="does not know the limits of a GPU of sm_107a"):
+        device.compile(tvm.IRModule({"main": function.with_attr("target", target)}))

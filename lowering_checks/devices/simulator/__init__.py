@@ -114,6 +114,15 @@ class SimulatorDevice(Device):
         """
         require_launchable(self, module)
         module = name_main(module)
+        from ...facts.architectures import ARCHITECTURES  # which counts by the simulator
+
+        known = {it.capability for it in ARCHITECTURES.values()}
+        for function in module.functions.values():
+            target = (function.attrs or {}).get("target")
+            arch = "" if target is None else str(target.attrs.get("arch", ""))
+            number = arch.removeprefix("sm_").rstrip("af")
+            if number.isdigit() and int(number) > 90 and int(number) not in known:
+                raise NotRunError(f"the simulator does not know the limits of a GPU of {arch}")
         prepared, self._estimated = self._prepare(module), None
         if most_blocks:
             require_separate_blocks(prepared.function.body)

@@ -16,6 +16,7 @@ import numpy as np
 from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import Arrive
+from .ptx_calls import name_operands
 from .run_state import UnsupportedError
 
 CP_ASYNC = "cp.async"
@@ -91,21 +92,16 @@ def _copy_raw(
         target.store(_get_offsets(target, size), 0, rest)
 
 
-def _copy(threads: Threads, target: Pointer, source: Pointer, size: int, *rest: Any) -> None:
-    """With src-size the bytes after the first ones become zero, with ignore-src all of them."""
-    operands = [operand for operand in rest if not isinstance(operand, str)]
-    valid: Any = size
-    if threads.name.endswith("src_size"):
-        valid = operands.pop(0)
-    elif threads.name.endswith("ignore_src"):
-        valid = np.where(operands.pop(0), 0, size)
-    if operands:
-        raise UnsupportedError(f"the simulator does not support the cache policy of {threads.name}")
-    lanes = np.ones((threads.lanes, 1), bool)
-    loaded = None
-    if valid is not size:
-        loaded = np.arange(size // source.dtype.itemsize) * source.dtype.itemsize < valid
-    _begin_copy(threads, target, source, size, lanes, loaded)
+def _copy(threads: Threads, *given: Any) -> None:
+    """With src-size the bytes after the first ones become zero, with ignore-src all of them; a
+    cache policy changes no value."""
+    _, operands = name_operands(threads.name, given)
+    (target,), (source,), (size,) = (operands[it] for it in ("dst_mem", "src_mem", "cp_size"))
+    valid, loaded = operands.get("src_size", []), None
+    valid = valid or [np.where(it, 0, size) for it in operands.get("ignore_src", ())]
+    if valid:
+        loaded = np.arange(size // source.dtype.itemsize) * source.dtype.itemsize < valid[0]
+    _begin_copy(threads, target, source, size, np.ones((threads.lanes, 1), bool), loaded)
 
 
 def _begin_copy(
@@ -139,20 +135,15 @@ def _get_offsets(pointer: Pointer, size: int) -> Array:
     return np.arange(max(1, size // pointer.dtype.itemsize))
 
 
-def _wait_for_all(threads: Threads, *modifiers: str) -> None:
-    threads.commit(CP_ASYNC)
-    threads.wait(CP_ASYNC)
-
-
 ASYNC_COPIES: dict[str, Semantics] = {
     "s_tir.cp_async_raw": _copy_raw,
-    "ptx.cp_async_ca": _copy,
-    "ptx.cp_async_cg": _copy,
-    "ptx.cp_async_ca_src_size": _copy,
-    "ptx.cp_async_cg_src_size": _copy,
-    "ptx.cp_async_ca_ignore_src": _copy,
-    "ptx.cp_async_cg_ignore_src": _copy,
+    **{
+        f"ptx.cp_async_{cache}{ending}": _copy
+        for cache in ("ca", "cg")
+        for ending in ("", "_src_size", "_ignore_src")
+    },
     "ptx.cp_async_commit_group": lambda threads, *_: threads.commit(CP_ASYNC),
     "ptx.cp_async_wait_group": lambda threads, left, *_: threads.wait(CP_ASYNC, left),
-    "ptx.cp_async_wait_all": _wait_for_all,
+    # The group that is not committed yet, too.
+    "ptx.cp_async_wait_all": lambda threads, *_: threads.wait(CP_ASYNC, -1),
 }

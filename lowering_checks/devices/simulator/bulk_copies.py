@@ -28,18 +28,10 @@ BULK = "cp.async.bulk"
 """The queue of bulk stores: of what they read in shared memory."""
 WRITTEN = "cp.async.bulk, written"
 """The same of what they write, for which ``wait_group.read`` does not wait."""
-MULTICAST = "multicast::cluster"
 ALIGNMENT = {"tensor": 128, "linear": 16}
 """Bytes that a copy's place in shared memory is a multiple of."""
-_HINT, _PAIR = "L2::cache_hint", "cta_group::2"
-_USUAL = (
-    *("", "global", "shared::cluster", "shared::cta", "cta_group::1", _PAIR),
-    *("mbarrier::complete_tx::bytes", "bulk_group", "tile", _HINT),
-)
+_PAIR = "cta_group::2"
 _REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum}
-_OF_REDUCTIONS = ("reduce", *_REDUCTIONS, "relaxed", "gpu", "noftz", "f32", "u32", "s32")
-_GATHER, _SCATTER, _ROWS = "tile::gather4", "tile::scatter4", 5
-"""Of a tensor of two dimensions four rows, with a column and their numbers."""
 _SWIZZLE_BITS = (0, 1, 2, 3)
 """Address bits that change with the row: without a swizzle, and with 32, 64 and 128 bytes."""
 _FOUR_BITS = ("float4_e2m1fn", "int4", "uint4")
@@ -145,30 +137,28 @@ class TensorMap:
         return found
 
 
-def _load_tensor(threads: Threads, address: Any, tensor_map: TensorMap, *rest: Any) -> None:
+def _load_tensor(threads: Threads, *given: Any) -> None:
     """A tile arrives in shared memory, with zeros where it lies outside of the tensor."""
-    source, rank = _require_encoded(threads, tensor_map), len(tensor_map.box)
-    count = _ROWS if _GATHER in [it for it in rest if isinstance(it, str)] else rank
-    starts, barrier, (masks, others) = rest[:count], rest[count], _split_mask(rest[count + 1 :])
-    _require_plain(threads, others, ("async", "bulk", "tensor", f"{rank}d", _GATHER))
+    words, operands = _read(threads, given)
+    (address,), (tensor_map,) = operands["dst_mem"], operands["tmap"]
+    source, at = _require_encoded(threads, tensor_map), _find_arrival(words, operands)
     for lane in get_lanes(threads):
-        elements = tensor_map.find_elements([int(pick(each, lane)) for each in starts])
+        elements = tensor_map.find_elements([int(pick(it, lane)) for it in operands["coords"]])
         if (target := find_pointer(threads, address, lane, source.dtype)) is None:
             continue
         first = target.get_place(lane)
         _check_aligned(threads, target, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, target.dtype.itemsize, elements[0].size)
-        at = barrier, masks, others
         _begin_load(threads, lane, (target, places), at, source, *elements)
     threads.state.interval += 1
 
 
-def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: Any) -> None:
+def _load(threads: Threads, *given: Any) -> None:
     """Neighbours arrive in shared memory."""
-    barrier, (masks, others) = rest[0], _split_mask(rest[1:])
-    _require_plain(threads, others, ("async", "bulk"))
+    words, operands = _read(threads, given)
+    (target,), (source,) = operands["dst_mem"], operands["src_mem"]
     for lane in get_lanes(threads):
-        whole, unit = int(pick(size, lane)), ALIGNMENT["linear"]
+        whole, unit = int(pick(operands["size"][0], lane)), ALIGNMENT["linear"]
         if whole % unit:
             what = f"{threads.name} of {whole} bytes by {threads.state.describe_lane(lane)}"
             message = f"{what} (must be a multiple of {unit} bytes)"
@@ -178,25 +168,32 @@ def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: 
         _check_aligned(threads, source, begin, lane, "linear")
         steps = np.arange(whole // target.dtype.itemsize)
         to, inside = (target, first + steps), np.ones(steps.shape, bool)
-        memory = source.memory.reinterpret(target.dtype)
-        _begin_load(threads, lane, to, (barrier, masks, ()), memory, begin + steps, inside)
+        memory, at = source.memory.reinterpret(target.dtype), _find_arrival(words, operands)
+        _begin_load(threads, lane, to, at, memory, begin + steps, inside)
     threads.state.interval += 1
 
 
-def _split_mask(rest: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """The mask of a cluster's blocks that get a copy, None for the own one, and the modifiers."""
-    words = [each for each in rest if isinstance(each, str)]
-    if MULTICAST not in words:
-        return None, rest
-    others = [each for each in rest[1:] if not isinstance(each, str)]
-    return rest[0], [*others, *(word for word in words if word != MULTICAST)]
+def _read(threads: Threads, given: Sequence[Any]) -> tuple[dict[str, str], dict[str, list[Any]]]:
+    """A copy's modifiers and operands; a cache policy, which is one of these, changes no value."""
+    words, operands = name_operands(threads.name, given)
+    plain = () if words.get("op") == "reduce" else ("sem",)
+    if others := [words[it] for it in (*plain, "cp_mask", "ignore_oob") if words.get(it)]:
+        raise UnsupportedError(f"the simulator does not support {threads.name} with {others[0]}")
+    return words, operands
+
+
+def _find_arrival(words: dict[str, str], operands: dict[str, list[Any]]) -> tuple[Any, Any, bool]:
+    """The mbarrier, the mask of a cluster's blocks that get a copy, None for the own one, and
+    whether it is that of a pair of blocks."""
+    mask = next(iter(operands.get("cta_mask", ())), None)
+    return operands["mbar"][0], mask, words.get("cta_group") == _PAIR
 
 
 def _begin_load(
     threads: Threads,
     lane: int,
     to: tuple[Pointer, Array],
-    at: tuple[Any, Any, Sequence[Any]],
+    at: tuple[Any, Any, bool],
     memory: Memory,
     elements: Array,
     inside: Array,
@@ -222,7 +219,7 @@ def _deliver(
     threads: Threads,
     lane: int,
     to: tuple[Pointer, Array],
-    at: tuple[Any, Any, Sequence[Any]],
+    at: tuple[Any, Any, bool],
     brought: Array,
     check: Callable[[], None] = lambda: None,
     *,
@@ -230,7 +227,7 @@ def _deliver(
 ) -> None:
     """Values that hardware brings for a lane, where the mbarrier `at` which they arrive completes;
     `check` runs then."""
-    (target, places), (barrier, masks, words), mbarriers = to, at, threads.gpu.mbarriers
+    (target, places), (barrier, masks, is_of_pair), mbarriers = to, at, threads.gpu.mbarriers
     blocks: list[tuple[int | None, Any]] = [(None, barrier)]
     if masks is not None:
         blocks = [*list_blocks(threads, barrier, int(pick(masks, lane)), lane)]
@@ -238,15 +235,15 @@ def _deliver(
     odd = threads.state.batch.block[lane, 0] if own is None or own.rank is None else own.rank
     for rank, address in blocks:
         pointer = find_pointer(threads, address, lane)
-        if pointer is not None and rank is not None and _PAIR in [*map(str, words)]:
+        if pointer is not None and rank is not None and is_of_pair:
             pointer = replace(pointer, rank=rank & ~1 | int(odd) & 1)
         if pointer is None or (found := mbarriers.get(threads, pointer, lane)) is None:
             continue
-        if by_proxy and not found.is_fenced:
+        if by_proxy and not mbarriers.is_fenced(found):
             text = "that no fence after its initialization made visible to bulk copies"
             mbarriers.report(threads, pointer, lane, text)
         where = target.rank if rank is None else rank
-        stored = _take_row(lane, places, None if where is None else [where])
+        stored = Rows.of(lane, places, where)
         shared = _require_shared(target.memory)
         for before in ("stored", "loaded") if by_proxy else ():
             _require_fence(threads, shared, stored, "asynchronous store to", before)
@@ -261,16 +258,14 @@ def _deliver(
         mbarriers.progress += 1
 
 
-def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
+def _store_tensor(threads: Threads, *given: Any) -> None:
     """A tile goes to the tensor, as far as it lies inside of it."""
-    rank, memory = len(tensor_map.box), _require_encoded(threads, tensor_map)
-    count = _ROWS if _SCATTER in [it for it in rest if isinstance(it, str)] else rank
-    starts, address = rest[:count], rest[count]
-    known = ("async", "bulk", "tensor", f"{rank}d", _SCATTER, *_OF_REDUCTIONS)
-    _require_plain(threads, rest[count + 1 :], known)
-    change = _find_reduction(threads, rest, memory.dtype)
+    words, operands = _read(threads, given)
+    (tensor_map,), (address,) = operands["tmap"], operands["src_mem"]
+    memory = _require_encoded(threads, tensor_map)
+    change = _find_reduction(threads, words, memory.dtype)
     for lane in get_lanes(threads):
-        start = [int(pick(each, lane)) for each in starts]
+        start = [int(pick(each, lane)) for each in operands["coords"]]
         elements, inside = tensor_map.find_elements(start)
         if (pointer := find_pointer(threads, address, lane, memory.dtype)) is None:
             continue
@@ -283,11 +278,11 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
     threads.state.interval += 1
 
 
-def _store(threads: Threads, target: Pointer, address: Any, size: Any, *rest: Any) -> None:
+def _store(threads: Threads, *given: Any) -> None:
     """Neighbours go from shared to global memory."""
-    _require_plain(threads, rest, ("async", "bulk", *_OF_REDUCTIONS))
-    words = [it for it in rest if isinstance(it, str)]
-    dtype = get_type(words[-1])[0] if "reduce" in words else None
+    words, operands = _read(threads, given)
+    (target,), (address,), (size,) = (operands[it] for it in ("dst_mem", "src_mem", "size"))
+    dtype = get_type(words["type"])[0] if words.get("redop") else None
     change = _find_reduction(threads, words, dtype)
     for lane in get_lanes(threads):
         if (pointer := find_pointer(threads, address, lane, dtype)) is None:
@@ -303,16 +298,14 @@ def _store(threads: Threads, target: Pointer, address: Any, size: Any, *rest: An
     threads.state.interval += 1
 
 
-def _find_reduction(threads: Threads, words: Sequence[Any], dtype: Any) -> Any:
+def _find_reduction(threads: Threads, words: dict[str, str], dtype: Any) -> Any:
     """PTX ISA, "cp.reduce.async.bulk" and "cp.reduce.async.bulk.tensor": what is done with each
     element, one at a time; None of a plain copy."""
-    words = [it for it in words if isinstance(it, str)]
-    if "reduce" not in words:
+    if not (named := words.get("redop")):
         return None
-    named = [it for it in words if it in _REDUCTIONS]
-    if not named or dtype.kind not in "fiu" or dtype.itemsize < 4:
+    if named not in _REDUCTIONS or dtype.kind not in "fiu" or dtype.itemsize < 4:
         raise UnsupportedError(f"the simulator does not support this {threads.name} of {dtype}")
-    return _REDUCTIONS[named[0]]
+    return _REDUCTIONS[named]
 
 
 def _begin_store(
@@ -326,7 +319,7 @@ def _begin_store(
     """Ask for a copy of places in shared memory to those elements of another that are `inside`, or
     for a `change` of these by what is there."""
     source, target = _require_shared(of[0]), _require_shared(to[0])
-    taken, stored = (_take_row(lane, it) for it in (of[1], to[1][inside]))
+    taken, stored = (Rows.of(lane, it) for it in (of[1], to[1][inside]))
     _require_fence(threads, source, taken, "asynchronous load of")
     values = source.load(taken, None, threads.location, kind=BULK_LOAD)
     brought = values[:, inside].view(target.dtype)
@@ -337,16 +330,8 @@ def _begin_store(
     check = partial(source.check_unchanged, taken, values, None, threads.location)
     ends: list[Arrive] = [check, bring]
     for queue, end in zip((BULK, WRITTEN), ends, strict=True):
-        threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
+        threads.defer(queue, lambda _, end=end: end(), threads.get_mask(np.array([lane])))
     threads.count_bulk_copy(lane)
-
-
-def _end(end: Arrive, lanes: Array) -> None:
-    end()
-
-
-def _take_row(lane: int, places: Array, ranks: list[int] | None = None) -> Rows:
-    return Rows([lane], places[None], np.ones((1, *places.shape), bool), ranks)
 
 
 def _require_shared(memory: Memory) -> SharedMemory:
@@ -361,16 +346,6 @@ def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
     if not isinstance(tensor_map, TensorMap) or tensor_map.source is None:
         raise UnsupportedError(f"{threads.name} gets no tensor map that the host encoded")
     return tensor_map.source
-
-
-def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) -> None:
-    """No other mode than that of tiles; a cache policy, which is a number, changes no value."""
-    words = [each for each in rest if isinstance(each, str)]
-    others = [each for each in rest if not isinstance(each, str) and _HINT not in words]
-    others += [each for each in words if each not in known and each not in _USUAL]
-    if others:
-        named = next((each for each in others if isinstance(each, str)), others[0])
-        raise UnsupportedError(f"the simulator does not support {threads.name} with {named}")
 
 
 def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, kind: str) -> None:
@@ -411,7 +386,7 @@ def _store_with_arrival(threads: Threads, address: Any, *given: Any) -> None:
         brought = stored[lane : lane + 1]
         places = target.get_place(lane) + np.arange(brought.nbytes // target.dtype.itemsize)
         _deliver(
-            *(threads, lane, (target, places), (barrier, None, ()), brought.view(target.dtype)),
+            *(threads, lane, (target, places), (barrier, None, False), brought.view(target.dtype)),
             by_proxy=False,
         )
     threads.state.interval += 1
@@ -435,7 +410,7 @@ def _try_cancel(threads: Threads, address: Any, barrier: Any, *words: str) -> No
         places = first + np.arange(response.nbytes // target.dtype.itemsize)
         everybody = "multicast::cluster::all" in words
         masks = (1 << threads.state.batch.cluster) - 1 if everybody else None
-        to, at = (target, places), (barrier, masks, ())
+        to, at = (target, places), (barrier, masks, False)
         _deliver(threads, lane, to, at, response.view(target.dtype))
     threads.state.interval += 1
 

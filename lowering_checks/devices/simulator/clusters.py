@@ -9,7 +9,7 @@ memory lasts until it ends: it must know by then of all that other blocks do to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -24,6 +24,7 @@ from .memory import Memory
 from .ptx_calls import fill_register, get_type, join_registers, name_operands
 from .run_state import UnsupportedError
 from .shared_memory import Rows, SharedMemory
+from .tensor_memory import AFTER
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -35,23 +36,16 @@ within the block; as on GPUs, where programs reach the even block by a mask."""
 
 
 class Meetings:
-    """The barriers of the clusters that run, which threads arrive at and wait for apart.
-
-    Attributes
-    ----------
-    fenced : of a lane, the interval before which it knows of the mbarriers that another one made
-    """
+    """The barriers of the clusters that run, which threads arrive at and wait for apart."""
 
     def __init__(self, gpu: SimulatedGpu) -> None:
         self.gpu = gpu
         self._arrived: Array = np.zeros(0, np.int64)
         self._passed: Array = np.zeros(0, np.int64)
-        self._times: list[Array] = []
+        self._times: list[Array] = []  # when each lane released what it did, and when it came
         self._told: list[Array] = []  # what those that arrived knew
         self._visits: dict[tuple[int, int], int] = {}
         self._begin = gpu.state.interval
-        self._fences: dict[int, int] = {}
-        self.fenced: dict[int, dict[int, int]] = {}
 
     def arrive(self, threads: Threads, *, releases: bool) -> None:
         """Threads arrive, and release what they did before unless that is relaxed."""
@@ -64,10 +58,10 @@ class Meetings:
         active = active & ~twice
         for phase in np.unique(self._arrived[active]):
             while len(self._times) <= phase:
-                self._times.append(np.zeros(batch.lanes, np.int64))
+                self._times.append(np.zeros((2, batch.lanes), np.int64))
                 self._told.append(np.zeros((batch.lanes // batch.group, batch.group), np.int64))
             lanes = active & (self._arrived == phase)
-            self._times[phase][lanes] = self.gpu.state.interval if releases else 0
+            self._times[phase][int(not releases) :, lanes] = self.gpu.state.interval
             for lane in np.flatnonzero(lanes) if releases else ():
                 told = self._told[phase][lane // batch.group]
                 np.maximum(told, threads.state.tell_known(int(lane)), out=told)
@@ -90,13 +84,6 @@ class Meetings:
         if early.any():
             threads.state.exit_threads(early.reshape(batch.lanes, 1))
 
-    def fence(self, threads: Threads) -> None:
-        """fence.mbarrier_init: even a relaxed arrival behind it tells of mbarriers made before."""
-        if threads.state.batch.cluster > 1:
-            self.gpu.state.interval += 1
-            for lane in get_lanes(threads):
-                self._fences[lane] = self.gpu.state.interval
-
     def _pass(self, waiting: Array) -> Array:
         """Let those go on whose clusters have arrived; returns the others.
 
@@ -110,15 +97,11 @@ class Meetings:
         assert state.known is not None
         for phase in np.unique(self._passed[ready]):
             some = ready & (self._passed == phase)
-            by_cluster, lanes = self._times[phase].reshape(-1, batch.group), np.flatnonzero(some)
+            by_cluster, came = self._times[phase].reshape(2, -1, batch.group)
+            lanes, after = np.flatnonzero(some), state.get_fences(AFTER)
+            came = np.where(some[:, None], came.repeat(batch.group, 0), 0)
+            after.known = np.maximum(after.known, came)  # the wait acquires, as that fence does
             by_cluster = np.maximum(by_cluster, self._told[phase])  # what others knew of others
-            for lane in map(int, lanes if self._fences else ()):
-                told = {
-                    by: at
-                    for by, at in self._fences.items()
-                    if by // batch.group == lane // batch.group
-                }
-                self.fenced[lane] = told
             knows: Array = np.maximum(state.known[0, lanes], by_cluster[lanes // batch.group])
             state.known[0, lanes] = knows
             whole = np.asarray(some.reshape(batch.blocks, -1).all(axis=1))
@@ -294,27 +277,6 @@ def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows
         yield memory, Rows(lanes, places, active, ranks)
 
 
-def _require_known(threads: Threads, words: Mapping[str, str], address: Any) -> None:
-    """Refuse what orders other accesses, and of a cluster's memory all but plain numbers."""
-    if words["space"] == "shared::cluster":
-        others = set(words.values()) - {"", "shared::cluster", "f32"}
-        if others or isinstance(address, Pointer):
-            raise UnsupportedError(
-                f"the simulator supports {threads.name} of float32 only in the shared memory "
-                "of a cluster, at an address of mapa"
-            )
-    elif words.get("mmio") or (_is_strong(threads, words) and threads.state.batch.cluster > 1):
-        raise UnsupportedError(
-            f"the simulator does not know what {threads.name} of .{words['sem']} orders in clusters"
-        )
-
-
-def _is_strong(threads: Threads, words: Mapping[str, str]) -> bool:
-    """Whether an access orders others; within a block of a cluster, barriers do."""
-    is_inside = words["scope"] == "cta" and threads.state.batch.cluster > 1
-    return words["sem"] in STRONG and not is_inside
-
-
 def _point_at(threads: Threads, address: Any) -> Pointer:
     """Each lane's own, of numbers in the shared memory of its block, too."""
     if isinstance(address, Pointer):
@@ -329,56 +291,52 @@ def _point_at(threads: Threads, address: Any) -> Pointer:
     return Pointer(threads, memory, place)
 
 
-def _find_elements(threads: Threads, address: Pointer, size: int) -> Array:
-    """The elements of a pointer's memory that an access of so many bytes has."""
+def _access(threads: Threads, *given: Any) -> None:
+    """ld and st: one register or several at a pointer, whatever the type of its memory."""
+    words, operands = name_operands(threads.name, given)
+    (address,), (dtype, _) = operands["addr"], get_type(words["type"])
+    registers, stored = operands.get("d", ()), operands.get("value", ())
+    if words["space"] == "shared::cluster":
+        others = set(words.values()) - {"", "shared::cluster", "f32"}
+        if others or isinstance(address, Pointer):
+            raise UnsupportedError(
+                f"the simulator supports {threads.name} of float32 only in the shared memory "
+                "of a cluster, at an address of mapa"
+            )
+        for memory, rows in _locate(threads, address):
+            column, lanes = np.zeros((threads.lanes, 1), np.float32), np.array(rows.lanes)
+            for value in stored:
+                column[:] = value
+                memory.store(rows, column[lanes], None, threads.location, is_vector=False)
+            for register in registers:
+                column[lanes] = memory.load(rows, None, threads.location)
+                register.store(0, column, threads.get_mask(lanes))
+        return
+    in_cluster = threads.state.batch.cluster > 1
+    # Within a block of a cluster barriers order it.
+    is_strong = words["sem"] in STRONG and not (words["scope"] == "cta" and in_cluster)
+    if words.get("mmio") or (is_strong and in_cluster):
+        raise UnsupportedError(
+            f"the simulator does not know what {threads.name} of .{words['sem']} orders in clusters"
+        )
+    address, size = _point_at(threads, address), len(registers or stored) * dtype.itemsize
     if size % address.dtype.itemsize:
         raise UnsupportedError(
             f"the simulator does not support {threads.name} of {size} bytes in {address.name}, "
             f"whose elements have {address.dtype.itemsize}"
         )
-    return np.arange(size // address.dtype.itemsize)
-
-
-def _load(threads: Threads, *given: Any) -> None:
-    """ld: one register or several at a pointer, whatever the type of its memory."""
-    words, operands = name_operands(threads.name, given)
-    (address,), registers, (dtype, _) = operands["addr"], operands["d"], get_type(words["type"])
-    _require_known(threads, words, address)
-    if words["space"] == "shared::cluster":
-        for memory, rows in _locate(threads, address):
-            values = memory.load(rows, None, threads.location)
-            column, lanes = np.zeros((threads.lanes, 1), values.dtype), np.array(rows.lanes)
-            column[lanes] = values
-            registers[0].store(0, column, threads.get_mask(lanes))
-        return
-    address = _point_at(threads, address)
-    elements = _find_elements(threads, address, len(registers) * dtype.itemsize)
-    if _is_strong(threads, words):
-        values = access_strongly(threads, address, elements, words)
-    else:
+    elements, values = np.arange(size // address.dtype.itemsize), None
+    if stored:
+        values = join_registers(stored, dtype, threads.lanes).view(address.dtype)
+    if is_strong:
+        values = access_strongly(threads, address, elements, words, values)
+    elif values is None:
         values = address.load(elements)
-    bits = np.ascontiguousarray(values).view(dtype)
+    else:
+        address.store(elements, values)
     for place, register in enumerate(registers):
+        bits = np.ascontiguousarray(values).view(dtype)
         fill_register(register, bits[:, place : place + 1])
-
-
-def _store(threads: Threads, *given: Any) -> None:
-    """st, the same."""
-    words, operands = name_operands(threads.name, given)
-    (address,), values, (dtype, _) = operands["addr"], operands["value"], get_type(words["type"])
-    _require_known(threads, words, address)
-    if words["space"] == "shared::cluster":
-        column = np.broadcast_to(values[0], (threads.lanes, 1))
-        for memory, rows in _locate(threads, address):
-            memory.store(rows, column[rows.lanes], None, threads.location, is_vector=False)
-        return
-    address = _point_at(threads, address)
-    elements = _find_elements(threads, address, len(values) * dtype.itemsize)
-    stored = join_registers(values, dtype, threads.lanes).view(address.dtype)
-    if _is_strong(threads, words):
-        access_strongly(threads, address, elements, words, stored)
-        return
-    address.store(elements, stored)
 
 
 CLUSTERS: dict[str, Semantics] = {
@@ -389,7 +347,6 @@ CLUSTERS: dict[str, Semantics] = {
     **dict.fromkeys(("ptx.cvta", "ptx.cvta_generic"), _convert_address),
     "cuda.mov_sreg": _read_special,
 }
-VECTOR_ACCESSES: dict[str, Semantics] = {
-    **dict.fromkeys(("ptx.ld", "ptx.ld_vec", "ptx.ld_vec256"), _load),
-    **dict.fromkeys(("ptx.st", "ptx.st_vec", "ptx.st_vec256"), _store),
-}
+VECTOR_ACCESSES: dict[str, Semantics] = dict.fromkeys(
+    [f"ptx.{kind}{width}" for kind in ("ld", "st") for width in ("", "_vec", "_vec256")], _access
+)

@@ -26,6 +26,7 @@ from .clusters import find_pointer
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .ptx_calls import fill_register
 from .shadow import GLOBAL_PROXY, OPAQUE, PROXY
+from .tensor_memory import AFTER
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 KIND = "mbarrier"
 """Kind of findings about the use of mbarriers."""
 DEADLOCK = "deadlock"
+_INITIALIZED = "mbarrier_init"
+"""The fences between the initialization of mbarriers and what is not ordered behind it else."""
 MAX_COUNT = 2**20 - 1
 _BYTES = 8
 
@@ -56,7 +59,6 @@ class MBarrier:
     bytes : announced for this phase, less those of the copies that were asked for
     phase : how many phases are complete
     maker, made : the lane that initialized it, and when
-    is_fenced : whether its maker made it visible to bulk copies
     arriving : what completes this phase's copies, and instructions of tensor cores
     released : for each thread of the cluster, when the waiting thread knows of all it did before,
         and of what tensor cores read for it, which relaxed arrivals and waits of any scope make
@@ -76,7 +78,6 @@ class MBarrier:
     copied: Array
     bytes: int = 0
     phase: int = 0
-    is_fenced: bool = False
     arriving: list[Arrival] = field(default_factory=list)
     visits: dict[int, int] = field(default_factory=dict)
 
@@ -109,6 +110,7 @@ class MBarriers:
         self.gpu, self.progress = gpu, 0
         self._made: dict[tuple[int, int], MBarrier] = {}
         self._asked: dict[tuple[int, int], list[int]] = {}
+        self._later: dict[int, list[MBarrier]] = {}  # a lane's arrivals that hardware brings
 
     def find(self, pointer: Pointer, lane: int) -> tuple[int, int]:
         """What names the mbarrier that a lane's pointer points at."""
@@ -122,8 +124,10 @@ class MBarriers:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
         known = int(threads.state.tell_known(lane)[found.maker % threads.state.batch.group])
-        if found.is_fenced:
-            known = max(known, self.gpu.meetings.fenced.get(lane, {}).get(found.maker, 0))
+        if lane != found.maker and found.made >= known and self.is_fenced(found):
+            # A relaxed barrier of the cluster tells of it, too.
+            pair = np.array([lane]), np.array([found.maker])
+            known = int(self.gpu.state.get_fences(AFTER).get_known(*pair)[0])
         if lane != found.maker and found.made >= known:
             maker = threads.state.describe_lane(found.maker)
             why = f"with no barrier after its initialization by {maker}"
@@ -172,10 +176,10 @@ class MBarriers:
         shadow, cell = pointer.locate(lane)
         shadow.mark(OPAQUE, slice(cell, cell + _BYTES // shadow.unit), is_opaque)
 
-    def fence(self, lanes: Sequence[int]) -> None:
-        """Make visible to bulk copies what these lanes have initialized."""
-        for barrier in self._made.values():
-            barrier.is_fenced |= barrier.maker in lanes
+    def is_fenced(self, barrier: MBarrier) -> bool:
+        """Whether its maker made it visible to bulk copies."""
+        fences = self.gpu.state.get_fences(_INITIALIZED)
+        return bool(fences.last[barrier.maker, 0] > barrier.made)
 
     def arrive(
         self,
@@ -191,15 +195,14 @@ class MBarriers:
         barrier = self._get_pending(threads, pointer, lane, count)
         if barrier is None:
             return
-        state, inside = threads.state, lane % threads.state.batch.group
+        state = threads.state
         barrier.visits[lane] = state.interval
         if self._is_apart(barrier, lane):
             self.gpu.meetings.visit(lane, int(state.batch.block[barrier.maker, 0]))
         # One that is relaxed tells only, in a cluster, of what tensor cores have read.
-        told = np.stack([state.tell_known(lane), state.tell_heard(lane)])
         gathered = barrier.gathered if releases else barrier.gathered[-1:]
-        np.maximum(gathered, told[-len(gathered) :], out=gathered)
-        gathered[:, inside] = state.interval + 1
+        self._tell(gathered, lane)
+        gathered[:, lane % state.batch.group] = state.interval + 1
         barrier.pending -= count
         barrier.bytes += size
         self.progress += 1
@@ -209,12 +212,20 @@ class MBarriers:
     def arrive_later(
         self, threads: Threads, pointer: Pointer, lane: int, bring: Callable[[], None]
     ) -> None:
-        """One arrival that hardware makes for a lane when it has brought something."""
+        """One arrival that hardware makes for a lane when it has brought something, which began
+        behind all that the lane knows of by now."""
         barrier = self._get_pending(threads, pointer, lane, 1)
         if barrier is not None:
+            self._tell(barrier.gathered, lane)
+            self._later.setdefault(lane, []).append(barrier)
             barrier.pending -= 1
             barrier.arriving.append(Arrival(lane, bring, is_copy=False))
             self.progress += 1
+
+    def _tell(self, gathered: Array, lane: int) -> None:
+        """Gather what a lane knows of others, of both kinds or of what tensor cores read alone."""
+        told = np.stack([self.gpu.state.tell_known(lane), self.gpu.state.tell_heard(lane)])
+        np.maximum(gathered, told[-len(gathered) :], out=gathered)
 
     def _get_pending(
         self, threads: Threads, pointer: Pointer, lane: int, count: int
@@ -228,22 +239,27 @@ class MBarriers:
         return barrier
 
     def expect(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
-        """Bytes that a thread announces."""
-        barrier = self.get(threads, pointer, lane)
-        if barrier is not None:
-            barrier.bytes += size
-
-    def take_bytes(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
-        """Bytes that a thread says have arrived, as a copy would."""
-        self.expect(threads, pointer, lane, -size)
+        """Bytes that a thread announces; less than none have arrived, as by a copy."""
         barrier = self.get(threads, pointer, lane)
         self.progress += 1
-        if barrier is not None and barrier.is_due and not barrier.arriving:
-            self.complete(barrier)
+        if barrier is not None:
+            barrier.bytes += size
+            if barrier.is_due and not barrier.arriving:
+                self.complete(barrier)
 
     def complete(self, barrier: MBarrier) -> None:
-        """End a phase: what is in flight arrives, and the next phase begins."""
+        """End a phase: what is in flight arrives, and the next phase begins.
+
+        A thread's commits arrive in its order, so that those at other mbarriers have come before.
+        """
         state = self.gpu.state
+        for lane in {it.lane for it in barrier.arriving if not it.is_copy}:
+            in_order = self._later.pop(lane, [])
+            end = max((at + 1 for at, it in enumerate(in_order) if it is barrier), default=0)
+            self._later[lane] = in_order[end:]
+            for other in in_order[:end]:
+                if other is not barrier and other.is_due:
+                    self.complete(other)
         for arrival in barrier.arriving:
             arrival.bring()
         self.gpu.state.interval += 1
@@ -280,7 +296,7 @@ class MBarriers:
         if barrier.phase % 2 == parity:
             return False
         released, batch, known = barrier.released.copy(), threads.state.batch, threads.state.known
-        if batch.cluster > 1 and "cluster" not in words:
+        if batch.cluster > 1 and "cta" in words:
             own = np.arange(batch.group) // batch.threads == batch.block[lane] % batch.cluster
             released[0, ~own] = 0
         assert known is not None
@@ -411,8 +427,7 @@ def _arrive_with_copies(threads: Threads, pointer: Any, *words: str) -> None:
 
 
 def _fence_initialization(threads: Threads, *modifiers: str) -> None:
-    threads.gpu.mbarriers.fence(get_lanes(threads))
-    threads.gpu.meetings.fence(threads)
+    threads.state.pass_fence(_INITIALIZED, threads.active)
 
 
 def _fence_proxy(threads: Threads, *modifiers: str) -> None:
@@ -472,7 +487,9 @@ MBARRIERS: dict[str, Semantics] = {
     "ptx.mbarrier_arrive_expect_tx_state": functools.partial(_arrive_with_state, _ARRIVE_EXPECT),
     "ptx.griddepcontrol": lambda threads, *_: None,  # one kernel runs, after all before it
     "ptx.mbarrier_expect_tx": _for_each(MBarriers.expect),
-    "ptx.mbarrier_complete_tx": _for_each(MBarriers.take_bytes),
+    "ptx.mbarrier_complete_tx": _for_each(
+        lambda self, threads, pointer, lane, size: self.expect(threads, pointer, lane, -size)
+    ),
     "ptx.cp_async_mbarrier_arrive": _arrive_with_copies,
     "ptx.fence_mbarrier_init": _fence_initialization,
     "ptx.fence_proxy": _fence_proxy,

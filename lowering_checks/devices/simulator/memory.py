@@ -12,7 +12,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .broadcasting import are_all, get_everywhere, is_within, spread_to
+from .broadcasting import get_everywhere, is_any, is_within, spread_to
 from .run_state import UNSTORED, RunState, UnsupportedError
 
 Arrive = Callable[..., None]
@@ -200,9 +200,9 @@ class LocalMemory(Memory):
             cells, _ = self._locate(index, mask, location, LOAD)
             at = cells, self._owner
             values, written = self.data[at], self.written[at]
-        if are_all(written):
-            return values
         wrong = ~written if mask is None else ~written & mask
+        if not is_any(wrong):
+            return values
         self._report_uninitialized(wrong, spread_to(cells, wrong.shape), location)
         if self.state.garbage is not None:
             return values
@@ -212,10 +212,14 @@ class LocalMemory(Memory):
         self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
     ) -> None:
         self._use(STORE, index, mask, location)
-        rows = self._find_rows(index) if mask is None else None
-        if rows is not None:
-            self.data[rows] = spread_to(value, (self.state.batch.lanes, len(rows))).T
-            self.written[rows] = True
+        rows = self._find_rows(index)
+        if rows is not None and (mask is None or mask.shape[1] == 1):
+            at: Any = rows
+            values = spread_to(value, (self.state.batch.lanes, len(rows))).T
+            if mask is not None:
+                lanes = np.flatnonzero(spread_to(mask, (self.state.batch.lanes, 1)))
+                at, values = (rows[:, None], lanes), values[:, lanes]
+            self.data[at], self.written[at] = values, True
             return
         cells, active = self._locate(index, mask, location, STORE)
         place = cells[active], spread_to(self._owner, cells.shape)[active]

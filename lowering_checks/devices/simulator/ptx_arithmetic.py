@@ -125,13 +125,18 @@ def _of_floats(compute: Callable[..., Any]) -> Compute:
         mode = words.get("rnd") or words.get("mode", "")
         if mode == "approx" and compute is operator.truediv:  # by the reciprocal, as its type is
             wide = [wide[0], 1 / _round(1 / wide[1], to, words).astype(np.float64)]
-        return _round(compute(*wide), to, words, functools.partial(_compare_exactly, compute, wide))
+        exact = compute(*wide)
+        compare = functools.partial(_compare_exactly, compute, wide, exact)
+        return _round(exact, to, words, compare)
 
     return run
 
 
-def _compare_exactly(compute: Callable[..., Any], inputs: list[Array], made: Array) -> Array:
-    """On which side of the exact result rounded numbers are, by fractions."""
+def _compare_exactly(
+    compute: Callable[..., Any], inputs: list[Array], wide: Array, made: Array
+) -> Array:
+    """On which side of the exact result rounded numbers are: by fractions where they are the same
+    as the result in float64, and else on the side of that."""
 
     def find(rounded: float, *given: float) -> int:
         is_exact = compute in (operator.truediv, _invert) and given[-1] == 0
@@ -146,8 +151,11 @@ def _compare_exactly(compute: Callable[..., Any], inputs: list[Array], made: Arr
             exact = compute(*map(Fraction, given))
         return int(own > exact) - int(own < exact)
 
-    sides = np.frompyfunc(find, 1 + len(inputs), 1)(made.astype(np.float64), *inputs)
-    return np.asarray(sides).astype(int)
+    rounded = made.astype(np.float64)
+    sides, same = np.nan_to_num(np.sign(rounded - wide)), rounded == wide
+    given = [np.broadcast_to(it, same.shape)[same] for it in (rounded, *inputs)]
+    sides[same] = np.frompyfunc(find, len(given), 1)(*given).astype(float)
+    return sides
 
 
 def _find_extreme(name: str) -> Compute:

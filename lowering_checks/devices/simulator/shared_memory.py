@@ -85,6 +85,12 @@ class Rows(NamedTuple):
     active: Array
     ranks: Sequence[int] | None = None
 
+    @classmethod
+    def of(cls, lane: int, elements: Array, rank: int | None = None) -> Rows:
+        """All these elements for one lane."""
+        row, ranks = elements.reshape(1, -1), None if rank is None else [rank]
+        return cls([lane], row, np.ones(row.shape, bool), ranks)
+
 
 class SharedMemory(Memory):
     """Cells that threads share: within a thread block ("shared"), or over the grid ("global").

@@ -110,7 +110,7 @@ class _Issue:
             text = f"reaches lane {most} and column {columns.max()}, of {LANES} and {COLUMNS}"
             self.report(text, "out of bounds")
             raise _UndefinedError
-        return _make_rows(self.lane, lanes * COLUMNS + columns, rank)
+        return Rows.of(self.lane, lanes * COLUMNS + columns, rank)
 
     def load(self, address: int, lanes: Any, columns: Any, rank: int | None = None) -> Array:
         """What it reads in tensor memory, as bytes of each row of places."""
@@ -145,16 +145,11 @@ class _Issue:
         address = place_tile(at, _WIDTHS[code], row, k, item, is_across=bool(is_across))
         viewed = memory.reinterpret(np.dtype(f"uint{8 * item}"))
         assert isinstance(viewed, SharedMemory)
-        cells = _make_rows(self.lane, (address - memory.shadow.begin) // item, rank)
+        cells = Rows.of(self.lane, (address - memory.shadow.begin) // item, rank)
         what = f"tcgen05.{self.operation.kind[0]} of"
         values = viewed.load(cells, None, location, kind=what)
         self.operation.ends.append(lambda: viewed.end_matrix(cells, values, None, location, what))
         return np.ascontiguousarray(values).view(np.uint8).reshape(size)
-
-
-def _make_rows(lane: int, elements: Array, rank: int | None) -> Rows:
-    elements = elements.reshape(1, -1)
-    return Rows([lane], elements, np.ones(elements.shape, bool), None if rank is None else [rank])
 
 
 def _for_each(run: Callable[[_Issue], None], size: int = 1) -> Semantics:

@@ -221,8 +221,7 @@ class TensorMemory(SharedMemory):
         """Columns are given back, which nobody may be using: as if something were stored there."""
         places = (np.arange(LANES)[:, None] * COLUMNS + columns).reshape(1, -1)
         operation, block = self.begin(lane, ("dealloc",)), self.state.batch.block[lane, 0]
-        rows = Rows([lane], places, np.ones(places.shape, bool))
-        self.begin_update(operation, rows, location, lambda words: words)
+        self.begin_update(operation, Rows.of(lane, places), location, lambda words: words)
         operation.end()
         self.shadow.written[places + block * self.span] = False
         self.allocated[block, columns] = 0
