@@ -20,8 +20,6 @@ MAX_THREADS = 1024
 """Threads of a block."""
 MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}
 """Shared memory per thread block, static and dynamic, on compute capability 9.0."""
-MAX_LOCAL_BYTES = 512 << 10
-"""Local memory per thread, on every GPU."""
 WARP = 32
 """Threads of a warp."""
 THREADS = 2048

@@ -487,7 +487,12 @@ def try_change(
         behind = None
         if what == "race" and are_stores and orders and first < orders[0].number:
             behind = LoweredDevice(target, found, first, orders[0].number - 1)
-        elif flattens and first < flattens[0].number and divides_wrongly(flattens[0]):
+        elif (
+            flattens
+            and first < flattens[0].number
+            and {*find_negative_divisors(flattens[0].module)}
+            - {*find_negative_divisors(flattens[0].before)}
+        ):
             begin = min([first, *(each.number for each in ours)])
             behind = LoweredDevice(target, found, begin, flattens[0].number - 1)
         elif what == "numbers" and has_nan and ours:
@@ -554,14 +559,6 @@ def find_marked(lowering: Lowering) -> list[Pass]:
         for it in lowering.passes
         if it.name.startswith(MARK)
     ]
-
-
-def divides_wrongly(flattening: Pass) -> bool:
-    """Whether FlattenBuffer makes indices that divide by a negative number of others."""
-    before, after = (
-        set(find_negative_divisors(it)) for it in (flattening.before, flattening.module)
-    )
-    return bool(after - before)
 
 
 def get_end(lowering: Lowering) -> tvm.IRModule:

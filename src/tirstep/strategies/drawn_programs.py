@@ -655,10 +655,8 @@ class Writer:
         for _ in range(self.one((1, 2, 2, 3), "loops")):
             if self.is_so(4, "pairs"):  # of adjacent elements
                 with self.loop(self.width // 2) as index:
-                    array, at = (
-                        self.one([it for it in arrays if it.shape[0] == self.width], "array"),
-                        index.text,
-                    )
+                    long = [it for it in arrays if it.shape[0] == self.width]
+                    array, at = self.one(long, "array"), index.text
                     other = self.one((f"{at} * 3 % {self.width}", f"{at} + 1", at, "0"), "other")
                     self.say(f"{array.at(f'{at} * 2')} = {self.read()}")
                     self.say(f"{array.at(f'{at} * 2 + 1')} = {self.changed(array.at(other))}")
