@@ -121,7 +121,7 @@ def make_cases(problem: AnyProblem, seed: int, is_short: bool = False) -> Numeri
         name = f"seed {seed}" + (f", round {number}" if number > 1 else "")
         is_exact = rows == INTEGERS and problem.is_exact
         is_bitwise = meaning.is_bitwise and rows != INTEGERS
-        expected = problem.reference(_as_bits(inputs) if is_bitwise else inputs)
+        expected = problem.reference(as_bits(inputs) if is_bitwise else inputs)
         if is_exact:
             pairs = zip(problem.outputs, expected, strict=True)
             stored = [array.astype(dtype_facts(it.dtype).numpy) for it, array in pairs]
@@ -147,7 +147,7 @@ def check_case(
     blanks = [blank(tensor) for tensor in problem.outputs]
     after = program(problem.make_arguments(case.inputs, blanks))
     findings, outputs = list[Finding](), problem.take_outputs(after)
-    values = _as_float64(_as_bits(outputs) if case.is_bitwise else outputs)
+    values = _as_float64(as_bits(outputs) if case.is_bitwise else outputs)
     pairs = zip(values, case.expected, case.ends, strict=True)
     is_off = any(find_wrong(*each).any() for each in pairs)
     added = problem.find_own_errors(case.inputs) if is_off else []
@@ -170,7 +170,7 @@ def check_case(
         problem.inputs, case.inputs, problem.take_inputs(after), strict=True
     ):
         # By their bits: a zero may have changed its sign.
-        changed = np.not_equal(*_as_bits([before, now]))
+        changed = np.not_equal(*as_bits([before, now]))
         if tensor not in problem.outputs and changed.any():
             first = _find_first(changed)
             findings.append(
@@ -300,7 +300,8 @@ def _spell(value: float) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def _as_bits(arrays: Arrays) -> Arrays:
+def as_bits(arrays: Arrays) -> Arrays:
+    """The bits of each element, as unsigned integers."""
     return [np.ascontiguousarray(array).view(f"u{array.itemsize}") for array in arrays]
 
 

@@ -24,12 +24,8 @@ from tirstep.transforms.tir import (
 )
 
 from .device import is_scalar
-from .legality.accesses import close_sizes, list_accesses
-from .legality.lowered_memory import find_missing_barriers
-from .legality.reads import find_foreign_reads, find_leaks, find_lost_reads
-from .legality.storage_reuse import find_overwritten
-from .legality.stores import find_unowned
-from .legality.sums import find_lost_terms
+from .legality.accesses import list_accesses
+from .legality.rules import list_faults_at_end
 from .steps import Finding
 
 
@@ -58,7 +54,8 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
             name = "" if len(module.functions) == 1 else f"{variable.name_hint}: "
             messages.update(dict.fromkeys(name + message for message in _judge(places)))
     if is_bound and not messages:  # the rules take loops on one axis for one loop
-        messages = dict.fromkeys(_ask_rules(module))
+        faults = list_faults_at_end(module)
+        messages = dict.fromkeys(f"{it.problem}; {it.advice}" for it in faults)
     return [Finding("threads", where, message) for message in messages]
 
 
@@ -91,48 +88,6 @@ def list_overflows(module: tvm.IRModule) -> list[str]:
             reason = f"its sizes are int32, and its indices overflow {end}; declare them as int64"
             found.setdefault(reason, {})[f"'{parameter.name}'"] = None
     return [f"{', '.join(names)}: {reason}" for reason, names in found.items()]
-
-
-def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
-    """What the rules find of a schedule that nothing is to be bound in any more."""
-    for fault in (
-        *find_unowned(module, is_last=True).values(),
-        *find_foreign_reads(module).values(),
-    ):
-        yield f"{fault.problem}; {fault.advice}"
-    closed = close_sizes(module)
-    leak = next(iter(find_leaks(closed).values()), None)
-    if leak is not None:
-        owner = "thread" if leak.scope == "local" else "thread block"
-        yield (
-            f"block '{leak.reader}' reads '{leak.buffer}' ({leak.scope} memory), which block "
-            f"'{leak.writer}' writes in other {owner}s along '{leak.axis}', and each {owner} has "
-            f"its own; let the same {owner} write and read it"
-        )
-    for lost in find_lost_reads(closed).values():
-        if leak is None or lost.buffer != leak.buffer:
-            yield (
-                f"block '{lost.reader}' reads {lost.element}, which block '{lost.writer}' has not "
-                "written by then; let it write all that is read, in the same iteration of the "
-                "loops around both"
-            )
-    for block, buffer, axis in find_lost_terms(module).values():
-        yield (
-            f"block '{block}' adds each thread's terms on '{axis}' to its own register '{buffer}', "
-            "and none has the whole sum; let it keep its initialization, or reduce in one thread"
-        )
-    for buffer in find_missing_barriers(module, is_last=True):
-        yield (
-            f"threads share elements of the shared buffer '{buffer}' without a barrier: TVM "
-            "assumes that equal indices mean the same thread; give the blocks that use it loops on "
-            "all thread axes of the kernel, and let each thread write a part of its own"
-        )
-    for taken in find_overwritten(module, is_last=True):
-        yield (
-            f"TVM keeps '{taken.taker}' in the place of '{taken.buffer}', from which it is "
-            f"computed, and block '{taken.writer}' writes elements of them several times in one "
-            "kernel; let each thread write elements of its own"
-        )
 
 
 def _judge(places: list[Place]) -> Iterator[str]:

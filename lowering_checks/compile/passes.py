@@ -45,12 +45,14 @@ class Pass:
     ----------
     number : its place among all passes, in the order in which they began, from 1
     name : of TVM, as ``"tirx.UnrollLoop"``; several passes may have one name
-    before, module : what it was given, without the changes of passes that it ran itself; its result
+    given : what it was given
+    before, module : the same, with the changes of passes that it ran itself; its result
     seconds : without the passes that it ran itself
     """
 
     number: int
     name: str
+    given: tvm.IRModule = field(repr=False)
     before: tvm.IRModule = field(repr=False)
     module: tvm.IRModule = field(repr=False)
     changed: bool
@@ -73,13 +75,13 @@ class _RunningPass:
 
     Attributes
     ----------
-    given : the module itself
-    before : a copy of it, or of what the passes that it runs made of it
-    current : the module itself of which `before` is a copy
+    first, current : the module itself that it was given; or that passes that it ran made of it
+    given, before : copies of both
     """
 
     number: int
     name: str
+    first: tvm.IRModule
     given: tvm.IRModule
     before: tvm.IRModule
     current: tvm.IRModule
@@ -197,7 +199,8 @@ def lower_through_passes(
     def begin(name: str, given: tvm.IRModule) -> None:
         if name not in CONTAINERS:
             number, start = len(running) + len(ended) + 1, time.perf_counter()
-            running.append(_RunningPass(number, name, given, given.clone(), given, start))
+            copy = given.clone()
+            running.append(_RunningPass(number, name, given, copy, copy, given, start))
 
     def end(name: str, result: tvm.IRModule) -> None:
         if name in CONTAINERS:
@@ -209,7 +212,7 @@ def lower_through_passes(
             outer = running[-1]
             outer.inner_seconds += spent
             # Only where they went on from what it was given: others work on parts of it.
-            if inner.given.same_as(outer.current):
+            if inner.first.same_as(outer.current):
                 outer.before, outer.current = copy, result
 
     executable, failed, watch = None, None, watch_passes(before=begin, after=end)
@@ -231,7 +234,7 @@ def lower_through_passes(
         failed = Failure(number, name, reason)
     passes = tuple(
         Pass(
-            *(each.number, each.name, each.before, result),
+            *(each.number, each.name, each.given, each.before, result),
             changed=not tvm_ffi.structural_equal(each.before, result),
             seconds=seconds,
         )

@@ -83,6 +83,8 @@ _THREADS = 64
 _UNROLLED = 64
 """Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
 _COMPACTING = "s_tir.CompactBufferAllocation"
+_MOST = 512 << 10
+"""Bytes of a thread's local memory; no shared memory has as many."""
 FLATTENING = "tirx.FlattenBuffer"
 _SYNCHRONIZING = "s_tir.ThreadSync"
 
@@ -298,21 +300,24 @@ def find_open_allocations(module: IRModule) -> dict[str, tuple[str, str, str]]:
     """The buffers in registers or shared memory whose size is still open where TVM has made them as
     small as they will be, with the memory and the extent.
 
-    For a GPU it allocates constant sizes alone, and says so only when it generates code.
+    For a GPU it allocates constant sizes alone, and says so only when it generates code. Where it
+    knows no bound of an extent but that of the index's type, it takes that.
     """
-    is_open = any(True for _ in _list_open(module))
-    around = lower_around(module, [_COMPACTING]).get(_COMPACTING) if is_open else None
-    return {room[0]: room for room in _list_open(around.after)} if around else {}
+    asked = {room[0]: room for room in _list_open(module)}
+    around = lower_around(module, [_COMPACTING]).get(_COMPACTING) if asked else None
+    left = _list_open(around.after, _MOST) if around else ()
+    known = {room[0]: asked.get(room[0]) if room[2].isdigit() else room for room in left}
+    return {name: room for name, room in known.items() if room}
 
 
-def _list_open(module: IRModule) -> Iterator[tuple[str, str, str]]:
+def _list_open(module: IRModule, most: float = math.inf) -> Iterator[tuple[str, str, str]]:
     for _, function in module.functions_items():
         has_kernel = any(get_axis(loop) for loop in find_all(function.body, For))
         for block in find_all(function.body, SBlock) if has_kernel else ():
             for buffer in block.alloc_buffers:
                 scope = str(buffer.scope())
                 for extent in buffer.shape if scope.startswith(("local", "shared")) else ():
-                    if constant(extent) is None:
+                    if (known := constant(extent)) is None or known > most:
                         memory = "registers" if scope == "local" else "shared memory"
                         yield str(buffer.name), memory, str(extent)
 

@@ -5,7 +5,8 @@ Each looks at one module. What it finds after a transform, and did not find befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule
@@ -28,7 +29,13 @@ from .lowered_memory import (
 )
 from .masks import find_broken_ends
 from .pipelines import find_broken_pipelines
-from .reads import find_foreign_reads, find_lost_reads, find_settled_foreign_reads
+from .reads import (
+    blame_leak,
+    find_foreign_reads,
+    find_leaks,
+    find_lost_reads,
+    find_settled_foreign_reads,
+)
 from .storage_reuse import find_merged, find_misplaced_tiles, find_overlaps, find_overwritten
 from .stores import find_partial_virtual_threads, find_unowned
 from .sums import (
@@ -52,6 +59,8 @@ class Rule(NamedTuple):
     find : what there is in a module, of one kind; in a mapping it has the same key in others
     problem, advice : the sentence of a refusal, with the fields of what is found
     needs_motion : whether it takes a block that moves: not asked after primitives of loops alone
+    find_at_end : what there is in a schedule that nothing is to be bound in any more, where `check`
+        asks for that
     """
 
     name: str
@@ -59,6 +68,14 @@ class Rule(NamedTuple):
     problem: str = "{problem}"
     advice: str = "{advice}"
     needs_motion: bool = False
+    find_at_end: Callable[[IRModule], Iterable[Any]] | None = None
+
+    def describe(self, found: Any, key: Any) -> Fault:
+        """The sentence of one of the things that were found."""
+        what = found[key] if isinstance(found, Mapping) else key
+        named = what._asdict() if hasattr(what, "_asdict") else {}
+        listed = what if isinstance(what, tuple) else (what,)
+        return Fault(*(it.format(*listed, **named) for it in (self.problem, self.advice)))
 
     def find_new(self, before: IRModule, after: IRModule) -> tuple[bool, Fault | None]:
         """Whether nothing is found in a module, and the first fault that was not in another."""
@@ -69,11 +86,7 @@ class Rule(NamedTuple):
         new = next((key for key in found if key not in old), None)
         if new is None:
             return False, None
-        what = found[new] if isinstance(found, Mapping) else new
-        named = what._asdict() if hasattr(what, "_asdict") else {}
-        listed = what if isinstance(what, tuple) else (what,)
-        problem, advice = (it.format(*listed, **named) for it in (self.problem, self.advice))
-        return False, Fault(problem, advice)
+        return False, self.describe(found, new)
 
 
 def _of_blocks(field: str) -> Callable[[IRModule], dict[str, Any]]:
@@ -224,14 +237,24 @@ OF_LOWERING = (
         "none would have the whole sum",
         "let the block keep its initialization, so that TVM adds up over threads, or bind a loop "
         "that feeds no reduction",
+        find_at_end=find_lost_terms,
     ),
     Rule("late initialization", _by_problem(find_late_beginnings)),
     Rule("broken pipeline", _by_problem(find_broken_pipelines)),
     Rule("sum over threads out of order", _by_problem(find_unordered_sums)),
     Rule("loop truncated at a mask", _by_problem(find_broken_ends)),
     Rule("wrong rescaling of an online reduction", _by_problem(find_broken_repairs)),
-    Rule("one element stored by several threads", find_unowned),
-    Rule("read before write", _at_some_sizes(_describe_lost_reads), needs_motion=True),
+    Rule(
+        "one element stored by several threads",
+        find_unowned,
+        find_at_end=partial(find_unowned, is_last=True),
+    ),
+    Rule(
+        "read before write",
+        _at_some_sizes(_describe_lost_reads),
+        needs_motion=True,
+        find_at_end=lambda module: _describe_lost_reads(close_sizes(module)),
+    ),
     Rule(
         "out of bounds",
         _at_some_sizes(find_outside),
@@ -241,7 +264,12 @@ OF_LOWERING = (
         "sizes that divide",
         needs_motion=True,
     ),
-    Rule("cross-thread read of global memory", find_foreign_reads, needs_motion=True),
+    Rule(
+        "cross-thread read of global memory",
+        find_foreign_reads,
+        needs_motion=True,
+        find_at_end=find_foreign_reads,
+    ),
     Rule(
         "merged buffers that overlap",
         find_overlaps,
@@ -269,6 +297,7 @@ OF_LOWERING = (
         "TVM would keep '{taker}' in the place of '{buffer}', from which it is computed, and block "
         "'{writer}' would write the same elements several times in one kernel",
         "place block '{writer}' outside of loops that it does not use, in a kernel of its own",
+        find_at_end=partial(find_overwritten, is_last=True),
     ),
     Rule(
         "changed indices",
@@ -315,8 +344,24 @@ OF_LOWERING = (
         "assumes that equal indices mean the same thread",
         "let each thread write elements of its own (of a larger tile, at an outer loop, for "
         "example), or leave the data in global memory",
+        find_at_end=partial(find_missing_barriers, is_last=True),
     ),
     Rule("cross-thread read of global memory by a bound reader", find_settled_foreign_reads),
 )
 """What TVM would lower to another program than the schedule says: asked last, and of modules only
 that were not found sound before."""
+
+
+def list_faults_at_end(module: IRModule) -> Iterator[Fault]:
+    """What is wrong with a schedule that nothing is to be bound in any more. A read of what other
+    threads own is one before its write, too, and is told once.
+    """
+    leak = next(iter(find_leaks(close_sizes(module)).values()), None)
+    if leak is not None:
+        yield blame_leak(leak)
+    for rule in OF_LOWERING:
+        if rule.find_at_end is None or (leak is not None and rule.name == "read before write"):
+            continue
+        found = rule.find_at_end(module)
+        for key in found:
+            yield rule.describe(found, key)

@@ -139,7 +139,7 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
                 block = writer.place.name
                 who = "threads" if axis.startswith("thread") else "thread blocks"
                 what = "initial values and incomplete sums among them, while others read final ones"
-                what = f"{what} ones" if writer.changes() else "each a value of its own"
+                what = what if writer.changes() else "each a value of its own"
                 found[block, name, axis] = Fault(
                     f"{who} on '{axis}' would store the same elements of '{name}' in block "
                     f"'{block}', {what}",

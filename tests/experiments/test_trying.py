@@ -233,3 +233,67 @@ def test_llvm_computes_both_values_of_a_choice():
         trial = try_change(experiment, make_subject("choice", parse_program(SELECT)))
     assert trial.status == "wrong"
     assert "division by zero" in trial.reason
+
+
+def test_what_passes_within_a_pass_change_is_its_change():
+    """The inner ones work on the module that it was given, one after the other."""
+
+    @tirx.transform.prim_func_pass(opt_level=0, name="quarter")
+    def quarter(function: Any, _module: Any, _context: Any) -> Any:
+        def rewrite(number: Any) -> Any:
+            return tirx.const(0.25, "float32")
+
+        return structural_map(function, (tirx.FloatImm, rewrite))
+
+    def run_both(module: tvm.IRModule) -> tvm.IRModule:
+        return tirx.transform.ConvertSSA()(quarter(module))
+
+    edit = Edit("before", "tirx.VectorizeLoop", get_pass(run_both, "quarter"))
+    with Experiment("quarter", edit) as experiment:
+        trial = try_change(experiment, make_subject("half", parse_program(IN_PLACE)))
+    assert (trial.is_changed, trial.status) == (True, "wrong")
+
+
+POWERS = """from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer((4, 16), "float32"), C: T.Buffer((4, 16), "float32")):
+    for i, j in T.grid(4, 16):
+        C[i, j] = T.exp(A[i, j] - A[i, 0])
+"""
+
+
+def test_a_users_program_is_tried_on_special_values(tmp_path: Path):
+    """Small numbers alone tell exp(a - b) from exp(a) / exp(b) nowhere."""
+
+    def split(module: tvm.IRModule) -> tvm.IRModule:
+        def rewrite(call: Any) -> Any:
+            difference = call.args[0]
+            if call.op.name != "tirx.exp" or not isinstance(difference, tirx.Sub):
+                return call
+            return tirx.exp(difference.a) / tirx.exp(difference.b)
+
+        functions = {
+            name: structural_map(function, (tvm.ir.Call, rewrite))
+            for name, function in module.functions_items()
+        }
+        return tvm.IRModule(functions, attrs=module.attrs)
+
+    path = tmp_path / "mine.py"
+    path.write_text(POWERS)
+    edit = Edit("before", "tirx.VectorizeLoop", get_pass(split, "split"))
+    (subject,), _ = list_subjects([f"{path}:main"], 0, edit)
+    with Experiment("split", edit) as experiment:
+        trial = try_change(experiment, subject)
+    assert (trial.status, trial.what) == ("wrong", "numbers")
+
+
+def test_the_bits_of_nan_are_nobodys_promise(monkeypatch: pytest.MonkeyPatch):
+    subject = make_subject("in place", parse_program(IN_PLACE))
+    lowered = (trying.lower_through_passes(subject.module, subject.target),) * 2
+    trial = trying.Trial(subject, "right", lowered=lowered)
+    given = [[np.array([np.nan, 0.0])], [np.array([-np.nan, 0.0])], [np.array([np.nan, -0.0])]]
+    for other, is_same in zip(given, (True, True, False), strict=True):
+        results = iter([given[0], other])
+        program = trying.Program(lambda _, results=results: (next(results), ()))
+        monkeypatch.setattr(trying.LoweredDevice, "compile", lambda *_, made=program: made)
+        assert trying.have_same_bits(trial) is is_same

@@ -283,7 +283,7 @@ Doubled = parse_kernel("""
 def test_threads_that_compute_a_buffer_from_the_one_in_whose_place_it_is() -> None:
     """Each of four threads would double the same elements in place; along y nobody else runs."""
     (finding,) = check_ownership(Doubled)
-    assert "TVM keeps 'second' in the place of 'first', from which it is computed" in str(finding)
+    assert "would keep 'second' in the place of 'first', from which it is computed" in str(finding)
     fewer = Doubled.script().replace('(4, thread="threadIdx.y")', '(1, thread="threadIdx.y")')
     assert check_ownership(from_source(fewer)) == []
 
@@ -319,7 +319,7 @@ def test_a_loop_that_another_one_ends_has_the_values_that_it_has() -> None:
     assert check_ownership(ReadsAsManyAsItsBlockSays) == []
     more = ReadsAsManyAsItsBlockSays.script().replace("b * 3 + 1", "b * 4 + 1")
     (finding,) = check_ownership(from_source(more))
-    assert "block 'C' reads S[4], which block 'S' has not written by then" in str(finding)
+    assert "block 'C' would read S[4], which block 'S' has not written by then" in str(finding)
 
 
 def test_a_window_whose_length_depends_on_the_taps_that_are_left() -> None:

@@ -1,4 +1,4 @@
-"""Passes as others write them: thirty-one that are wrong, and fifteen that are right.
+"""Passes as others write them: thirty-four that are wrong, and fifteen that are right.
 
 What they do was written down before their writer had looked at what the corpus of `tirstep pass`
 draws. Each rewrites nodes of one kind, in front of a pass of TVM's. A right one that copies what
@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
+from tvm.sym import Analyzer
 from tvm.tirx import (
     And,
     BufferStore,
@@ -633,3 +634,39 @@ def run_backwards(loop):
     last = 2 * loop.min.value + loop.extent.value - 1
     value = tirx.const(last, str(loop.loop_var.ty.dtype)) - loop.loop_var
     return again(loop, loop.min, loop.extent, put(loop.body, loop.loop_var, value))
+
+
+@wrong(tirx.RShift, VECTORIZE)
+def mask_shifted_pairs(node):
+    """``(x << c) >> c`` is the lower bits of x, also where x has a sign."""
+    inner = node.a
+    if not isinstance(inner, tirx.LShift) or not structural_equal(inner.b, node.b):
+        return node
+    if not isinstance(node.b, IntImm):
+        return node
+    bits = int(str(node.ty.dtype).removeprefix("u").removeprefix("int")) - node.b.value
+    return tirx.bitwise_and(inner.a, tirx.const((1 << bits) - 1, str(node.ty.dtype)))
+
+
+@wrong(Cast, VECTORIZE)
+def narrow_before_shifting(node):
+    """The lower bits of ``x >> k`` are those of the lower bits of x."""
+    narrow = str(node.ty.dtype)
+    if narrow not in ("int8", "uint8", "int16", "uint16") or not isinstance(
+        node.value, tirx.RShift
+    ):
+        return node
+    return Cast(narrow, node.value.a) >> Cast(narrow, node.value.b)
+
+
+@wrong(SeqStmt, VECTORIZE)
+def chain_branches(sequence):
+    """``if p: X`` and ``if q: Y`` are a chain where p and q exclude each other, whatever X does."""
+    made = list(sequence.seq)
+    for at in reversed(range(len(made) - 1)):
+        one, other = made[at : at + 2]
+        if not all(isinstance(it, IfThenElse) and it.else_case is None for it in (one, other)):
+            continue
+        if Analyzer().can_prove(Not(And(one.condition, other.condition))):
+            made[at : at + 2] = [IfThenElse(one.condition, one.then_case, other)]
+    return join(made)

@@ -65,3 +65,12 @@ def test_a_room_of_open_size_is_refused(call: str, place: int, open_room: str) -
     else:
         getattr(tr, call)(sch, block, loop, **options)
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
+
+
+def test_a_row_of_open_size_in_registers_is_refused() -> None:
+    """Of a row that threads share TVM knows no bound but that of an index, 2^31 elements."""
+    sch, block, rows, _ = at_block(row_sum.problem(7, 37, symbolic=("m", "n")).module, "B")
+    tr.bind_loop(sch, rows, axis="blockIdx.x")
+    tr.spread_over_threads(sch, block, threads=32, tail="guard")
+    with refuses(sch, r"cache_row_at: TVM would keep 'A_local' of .* in registers"):
+        tr.cache_row_at(sch, block, rows, operand=0)

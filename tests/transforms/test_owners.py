@@ -18,7 +18,7 @@ def tell(axis: str, buffer: str, block: str) -> str:
     who = "threads" if axis.startswith("thread") else "thread blocks"
     return re.escape(
         f"{who} on '{axis}' would store the same elements of '{buffer}' in block '{block}', "
-        "initial values and incomplete sums among them, while others read final ones ones; keep "
+        "initial values and incomplete sums among them, while others read final ones; keep "
         'its results in registers (cache_write_at with scope="local"), place it where one thread '
         "computes each of them, or leave it a kernel of its own"
     )

@@ -38,7 +38,8 @@ from tirstep.lowering_checks.devices import Device, get_device, is_cuda_availabl
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.lowering_checks.legality.lowered_memory import FLATTENING, find_negative_divisors
-from tirstep.lowering_checks.numeric import check_case, compare_outputs, make_cases
+from tirstep.lowering_checks.numeric import as_bits, check_case, compare_outputs, make_cases
+from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.validation import UnjudgedError
@@ -68,7 +69,9 @@ SMALLEST, LARGEST = -4, 4
 
 @dataclass(frozen=True, eq=False)
 class ProblemOracle:
-    """A kernel's meaning in NumPy: whole numbers first, then floats within the kernel's bound."""
+    """A kernel's meaning in NumPy, of whole numbers first and then of floats within the kernel's
+    bound; or a program's own, also of its special values, since it may be small.
+    """
 
     problem: AnyProblem
     seed: int
@@ -82,7 +85,8 @@ class ProblemOracle:
 
     def check(self, program: Program, device: str, where: str) -> list[Finding]:
         cases = make_cases(self.problem, self.seed)
-        for case in (*cases.exact[:1], *cases.floats[:1]):
+        few = (*cases.exact[:1], *cases.floats[:1])
+        for case in cases.all if isinstance(self.problem, ModuleProblem) else few:
             found = check_case(self.problem, program, case, where)
             faults = [Finding(device, where, str(fault)) for fault in program.findings]
             if found or faults:
@@ -483,7 +487,12 @@ def try_change(
         behind = None
         if what == "race" and are_stores and orders and first < orders[0].number:
             behind = LoweredDevice(target, found, first, orders[0].number - 1)
-        elif flattens and first < flattens[0].number and divides_wrongly(flattens[0]):
+        elif (
+            flattens
+            and first < flattens[0].number
+            and {*find_negative_divisors(flattens[0].module)}
+            - {*find_negative_divisors(flattens[0].before)}
+        ):
             begin = min([first, *(each.number for each in ours)])
             behind = LoweredDevice(target, found, begin, flattens[0].number - 1)
         elif what == "numbers" and has_nan and ours:
@@ -544,27 +553,12 @@ def _check(subject: Subject, device: Device) -> tuple[tuple[Finding, ...] | None
 
 
 def find_marked(lowering: Lowering) -> list[Pass]:
-    """The user's pass, each time that it ran, with what it was given.
-
-    It runs within a pass of ours, whose log begins behind it.
-    """
-    found = []
-    for place, each in enumerate(lowering.passes):
-        if not each.name.startswith(MARK):
-            continue
-        inner = [other for other in lowering.passes[:place] if other.number == each.number + 1]
-        before = inner[0].before if inner else each.before
-        changed = not tvm_ffi.structural_equal(before, each.module)
-        found.append(replace(each, before=before, changed=changed))
-    return found
-
-
-def divides_wrongly(flattening: Pass) -> bool:
-    """Whether FlattenBuffer makes indices that divide by a negative number of others."""
-    before, after = (
-        set(find_negative_divisors(it)) for it in (flattening.before, flattening.module)
-    )
-    return bool(after - before)
+    """The user's pass, each time that it ran, with all that passes within it change."""
+    return [
+        replace(it, before=it.given, changed=not tvm_ffi.structural_equal(it.given, it.module))
+        for it in lowering.passes
+        if it.name.startswith(MARK)
+    ]
 
 
 def get_end(lowering: Lowering) -> tvm.IRModule:
@@ -594,7 +588,9 @@ def get_kind(finding: Finding, module: tvm.IRModule) -> str:
 
 
 def have_same_bits(trial: Trial) -> bool | None:
-    """Whether the outputs are the same to the bit; None where that cannot be run."""
+    """Whether the outputs are the same to the bit, of NaN whatever it has; None where that cannot
+    be run.
+    """
     if trial.lowered is None:
         return None
     subject = trial.subject
@@ -605,5 +601,7 @@ def have_same_bits(trial: Trial) -> bool | None:
         )
     except (DeviceError, CheckError):
         return None
-    pairs = zip(one, other, strict=True)
-    return all(left.tobytes() == right.tobytes() for left, right in pairs)
+    return all(
+        bool(np.all((bits == others) | (left != left) & (right != right)))
+        for bits, others, left, right in zip(as_bits(one), as_bits(other), one, other, strict=True)
+    )

@@ -115,6 +115,8 @@ T.reinterpret("int32", T.$choose($F1 $sign T.float32(0), $F1, $G))
 T.reinterpret("int32", T.Cast("float32", $M) * T.float32(-0.5))
 T.Cast("int32", T.Cast("$narrow", T.max(T.min($M * 63, 127), 0)))
 T.Cast("int32", T.Cast("$narrow", $I))
+T.Cast("int32", T.Cast("$narrow", T.shift_right($I, $k)))
+T.Cast("int32", T.Cast("uint8", T.shift_right(T.Cast("int32", $U) + T.Cast("int32", $V) + 1, 1)))
 T.Cast("int32", T.Cast("int8", $U))
 T.Cast("int32", $byte)
 T.Cast("int32", $byte) * T.Cast("int32", $byte) - T.Cast("int32", $byte)
@@ -130,6 +132,8 @@ T.$div($M * $k, $d1) * $d1
 T.$extreme(T.$extreme($M, $M), $M)
 T.if_then_else($M1 > 0, T.$div($M, $M1), $end)
 T.shift_right($I, $k)
+T.shift_right(T.shift_left($I, $d1), $d1)
+T.shift_left(T.shift_right($I, $k1), $k1)
 T.shift_right($I, T.bitwise_and($M, 7))
 T.bitwise_or(T.bitwise_and($I, $J), $M)
 T.Cast("int32", T.shift_right(T.Cast("uint32", $I), T.uint32($d)))
@@ -154,6 +158,7 @@ T.Cast("int64", ($i * 30011) % $d)
     "bool": """
 $F $sign $G
 $F $sign T.float32($end)
+T.fabs($F) $sign T.float32($end)
 T.$both($F $sign $G, $F $sign T.float32($end))
 $I $sign $J
 $I $same $end
@@ -241,6 +246,16 @@ def parse_program(text: str) -> tvm.IRModule:
     return made if isinstance(made, tvm.IRModule) else tvm.IRModule({"main": made})
 
 
+def unflatten(text: str, shape: Sequence[int]) -> list[str]:
+    """The indices of an element by its number in row-major order."""
+    places, step = list[str](), 1
+    for extent in reversed(shape):
+        place = text if step == 1 else f"{text} // {step}"
+        step *= extent
+        places.insert(0, place if step == math.prod(shape) else f"{place} % {extent}")
+    return places
+
+
 class Writer:
     """Writes a program.
 
@@ -302,7 +317,9 @@ class Writer:
         self.buffers = list(inputs)
         attributes = ['"tirx.noalias": True'] * self.is_so(2, "noalias")
         if self.form == KERNEL:
-            self.kernel(outputs)
+            is_one = self.is_so(3, "kernel")
+            for part in [outputs] if is_one else [[output] for output in outputs]:
+                self.kernel(part)
         else:
             alloc = "T.sblock_alloc_buffer" if self.form == BLOCKS else "T.alloc_buffer"
             for _ in range(self.one((0, 1, 1, 2), "between")):
@@ -638,10 +655,8 @@ class Writer:
         for _ in range(self.one((1, 2, 2, 3), "loops")):
             if self.is_so(4, "pairs"):  # of adjacent elements
                 with self.loop(self.width // 2) as index:
-                    array, at = (
-                        self.one([it for it in arrays if it.shape[0] == self.width], "array"),
-                        index.text,
-                    )
+                    long = [it for it in arrays if it.shape[0] == self.width]
+                    array, at = self.one(long, "array"), index.text
                     other = self.one((f"{at} * 3 % {self.width}", f"{at} + 1", at, "0"), "other")
                     self.say(f"{array.at(f'{at} * 2')} = {self.read()}")
                     self.say(f"{array.at(f'{at} * 2 + 1')} = {self.changed(array.at(other))}")
@@ -723,6 +738,12 @@ class Writer:
                 for line, value in ((f"if {asked}:", self.number()), ("else:", "")):
                     with self.within(line):
                         self.say(f"{place} = {value or self.changed(place)}")
+            case "branch" if not kind and self.is_so(6, "states"):
+                place, first = self.place(), self.one((0, 1, 2), "state")
+                for state in (first, first + 1):  # the first one leads to what the second asks for
+                    with self.within(f"if {place} == T.{self.type}({state}):"):
+                        self.say(f"{place} = T.{self.type}({state + 1})")
+                        self.statements(depth - 1)
             case "branch":
                 asked = self.ask(self.indices[-1]) if kind else self.condition()
                 times = 1 if kind else self.one((1, 2), "times")
@@ -877,10 +898,14 @@ class Writer:
             self.owners = ("tx == 0", rows, "ty") if rows > 1 else halves
             for _ in range(self.one((0, 1, 1, 2, 3), "phases")):
                 scope = self.one(("shared", "shared", "shared", "shared.dyn"), "scope")
-                counts = (self.threads, self.threads, self.threads * 2 + 1, 3, self.owners[1])
-                made = self.allocate("S", self.dtype(), (self.one(counts, "elements"),), scope)
+                own = self.owners[1]
+                counts = (self.threads, self.threads, self.threads * 2 + 1, 3, own, own)
+                shape = tuple[int, ...]((self.one(counts, "elements"),))
+                if self.is_so(3, "tile"):
+                    shape = self.one((2, 3, 4, 9), "rows"), self.one((3, 8, 9, 12, 17), "columns")
+                made = self.allocate("S", self.dtype(), shape, scope)
                 self.write_shared(made)
-                if made.shape[0] >= self.threads and self.is_so(3, "exchange"):
+                if len(shape) == 1 and shape[0] >= self.threads and self.is_so(3, "exchange"):
                     self.exchange(made)
                 self.buffers.append(made)
             for output in outputs:
@@ -896,13 +921,13 @@ class Writer:
 
     def write_shared(self, made: Buffer) -> None:
         """All elements of a buffer, each by one thread; a thread may have several or none."""
-        (count,), threads, thread = made.shape, self.threads, self.thread
+        count, threads, thread = math.prod(made.shape), self.threads, self.thread
         kept = self.buffers
         self.buffers = self.unshared()
-        if count == self.owners[1]:
+        if made.shape == (self.owners[1],):
             with self.within(f"if {self.owners[0]}:"):
                 self.store(made.at(self.owners[2]), made)
-        elif count == threads:
+        elif made.shape == (threads,):
             shift = self.one(range(threads), "shift")
             turned = f"{threads - 1} - {thread.text}", f"({thread.text} + {shift}) % {threads}"
             self.store(made.at(self.one((thread.text, thread.text, *turned), "element")), made)
@@ -910,7 +935,7 @@ class Writer:
             with self.loop(-(-count // threads), self.one((RANGE, UNROLL), "loop")) as turn:
                 index = Index(f"({turn.text} * {threads} + {thread.text})", count)
                 with self.guarded(index, needed=True):
-                    self.store(made.at(index.text), made)
+                    self.store(made.at(*unflatten(index.text, made.shape)), made)
         self.buffers = kept
 
     def exchange(self, made: Buffer) -> None:
@@ -933,12 +958,7 @@ class Writer:
             if self.is_so(3, "packed"):
                 text = f"(({own}) * {times} + {turn.text})"
             with self.guarded(Index(text, size), needed=times * each != size):
-                places, step = list[str](), 1
-                for extent in reversed(output.shape):
-                    place = text if step == 1 else f"{text} // {step}"
-                    step *= extent
-                    places.insert(0, place if step == size else f"{place} % {extent}")
-                self.element(output, places)
+                self.element(output, unflatten(text, output.shape))
 
     # Expressions.
 

@@ -136,21 +136,6 @@ def CompactionInAnyOrder(A: T.Buffer(64), B: T.Buffer(2)):
         B[1] = T.Cast("float32", count[0])
 
 
-# wrong, wrong numbers: nothing says which thread gets which ticket
-# B == A
-@T.prim_func(s_tir=True)
-def TicketsTakenForPlaces(A: T.Buffer(64), B: T.Buffer(64)):
-    bx = T.launch_thread("blockIdx.x", 1)
-    tx = T.launch_thread("threadIdx.x", 64)
-    S = T.alloc_shared((1,), "int32")
-    r = T.alloc_local((1,), "int32")
-    if tx == 0:
-        S[0] = 0
-    T.tvm_storage_sync("shared")
-    r[0] = T.cuda.atomic_add(T.address_of(S[0]), 1)
-    B[r[0]] = A[tx]
-
-
 # wrong, race: another thread loads with no barrier what threads still add to
 # B == np.full(64, A.sum())
 @T.prim_func(s_tir=True)
@@ -163,25 +148,6 @@ def EachThreadLoadsTheSumAtOnce(A: T.Buffer(64), B: T.Buffer(64)):
     T.tvm_storage_sync("shared")
     T.call_extern("float32", "atomicAdd", T.address_of(S[0]), A[tx])
     B[tx] = S[0]
-
-
-# wrong, race: one thread adds plainly, and its sum may take the others' back
-# B == A.sum(keepdims=True)
-@T.prim_func(s_tir=True)
-def OneThreadAddsPlainly(A: T.Buffer(64), B: T.Buffer(1)):
-    bx = T.launch_thread("blockIdx.x", 1)
-    tx = T.launch_thread("threadIdx.x", 64)
-    S = T.alloc_shared((1,))
-    if tx == 0:
-        S[0] = T.float32(0)
-    T.tvm_storage_sync("shared")
-    if tx == 5:
-        S[0] = S[0] + A[tx]
-    else:
-        T.evaluate(T.cuda.atomic_add(T.address_of(S[0]), A[tx]))
-    T.tvm_storage_sync("shared")
-    if tx == 0:
-        B[0] = S[0]
 
 
 # wrong, race: a block loads the total while others may still add to it

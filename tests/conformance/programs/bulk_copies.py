@@ -158,79 +158,6 @@ def TileStoredForWhichNobodyWaits(A: T.Buffer(512), C: T.Buffer(1152), B: T.Buff
     B[tx] = T.float32(0)
 
 
-# wrong, missing proxy fence: a bulk copy does not see what threads stored without a fence of the
-#   asynchronous proxy
-# needs sm_90
-# C, B == np.pad(A[:64], (0, 448), constant_values=np.nan), A[:64]
-@T.prim_func(s_tir=True)
-def BulkCopyOfWhatThreadsStoredBehindABarrierAlone(
-    A: T.Buffer(512), C: T.Buffer(512), B: T.Buffer(64)
-):
-    bx = T.launch_thread("blockIdx.x", 1)
-    tx = T.launch_thread("threadIdx.x", 64)
-    S = T.alloc_buffer((512,), "float32", scope="shared.dyn")
-    bar = T.alloc_buffer((16,), "uint64", scope="shared.dyn")
-    if tx == 0:
-        T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=0), 1)
-        T.ptx["fence.mbarrier_init.release.cluster"]()
-    T.tvm_storage_sync("shared")
-    C[tx] = A[tx]
-    T.tvm_storage_sync("shared")
-    if tx == 0:
-        T.ptx["mbarrier.arrive.expect_tx.shared.b64"](bar.access_ptr("r", offset=0), 256)
-        T.ptx["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"](
-            S.access_ptr("r", offset=0),
-            C.access_ptr("r", offset=0),
-            256,
-            bar.access_ptr("r", offset=0),
-        )
-    T.cuda.mbarrier_wait(bar.access_ptr("r", offset=0), 0)
-    B[tx] = S[tx]
-
-
-# right: each warp lets go of a stage by one lane behind a barrier of the warp
-# needs sm_90
-# B == A[:256].reshape(4, 64).sum(0)
-@T.prim_func(s_tir=True)
-def TwoWarpsUseWhatAThirdOneCopies(A: T.Buffer(512), B: T.Buffer(64)):
-    bx = T.launch_thread("blockIdx.x", 1)
-    tx = T.launch_thread("threadIdx.x", 96)
-    S = T.alloc_buffer((512,), "float32", scope="shared.dyn")
-    bar = T.alloc_buffer((16,), "uint64", scope="shared.dyn")
-    f = T.alloc_local((1,), "float32")
-    f[0] = T.float32(0)
-    if tx == 0:
-        T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=0), 1)
-        T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=1), 1)
-        T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=2), 2)
-        T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=3), 2)
-        T.ptx["fence.mbarrier_init.release.cluster"]()
-    T.tvm_storage_sync("shared")
-    if tx < 32:
-        if tx == 0:
-            for k in range(4):
-                T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2 + 2), (k // 2 + 1) % 2)
-                T.ptx["mbarrier.arrive.expect_tx.shared.b64"](
-                    bar.access_ptr("r", offset=k % 2), 256
-                )
-                T.ptx["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"](
-                    S.access_ptr("r", offset=k % 2 * 64),
-                    A.access_ptr("r", offset=k * 64),
-                    256,
-                    bar.access_ptr("r", offset=k % 2),
-                )
-    else:
-        for k in range(4):
-            T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2), k // 2 % 2)
-            f[0] = f[0] + S[k % 2 * 64 + (tx - 32) % 64]
-            T.ptx["fence.proxy.async.shared::cta"]()
-            T.cuda.warp_sync()
-            if tx % 32 == 0:
-                T.ptx["mbarrier.arrive.shared.b64"](bar.access_ptr("r", offset=k % 2 + 2))
-    if tx >= 32:
-        B[tx - 32] = f[0]
-
-
 # right: a kernel begins when all that the one before wrote is there
 # needs sm_90
 # C, B == np.pad(A[:256].reshape(8, 32), ((0, 24), (0, 4)), constant_values=np.nan).ravel(),
@@ -260,39 +187,6 @@ def TileStoredAndReadInTheNextKernel(A: T.Buffer(512), C: T.Buffer(1152), B: T.B
     with T.launch_thread("blockIdx.x", 1) as bx:
         with T.launch_thread("threadIdx.x", 64) as tx:
             B[tx] = C[tx // 32 * 36 + tx % 32]
-
-
-# right: that is what wait_group.read is for
-# needs sm_90
-# C, B == np.pad(A[:256].reshape(8, 32), ((0, 24), (0, 4)), constant_values=np.nan).ravel(),
-#   full(64, 5)
-@T.prim_func(s_tir=True)
-def TileStoredAndItsPlaceUsedAgainBehindAWaitForItsReading(
-    A: T.Buffer(512), C: T.Buffer(1152), B: T.Buffer(64)
-):
-    tm: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-    T.evaluate(
-        T.tensormap_encode_tiled(
-            tm, C.data, 36, 32, 144, 32, 8, 1, 1, descriptor_dtype="float32", rank=2
-        )
-    )
-    bx = T.launch_thread("blockIdx.x", 1)
-    tx = T.launch_thread("threadIdx.x", 64)
-    S = T.alloc_buffer((512,), "float32", scope="shared.dyn")
-    bar = T.alloc_buffer((16,), "uint64", scope="shared.dyn")
-    for i in range(4):
-        S[i * 64 + tx] = A[i * 64 + tx]
-    T.ptx["fence.proxy.async.shared::cta"]()
-    T.tvm_storage_sync("shared")
-    if tx == 0:
-        T.ptx["cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"](
-            T.address_of(tm), 0, 0, S.access_ptr("r", offset=0)
-        )
-        T.ptx["cp.async.bulk.commit_group"]()
-        T.ptx["cp.async.bulk.wait_group.read"](0)
-    T.tvm_storage_sync("shared")
-    S[tx] = T.float32(5)
-    B[tx] = S[tx]
 
 
 # right: a launch begins when the one before it has ended

@@ -105,31 +105,6 @@ def MulticastToABlockThatMayNotHaveMadeItsMbarrier(A: T.Buffer(512), B: T.Buffer
     T.cuda.cluster_sync()
 
 
-# wrong, race: nothing orders them behind the other block's stores
-# needs sm_90
-@T.prim_func(s_tir=True)
-def LoadsOfTheOtherBlocksMemoryBehindABarrierOfOnesOwnBlock(A: T.Buffer(512), B: T.Buffer(128)):
-    bx = T.launch_thread("blockIdx.x", 2)
-    tx = T.launch_thread("threadIdx.x", 64)
-    cx = T.launch_thread("clusterCtaIdx.x", 2)
-    S = T.alloc_buffer((512,), "float32", scope="shared.dyn")
-    bar = T.alloc_buffer((16,), "uint64", scope="shared.dyn")
-    place = T.alloc_buffer((1,), "uint32", scope="local")
-    value = T.alloc_buffer((1,), "float32", scope="local")
-    S[tx] = A[bx * 64 + tx]
-    T.tvm_storage_sync("shared")
-    T.evaluate(
-        T.ptx["mapa.shared::cluster.u32"](
-            place[0],
-            T.cuda.cvta_generic_to_shared(S.access_ptr("r", offset=tx)),
-            T.cast(1 - cx, "uint32"),
-        )
-    )
-    T.evaluate(T.ptx["ld.shared::cluster.f32"](value[0], place[0]))
-    B[bx * 64 + tx] = value[0]
-    T.cuda.cluster_sync()
-
-
 # wrong, race: a barrier of one's own block orders nothing of the other one's
 # needs sm_90
 @T.prim_func(s_tir=True)

@@ -75,23 +75,6 @@ def PairsAtOneBarrierOneAfterTheOther(A: T.Buffer(128), B: T.Buffer(128)):
     B[tx] = S[tx // 64 * 64 + 63 - tx % 64]
 
 
-# right: the second pair begins when a warp of the first has told one of it
-# B == A.reshape(2, 64)[:, ::-1].ravel()
-@T.prim_func(s_tir=True)
-def PairsAtOneBarrierInAnOrder(A: T.Buffer(128), B: T.Buffer(128)):
-    bx = T.launch_thread("blockIdx.x", 1)
-    tx = T.launch_thread("threadIdx.x", 128)
-    S = T.alloc_shared((128,))
-    S[tx] = A[tx]
-    if tx < 64:
-        T.ptx.bar.sync(T.uint32(1), T.uint32(64))
-        T.ptx.bar.arrive(T.uint32(2), T.uint32(128))
-    else:
-        T.ptx.bar.sync(T.uint32(2), T.uint32(128))
-        T.ptx.bar.sync(T.uint32(1), T.uint32(64))
-    B[tx] = S[tx // 64 * 64 + 63 - tx % 64]
-
-
 # right: two warpgroups take turns as in CUTLASS's ping-pong, and the first turn is given away
 # B == A + np.repeat([[0, 1, 2, 3]], 64, 0).T.ravel()
 @T.prim_func(s_tir=True)
@@ -113,30 +96,6 @@ def TwoWarpgroupsInTurns(A: T.Buffer(256), B: T.Buffer(256)):
             S[0] = S[0] + T.float32(1)
         if k == 0 or tx < 128:
             T.ptx.bar.arrive(T.Cast("uint32", 2 - tx // 128), T.uint32(256))
-
-
-# wrong, named barrier: the producer's two arrivals may be the two that its wait is for
-# B == A.reshape(4, 32)[:, ::-1].sum(0)
-@T.prim_func(s_tir=True)
-def OneBarrierForFullAndEmpty(A: T.Buffer(128), B: T.Buffer(32)):
-    bx = T.launch_thread("blockIdx.x", 1)
-    tx = T.launch_thread("threadIdx.x", 64)
-    S = T.alloc_shared((32,))
-    r = T.alloc_local((1,))
-    r[0] = T.float32(0)
-    if tx < 32:
-        for k in range(4):
-            T.ptx.bar.sync(T.uint32(1), T.uint32(64))
-            S[tx] = A[k * 32 + tx]
-            T.ptx.bar.arrive(T.uint32(1), T.uint32(64))
-    else:
-        T.ptx.bar.arrive(T.uint32(1), T.uint32(64))
-        for k in range(4):
-            T.ptx.bar.sync(T.uint32(1), T.uint32(64))
-            r[0] = r[0] + S[63 - tx]
-            if k < 3:
-                T.ptx.bar.arrive(T.uint32(1), T.uint32(64))
-        B[tx - 32] = r[0]
 
 
 # wrong, named barrier: any two of the four warps complete it

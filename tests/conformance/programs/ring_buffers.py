@@ -71,40 +71,6 @@ def RingOfThreeSlotsCopiesTwoTilesAhead(A: T.Buffer(512), B: T.Buffer(64)):
     B[tx] = r[0]
 
 
-# right: two groups may be in flight, and empty groups keep the count at the end
-# needs sm_80
-# B == A.reshape(8, 64).sum(0)[::-1]
-@T.prim_func(s_tir=True)
-def RingOfFourSlotsCopiesThreeTilesAhead(A: T.Buffer(512), B: T.Buffer(64)):
-    bx = T.launch_thread("blockIdx.x", 1)
-    tx = T.launch_thread("threadIdx.x", 64)
-    X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-    r = T.alloc_local((1,))
-    r[0] = T.float32(0)
-    with T.attr({"async_commit_queue_scope": 0}):
-        T.s_tir.cp_async_raw("float32", X.data, 0 + tx, A.data, 0 + tx, 4)
-    with T.attr({"async_commit_queue_scope": 0}):
-        T.s_tir.cp_async_raw("float32", X.data, 64 + tx, A.data, 64 + tx, 4)
-    with T.attr({"async_commit_queue_scope": 0}):
-        T.s_tir.cp_async_raw("float32", X.data, 128 + tx, A.data, 128 + tx, 4)
-    for k in range(8):
-        with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 2}):
-            T.tvm_storage_sync("shared.dyn")
-        with T.attr({"async_commit_queue_scope": 0}):
-            if k + 3 < 8:
-                T.s_tir.cp_async_raw(
-                    "float32",
-                    X.data,
-                    (k + 3) % 4 * 64 + tx,
-                    A.data,
-                    (k + 3) * 64 + tx,
-                    4,
-                )
-        r[0] = r[0] + X[k % 4 * 64 + 63 - tx]
-        T.evaluate(0)
-    B[tx] = r[0]
-
-
 # wrong, race: copies go to the slot that others still load from
 # needs sm_80
 # B == A.reshape(8, 64).sum(0)[::-1]

@@ -340,30 +340,6 @@ def ProductOfAWarp(A: T.Buffer(256, "float16"), C: T.Buffer(128, "float16"), B: 
         B[(lane // 4 + i // 2 * 8) * 8 + lane % 4 * 2 + i % 2] = d[i]
 
 
-# right: all lanes of a warp take part in each shuffle of PTX
-# B == A.reshape(8, 32).sum(1)
-@T.prim_func
-def SumsOfWarpsByShflAndAdd(A: T.Buffer(256), B: T.Buffer(8)):
-    T.device_entry()
-    bx = T.cta_id([2])
-    warp = T.warp_id([4])
-    lane = T.lane_id([32])
-    total = T.alloc_local((1,), "float32")
-    other = T.alloc_local((1,), "float32")
-    total[0] = A[bx * 128 + warp * 32 + lane]
-    for i in range(5):
-        T.ptx.shfl_sync.bfly.b32(
-            other[0],
-            total[0],
-            T.shift_right(T.uint32(16), T.Cast("uint32", i)),
-            T.uint32(31),
-            T.uint32(0xFFFFFFFF),
-        )
-        T.ptx["add.rn.f32"](total[0], total[0], other[0])
-    if lane == 0:
-        B[bx * 4 + warp] = total[0]
-
-
 # right: segments of eight lanes, each of which has what its first lane has
 # B == np.repeat(A[::8], 8)
 @T.prim_func
@@ -650,35 +626,6 @@ def RowHandedToAnotherBlock(
         C[tx] = B[63 - tx]
 
 
-# right: fences stand on both sides of a flag whose own accesses order nothing
-# needs sm_70
-# F = np.zeros(1, "uint32")
-# C, B == A[::-1] * 2, A * 2
-@T.prim_func
-def RowHandedOnByFences(
-    A: T.Buffer(64), F: T.Buffer(1, "uint32"), C: T.Buffer(64), B: T.Buffer(64)
-):
-    T.device_entry()
-    bx = T.cta_id([2])
-    tx = T.thread_id([64])
-    seen = T.alloc_local((1,), "uint32")
-    if bx == 0:
-        B[tx] = A[tx] * T.float32(2)
-        T.cuda.cta_sync()
-        if tx == 0:
-            T.cuda.thread_fence()
-            T.ptx["red.relaxed.gpu.global.add.u32"](T.address_of(F[0]), T.uint32(1))
-    else:
-        if tx == 0:
-            seen[0] = T.uint32(0)
-            while seen[0] == T.uint32(0):
-                T.ptx["ld.relaxed.gpu.global.b32"](seen[0], T.address_of(F[0]))
-            T.ptx["fence.acq_rel.gpu"]()
-            T.ptx["st.relaxed.gpu.global.b32"](T.address_of(F[0]), T.uint32(0))
-        T.cuda.cta_sync()
-        C[tx] = B[63 - tx]
-
-
 # right: the last of the blocks to count knows of all that counted before it
 # needs sm_70
 # F = np.zeros(1, "uint32")
@@ -700,31 +647,6 @@ def SumByTheLastBlock(
     T.cuda.cta_sync()
     if place[0] == T.uint32(3):
         C[tx] = B[tx] + B[32 + tx] + B[64 + tx] + B[96 + tx]
-
-
-# right: a wait that TVM knows as one acquires what it waited for
-# needs sm_70
-# F = np.zeros(1, "uint32")
-# C, B == A[::-1], A
-@T.prim_func
-def RowAwaitedByADeclaredWait(
-    A: T.Buffer(64), F: T.Buffer(1, "uint32"), C: T.Buffer(64), B: T.Buffer(64)
-):
-    T.device_entry()
-    bx = T.cta_id([2])
-    tx = T.thread_id([64])
-    seen = T.alloc_local((1,), "uint32")
-    if bx == 1:
-        B[tx] = A[tx]
-        T.cuda.cta_sync()
-        if tx == 0:
-            T.ptx["red.release.gpu.global.add.u32"](T.address_of(F[0]), T.uint32(2))
-    else:
-        if tx == 0:
-            T.cuda.wait_until(seen[0], T.address_of(F[0]), seen[0] == T.uint32(2))
-            T.ptx["st.relaxed.gpu.global.b32"](T.address_of(F[0]), T.uint32(0))
-        T.cuda.cta_sync()
-        C[tx] = B[63 - tx]
 
 
 # right: a warp transposes a matrix of 16 bits in its registers
