@@ -135,8 +135,18 @@ def rare(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
         S[tx] = A[tx]
         T.tvm_storage_sync("shared")
         C[tx] = S[63 - tx]
-        if A[tx] == 123456789 and A[63 - tx] == 987654321:
+        if A[tx] * 3 + A[63 - tx] * 7 == 987654321:
             C[tx] = 0
+"""
+RING = """
+@T.prim_func(s_tir=True)
+def ring(c: T.handle, k: T.handle):
+    b, cap, t = T.int32(), T.int32(), T.int32()
+    C = T.match_buffer(c, (b, cap), "int32")
+    K = T.match_buffer(k, (b, t), "int32")
+    bx = T.launch_thread("blockIdx.x", b)
+    tx = T.launch_thread("threadIdx.x", t)
+    C[bx, tx % cap] = K[bx, tx]
 """
 SOFTMAX = """
 @T.prim_func(s_tir=True)
@@ -207,6 +217,7 @@ CASES = {
         1,
         "run     the script shows it: tirstep finds: ",
     ),
+    "more rows than places": Case(RING, ("check", "own.py:ring"), 1, "race: "),
     "a line that never ran": Case(
         RARE, ("why", "own.py:rare"), 3, "never ran", "nothing is wrong\n"
     ),
