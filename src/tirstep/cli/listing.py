@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ def command(
     if schema:
         if name is not None or json:
             raise UseError("--schema covers all commands; give no other argument with it")
-        print(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"), end="")
+        text = Path(__file__).with_name("schema.json").read_text(encoding="utf-8")
+        print(dumps(loads(text), indent=1, ensure_ascii=False))
         return 0
     if name is not None and is_program(name):
         return list_programs(name, as_json=json)
