@@ -148,14 +148,13 @@ def check_case(
     after = program(problem.make_arguments(case.inputs, blanks))
     findings, outputs = list[Finding](), problem.take_outputs(after)
     values = _as_float64(as_bits(outputs) if case.is_bitwise else outputs)
-    pairs = zip(values, case.expected, case.ends, strict=True)
-    is_off = any(find_wrong(*each).any() for each in pairs)
-    added = problem.find_own_errors(case.inputs) if is_off else []
-    intervals = problem.error_interval(case.inputs, added) if added else case.ends
-    for tensor, got, expected, ends in zip(
-        problem.outputs, values, case.expected, intervals, strict=True
+    intervals, places = case.ends, [*map(find_wrong, values, case.expected, case.ends)]
+    if any(map(np.any, places)) and (added := problem.find_own_errors(case.inputs)):
+        intervals = problem.error_interval(case.inputs, added)
+        places = [*map(find_wrong, values, case.expected, intervals)]
+    for tensor, got, expected, ends, wrong in zip(
+        problem.outputs, values, case.expected, intervals, places, strict=True
     ):
-        wrong = find_wrong(got, expected, ends)
         if problem.kernel.meaning.has_signed_zeros and dtype_facts(tensor.dtype).is_float:
             wrong |= (got == 0) & (expected == 0) & (np.signbit(got) != np.signbit(expected))
         if (mask := program.checked.get(problem.arguments.index(tensor))) is not None:

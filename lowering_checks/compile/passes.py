@@ -75,8 +75,8 @@ class _RunningPass:
 
     Attributes
     ----------
-    first, current : the module itself that it was given; or that passes that it ran made of it
-    given, before : copies of both
+    first, given : the module that it was given, and a copy of it
+    current, before : the same with the changes of passes that it ran itself
     """
 
     number: int

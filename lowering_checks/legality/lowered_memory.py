@@ -84,7 +84,7 @@ _UNROLLED = 64
 """Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
 _COMPACTING = "s_tir.CompactBufferAllocation"
 _MOST = 512 << 10
-"""Bytes of a thread's local memory; no shared memory has as many."""
+"""Bytes of a thread's local memory, the most elements that registers or shared memory may have."""
 FLATTENING = "tirx.FlattenBuffer"
 _SYNCHRONIZING = "s_tir.ThreadSync"
 

@@ -129,9 +129,14 @@ def _find_vectors(module: IRModule) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _describe_lost_reads(module: IRModule) -> dict[Any, Fault]:
+def _describe_lost_reads(module: IRModule, *, is_last: bool = False) -> dict[Any, Fault]:
     faults: dict[Any, Fault] = {}
-    for key, lost in find_lost_reads(module).items():
+    closed = close_sizes(module) if is_last else module
+    # A read of what other threads own is one before its write, too, and is told once.
+    leaked = [it.buffer for it in find_leaks(closed).values()][:1] if is_last else []
+    for key, lost in find_lost_reads(closed).items():
+        if lost.buffer in leaked:
+            continue
         problem = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
         problem += "has not written by then"
         advice = "place the block that writes it before it, with all that it reads"
@@ -253,7 +258,7 @@ OF_LOWERING = (
         "read before write",
         _at_some_sizes(_describe_lost_reads),
         needs_motion=True,
-        find_at_end=lambda module: _describe_lost_reads(close_sizes(module)),
+        find_at_end=partial(_describe_lost_reads, is_last=True),
     ),
     Rule(
         "out of bounds",
@@ -353,15 +358,10 @@ that were not found sound before."""
 
 
 def list_faults_at_end(module: IRModule) -> Iterator[Fault]:
-    """What is wrong with a schedule that nothing is to be bound in any more. A read of what other
-    threads own is one before its write, too, and is told once.
-    """
-    leak = next(iter(find_leaks(close_sizes(module)).values()), None)
-    if leak is not None:
+    """What is wrong with a schedule that nothing is to be bound in any more."""
+    for leak in [*find_leaks(close_sizes(module)).values()][:1]:
         yield blame_leak(leak)
     for rule in OF_LOWERING:
-        if rule.find_at_end is None or (leak is not None and rule.name == "read before write"):
-            continue
-        found = rule.find_at_end(module)
+        found = rule.find_at_end(module) if rule.find_at_end else ()
         for key in found:
             yield rule.describe(found, key)

@@ -138,8 +138,8 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
             if axis := find_shared_axis(axes, rows, rows):
                 block = writer.place.name
                 who = "threads" if axis.startswith("thread") else "thread blocks"
-                what = "initial values and incomplete sums among them, while others read final ones"
-                what = what if writer.changes() else "each a value of its own"
+                sums = "initial values and incomplete sums among them, while others read final ones"
+                what = sums if writer.changes() else "each a value of its own"
                 found[block, name, axis] = Fault(
                     f"{who} on '{axis}' would store the same elements of '{name}' in block "
                     f"'{block}', {what}",

@@ -35,7 +35,7 @@ KIND = "mbarrier"
 """Kind of findings about the use of mbarriers."""
 DEADLOCK = "deadlock"
 _INITIALIZED = "mbarrier_init"
-"""The fences between the initialization of mbarriers and what is not ordered behind it else."""
+"""Fences that make the initialization of mbarriers visible to bulk copies and other blocks."""
 MAX_COUNT = 2**20 - 1
 _BYTES = 8
 
@@ -239,7 +239,7 @@ class MBarriers:
         return barrier
 
     def expect(self, threads: Threads, pointer: Pointer, lane: int, size: int) -> None:
-        """Bytes that a thread announces; less than none have arrived, as by a copy."""
+        """Bytes that a thread announces; a negative number has arrived, as by a copy."""
         barrier = self.get(threads, pointer, lane)
         self.progress += 1
         if barrier is not None:
