@@ -32,7 +32,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import tvm
@@ -269,8 +269,12 @@ class AnyProblem(ABC):
     kernel: Any
     shape: Mapping[str, int]
     options: Mapping[str, Any]
-    reference_name: ClassVar[str] = "NumPy"  # whose numbers `reference` has, for sentences
     symbolic: tuple[str, ...] = ()  # the sizes that the module takes from its arguments
+
+    @property
+    def reference_name(self) -> str:
+        """Whose numbers `reference` has, for sentences."""
+        return "NumPy"
 
     @property
     @abstractmethod

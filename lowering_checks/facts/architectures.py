@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
+from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP, get_capability
 
 from ..steps import CheckError, suggest
 from .model import KernelFacts
@@ -52,7 +52,7 @@ class Architecture:
     @property
     def capability(self) -> int:
         """90 for ``sm_90a``."""
-        return int(self.name.removeprefix("sm_").rstrip("af"))
+        return get_capability(self.name)
 
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tvm
@@ -164,13 +164,17 @@ class ModuleProblem(AnyProblem):
     places of outputs; for others the expected result is 0.
     """
 
-    reference_name: ClassVar[str] = "the program in float64"
     kernel: ModuleKernel
     shape: Mapping[str, int]
     function: Any
     options: Mapping[str, Any] = field(default_factory=dict)
     symbolic: tuple[str, ...] = ()
     wanted: Mapping[int, Array] = field(default_factory=dict)
+
+    @property
+    def reference_name(self) -> str:
+        what = "program" if self.kernel.reference is None else "reference"
+        return f"the {what} in float64"
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={size}" for name, size in self.shape.items())

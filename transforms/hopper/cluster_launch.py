@@ -55,11 +55,6 @@ MARK = "pragma_tirstep_cluster"
 GRID, RANK = "blockIdx.x", "clusterCtaIdx.x"
 
 
-def has_clusters(architecture: str) -> bool:
-    """Whether an architecture such as "sm_90a" has clusters: from compute capability 9.0 on."""
-    return int(architecture.removeprefix("sm_").rstrip("af")) >= 90
-
-
 @transform
 def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, blocks: int) -> None:
     """Run a kernel and the one that follows it in one launch, with a cluster barrier between them.

@@ -9,15 +9,17 @@ own, as ``T.cuda.func_call`` calls it, is defined with `register_semantics`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm.tirx import BufferStore
+from tvm.tirx import AllocBuffer, BufferStore
 
+from tirstep.transforms.gpu_limits import get_capability
 from tirstep.transforms.pass_options import is_tirx
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import constant, find_all
 
 from ...compile.compiling import TARGET, compile_unrun, name_main, watch_passes
 from ...device import (
@@ -35,7 +37,7 @@ from .access_counts import Counts
 from .function_semantics import Pointer, Threads, register_semantics
 from .memory import differ
 from .merged_memory import get_origins
-from .run_state import UnknownFunctionError, UnsupportedError, get_location
+from .run_state import Shapes, UnknownFunctionError, UnsupportedError, get_location
 from .sampling import BlockSample, estimate_seconds, require_separate_blocks
 from .simulated_gpu import SimulatedGpu, TranslatedKernel
 
@@ -55,6 +57,7 @@ __all__ = [
 ]
 
 NEXT_PASS = "s_tir.MergeSharedMemoryAllocations"
+FLATTENING = "tirx.LowerTIRx", "tirx.FlattenBuffer"
 LAST_OF_TIRX = "tirx.VerifyMemory"
 """In TVM's pipeline of TIRx kernels, in front of the passes that split a module."""
 
@@ -103,7 +106,7 @@ class SimulatorDevice(Device):
         functions = tuple(module.functions.values())
         if self._estimated is None or self._estimated[0] != functions:
             with convert_tvm_errors("TVM does not lower the module", module):
-                self._estimated = functions, _Prepared(lower(module), is_tirx(module))
+                self._estimated = functions, _Prepared(*_lower(module), is_tirx(module))
         return self._estimated[1]
 
     def compile(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> Program:
@@ -120,8 +123,7 @@ class SimulatorDevice(Device):
         for function in module.functions.values():
             target = (function.attrs or {}).get("target")
             arch = "" if target is None else str(target.attrs.get("arch", ""))
-            number = arch.removeprefix("sm_").rstrip("af")
-            if number.isdigit() and int(number) > 90 and int(number) not in known:
+            if get_capability(arch) > 90 and get_capability(arch) not in known:
                 raise NotRunError(f"the simulator does not know the limits of a GPU of {arch}")
         prepared, self._estimated = self._prepare(module), None
         if most_blocks:
@@ -147,7 +149,7 @@ class SimulatorDevice(Device):
 
 def simulate(module: tvm.IRModule, arguments: Sequence[Array]) -> Simulation:
     """Run a scheduled module's ``main`` on copies of its arguments, with all checks."""
-    return simulate_lowered(lower(module), arguments)
+    return _Prepared(*_lower(module)).run(arguments)
 
 
 def simulate_lowered(
@@ -166,14 +168,16 @@ def simulate_lowered(
 
 
 class _Prepared:
-    """A lowered module with what all its runs need.
+    """A lowered module with what all its runs need; `shapes` as of `RunState`.
 
     A kernel of TIRx `may_drop` what it loads of registers or shared memory that nobody stored to:
     its author says which rows of a tile exist. In a schedule, TVM would know of no such loads.
     """
 
-    def __init__(self, lowered: tvm.IRModule, may_drop: bool = False) -> None:
-        self._may_drop = may_drop
+    def __init__(
+        self, lowered: tvm.IRModule, shapes: Shapes | None = None, may_drop: bool = False
+    ) -> None:
+        self._may_drop, self._shapes = may_drop, shapes or {}
         self.function = merge_shared_memory(lowered)["main"]
         self._origins = get_origins(lowered["main"].body, self.function.body)
         self._kernels: dict[Any, TranslatedKernel] = {}
@@ -187,7 +191,7 @@ class _Prepared:
         in_out: Collection[int] = (),
         choose: BlockSample | None = None,
     ) -> Simulation:
-        shared: Any = {"origins": self._origins, "kernels": self._kernels}
+        shared: Any = {"origins": self._origins, "kernels": self._kernels, "shapes": self._shapes}
         function = self.function.params, self.function.body
         gpu = SimulatedGpu(first_only=first_only, choose=choose, **shared)
         results = gpu.run(*function, arguments, in_out)
@@ -224,14 +228,25 @@ def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:
     """The module behind TVM's passes that order threads and make copies asynchronous; a TIRx
     kernel, which orders its threads itself, as it is split into host and device.
     """
+    return _lower(module, target)[0]
+
+
+def _lower(module: tvm.IRModule, target: str = TARGET) -> tuple[tvm.IRModule, Shapes]:
+    """The same, and what shapes the buffers had before TVM flattened them."""
     seen: dict[str, tvm.IRModule] = {}
+    shapes: Shapes = {}
 
     def note(name: str, given: tvm.IRModule) -> None:
         if name in (NEXT_PASS, LAST_OF_TIRX):
             seen[name] = given.clone()  # which later passes change in place
+        elif name in FLATTENING:
+            for buffer in [it.buffer for it in find_all(given["main"].body, AllocBuffer)]:
+                sizes, layout = [constant(it) or 0 for it in buffer.shape], buffer.layout
+                if len(sizes) > 1 and all(sizes) and (layout is None or layout.is_trivial()):
+                    shapes[str(buffer.name), math.prod(sizes)] = tuple(sizes)
 
     compile_unrun(module, target, instruments=[watch_passes(before=note)])
-    return seen.get(NEXT_PASS) or seen[LAST_OF_TIRX]
+    return seen.get(NEXT_PASS) or seen[LAST_OF_TIRX], shapes
 
 
 def merge_shared_memory(lowered: tvm.IRModule) -> tvm.IRModule:

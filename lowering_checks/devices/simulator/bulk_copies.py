@@ -350,7 +350,7 @@ def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, ki
     size = ALIGNMENT[kind]
     begin = pointer.memory.shadow.begin if isinstance(pointer.memory, SharedMemory) else 0
     if (begin + place * pointer.dtype.itemsize) % size:
-        where = f"{pointer.name}[{pointer.get_index(lane)}] by {threads.state.describe_lane(lane)}"
+        where = f"{pointer.name_place(lane)} by {threads.state.describe_lane(lane)}"
         message = f"{threads.name} at {where} (must begin at a multiple of {size} bytes)"
         threads.report("misaligned access", pointer.name, message)
 
@@ -365,7 +365,7 @@ def _require_fence(
         who = threads.state.describe_lane(rows.lanes[0])
         other = threads.state.describe_thread(found[0])
         message = (
-            f"{what} {memory.name}[{found[1]}] by {who}, which {other} {before} without "
+            f"{what} {memory.name_place(found[1])} by {who}, which {other} {before} without "
             "fence.proxy.async after it"
         )
         threads.report("missing proxy fence", memory.name, message)

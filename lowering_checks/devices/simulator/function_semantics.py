@@ -257,9 +257,9 @@ class Pointer:
         """The element of the memory that a lane's pointer points at."""
         return int(pick(self.offset, lane))
 
-    def get_index(self, lane: int) -> int:
-        """The element of the buffer that a lane's pointer points at."""
-        return self.get_place(lane) - self.memory.low
+    def name_place(self, lane: int) -> str:
+        """The element that a lane's pointer points at, in words."""
+        return self.memory.name_place(self.get_place(lane) - self.memory.low)
 
     def locate(self, lane: int) -> tuple[Any, int]:
         """What names that element among those of all thread blocks."""

@@ -149,7 +149,7 @@ class MBarriers:
         state = threads.state
         assert state.known is not None
         zeros = np.zeros((3, *state.known[:, lane].shape), np.int64)
-        name = f"{pointer.name}[{pointer.get_index(lane)}]"
+        name = pointer.name_place(lane)
         self._mark(pointer, lane, is_opaque=True)
         self._made[key] = MBarrier(name, count, count, lane, state.interval, *zeros)
 
@@ -311,8 +311,7 @@ class MBarriers:
         self, threads: Threads, pointer: Pointer, lane: int, text: str, kind: str = KIND
     ) -> None:
         """A finding about what a lane does to an mbarrier."""
-        place = f"{pointer.name}[{pointer.get_index(lane)}]"
-        thread = threads.state.describe_lane(lane)
+        place, thread = pointer.name_place(lane), threads.state.describe_lane(lane)
         threads.report(kind, pointer.name, f"{threads.name} of {place} by {thread}, {text}")
 
     def ask_registers(self, threads: Threads, group: Array, count: int) -> None:

@@ -48,6 +48,22 @@ class Memory:
     ) -> None:
         self.name, self.size, self.dtype, self.state, self.low = name, size, dtype, state, low
 
+    def name_place(self, element: int) -> str:
+        """An element in words, by the indices that it has in the program where these are known."""
+        indices = list[int]()
+        for extent in reversed(self._shape[1:]):
+            element, index = divmod(element, extent)
+            indices.insert(0, index)
+        return f"{self.name}[{', '.join(map(str, (element, *indices)))}]"
+
+    def describe_size(self) -> str:
+        """``(A has 16x16 elements)``."""
+        return f"({self.name} has {'x'.join(map(str, self._shape))} elements)"
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self.state.shapes.get((self.name, self.size), (self.size,))
+
     def load(
         self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
     ) -> Any:
@@ -136,9 +152,9 @@ class Memory:
             wrong = active & ((places < self.low) | (places >= end))
 
             def describe(at: tuple[int, ...]) -> str:
-                place = f"{self.name}[{places[at] - self.low}]"
+                place = self.name_place(int(places[at]) - self.low)
                 thread = self.state.describe_lane(at[0])
-                return f"{access} {place} by {thread} ({self.name} has {self.size} elements)"
+                return f"{access} {place} by {thread} {self.describe_size()}"
 
             self.state.log.add("out of bounds", self.name, location, wrong, describe)
             return np.clip(places, self.low, end - 1), active
@@ -239,7 +255,7 @@ class LocalMemory(Memory):
         def describe(at: tuple[int, ...]) -> str:
             thread = self.state.describe_lane(at[0])
             return (
-                f"{access} {self.name}[{int(cells[at])}] by {thread} while a wgmma that "
+                f"{access} {self.name_place(int(cells[at]))} by {thread} while a wgmma that "
                 f"{self._used} it is in flight"
             )
 
@@ -338,7 +354,7 @@ class LocalMemory(Memory):
         def describe(at: tuple[int, ...]) -> str:
             cell, thread = int(cells[at]), self.state.describe_lane(at[0])
             who = "whose warp" if self.is_of_warps else "which"
-            message = f"load of {self.name}[{cell}] by {thread}, {who} never stored to it"
+            message = f"load of {self.name_place(cell)} by {thread}, {who} never stored to it"
             others = np.flatnonzero(self.written[cell])
             if others.size and not self.is_of_warps:
                 message += f": {self.state.describe_lane(others[0])} did, in a register of its own"

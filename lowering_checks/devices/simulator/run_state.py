@@ -30,6 +30,8 @@ MOST_OF_CLUSTER = 16
 where a launch allows what is not portable, as those of TVM's runtime do."""
 IN_ORDER = "in order"
 """The scope of barriers behind every store, of modules in which TVM has not ordered threads yet."""
+Shapes = dict[tuple[str, int], tuple[int, ...]]
+"""Buffers' names and sizes, to their shapes."""
 UNSTORED = "uninitialized read on chip"
 """Kind of uninitialized reads of registers or shared memory; reported if a stored value depends on
 one."""
@@ -235,6 +237,7 @@ class RunState:
         that NVIDIA's compiler takes what lies there for constant
     launch : the number of the launch that runs, from 1 on
     chosen : the thread blocks that run, where not all do; they are numbered by their places in it
+    shapes : those that buffers have in the program, by their names and sizes
     garbage : each byte of registers and shared memory that nobody stored; None where it is NaN
     known : for each lane, and each thread of its cluster, the interval before which all that thread
         did is known to the lane through barriers of any kind; in clusters, and where there is
@@ -256,6 +259,7 @@ class RunState:
     known: Array | None = None
     chosen: Array | None = None
     garbage: int | None = None
+    shapes: Shapes = field(default_factory=dict)
     _fences: dict[str, Fences] = field(default_factory=dict)
 
     def get_fences(self, kind: str) -> Fences:

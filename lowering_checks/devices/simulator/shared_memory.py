@@ -345,7 +345,7 @@ class SharedMemory(Memory):
         def describe(at: tuple[int, ...]) -> str:
             thread = self.state.describe_lane(lanes[at[0]])
             place = self.name_place(int(elements[at]) - self.low)
-            return f"{kind} {place} by {thread} ({self.name} has {self.size} elements)"
+            return f"{kind} {place} by {thread} {self.describe_size()}"
 
         if not is_checked:
             self.state.log.add("out of bounds", self.name, location, wrong, describe)
@@ -557,10 +557,6 @@ class SharedMemory(Memory):
 
         self.state.log.add(kind, self.name, access.location, access.touched & wrong, describe)
 
-    def name_place(self, element: int) -> str:
-        """An element in words."""
-        return f"{self.name}[{element}]"
-
     # ---- What the host accesses, element by element
 
     def _clip(self, index: Any, mask: Array | None, location: str, access: str) -> Any:
@@ -570,7 +566,7 @@ class SharedMemory(Memory):
         elif mask is None and index.min() >= 0 and index.max() < self.size:
             return index
         wrong = (np.asarray(index) < 0) | (np.asarray(index) >= self.size)
-        text = f"({self.name} has {self.size} elements)"
+        text = self.describe_size()
         self._report_host("out of bounds", wrong, mask, index, location, access, text)
         return np.clip(index, 0, self.size - 1)
 
@@ -588,6 +584,6 @@ class SharedMemory(Memory):
         places = np.broadcast_to(np.atleast_1d(cells), wrong.shape)
 
         def describe(at: tuple[int, ...]) -> str:
-            return f"{access} {self.name}[{int(places[at])}] on the host {text}"
+            return f"{access} {self.name_place(int(places[at]))} on the host {text}"
 
         self.state.log.add(kind, self.name, location, wrong, describe)

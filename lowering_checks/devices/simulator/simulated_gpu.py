@@ -47,6 +47,7 @@ from .run_state import (
     CLUSTER_AXES,
     MOST_OF_CLUSTER,
     RunState,
+    Shapes,
     UnsupportedError,
     count_places,
     split_grid,
@@ -186,13 +187,14 @@ class SimulatedGpu:
         in_order: bool = False,
         is_compact: bool = True,
         choose: Callable[[Mapping[str, int], Any], Array | None] | None = None,
+        shapes: Shapes | None = None,
     ) -> None:
         self.choose, self.stored = choose, dict[int, Array]()
         self.ran = set[int]()  # the hashes of the stores
         self.in_order, self.is_compact = in_order, is_compact
         self.first_only, self.origins = first_only, origins or {}
         self.kernels = {} if kernels is None else kernels
-        self.state = RunState()
+        self.state = RunState(shapes=dict(shapes or {}))
         self.location = ""  # of the statement that runs
         # By the hashes of variables, which are their identities: == between two of them makes an
         # expression, and takes as long as a statement.
@@ -240,6 +242,8 @@ class SimulatedGpu:
             for extent, size in zip(buffer.shape, array.shape, strict=False):
                 if isinstance(extent, Var):
                     self.values[hash(extent)] = size
+            if array.ndim > 1:
+                self.state.shapes[str(buffer.name), array.size] = array.shape
             is_kept = buffer in kept
             self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
             if buffer in written:

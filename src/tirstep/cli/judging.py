@@ -261,8 +261,8 @@ def show_judge(screen: Screen, judge: Judge) -> None:
     """The lines above verdicts: which device was taken, and whether there are goldens."""
     screen.line(("device  ", "dim"), judge.device.description)
     if judge.golden_dir is None:
-        why = f"there is no {GOLDEN_DIR} below the current folder; give --golden-dir"
-        screen.line(("golden  ", "dim"), f"skipped: {why}")
+        how = "--write-goldens --golden-dir DIR keeps each step to compare with"
+        screen.line(("golden  ", "dim"), f"no {GOLDEN_DIR} here; {how}")
     else:
         screen.line(("golden  ", "dim"), judge.golden_dir)
 
