@@ -29,7 +29,7 @@ def test_both_schedules_are_right_and_ours_is_shorter(
     code = main(["check", f"{name}.py"])
     printed = capfd.readouterr()
     assert (code, printed.err) == (0, "")
-    assert "2 recipes, 4 modules: all good" in printed.out
+    assert "2 programs, 4 modules: all good" in printed.out
     for schedule in ("by_hand", "with_tirstep"):
         assert re.search(rf"01_{schedule} .*numbers right on simulator", printed.out)
     by_hand, with_tirstep = LINES["count"](name)

@@ -16,16 +16,16 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 FOLDERS = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
 RUN = [
     # Where, what, and what is printed.
-    ("own_kernel", "check rank_one.py --golden-dir golden", "2 recipes, 5 modules: all good"),
+    ("own_kernel", "check rank_one.py --golden-dir golden", "2 programs, 5 modules: all good"),
     ("own_kernel", "ladder rank_one.py", "rank_one_vectors"),
-    ("own_kernel", "report rank_one.py -o {out}/report.html", "2 recipes, 3 steps"),
+    ("own_kernel", "report rank_one.py -o {out}/report.html", "2 programs, 3 steps"),
     ("tutorial", "list mm_relu.py", "module   MyModule"),
     ("tutorial", "diff mm_relu.py", "+++ for_cpu/01_tiled"),
-    ("tutorial", "check mm_relu.py", "2 recipes, 6 modules: all good"),
+    ("tutorial", "check mm_relu.py", "2 programs, 6 modules: all good"),
     ("tutorial", "why mm_relu.py:for_gpu", "for_gpu, seed 0: nothing is wrong"),
     ("tutorial", "facts mm_relu.py:for_gpu", "4 × 128"),
     ("relax_model", "list perceptron.py", "           transpose1("),
-    ("relax_model", "check perceptron.py", "7 recipes, 14 modules: all good"),
+    ("relax_model", "check perceptron.py", "7 programs, 14 modules: all good"),
     (
         "relax_model",
         "diff perceptron.py --function softmax",
@@ -34,8 +34,8 @@ RUN = [
     ("transformer_block", "list block.py", "           softmax1(40)\n"),
     ("transformer_block", "diff block.py --function softmax", "+++ by_plans_softmax/01_by_plans"),
     ("transformer_block", "check block.py --function rms_norm", "2 modules: all good"),
-    ("tuning", "check for_cpu.py", "1 recipe, 4 modules: all good"),
-    ("cluster", "check gram.py", "1 recipe, 4 modules: all good"),
+    ("tuning", "check for_cpu.py", "1 program, 4 modules: all good"),
+    ("cluster", "check gram.py", "1 program, 4 modules: all good"),
 ]
 
 SEARCHED = (
@@ -46,7 +46,7 @@ SEARCHED = (
 REMOTE = (
     "remote",
     "check saxpy.py --device rpc://127.0.0.1:9090/tirstep",
-    "1 recipe, 2 modules: all good",
+    "1 program, 2 modules: all good",
 )
 TUNED = (
     "tuning",
@@ -62,12 +62,12 @@ OLD = [
         "1 file: 1 to rewrite, by --write; 0 places left to you",
     ),
     ("old_program", "modernize mm_relu.py --write", "1 file: 1 rewritten; 0 places left to you"),
-    ("old_program", "check mm_relu.py", "1 recipe, 2 modules: all good"),
+    ("old_program", "check mm_relu.py", "1 program, 2 modules: all good"),
 ]
 TRACED = [  # in a folder of its own, one after the other
     ("trace", "trace traced -- {python} {folder}/serve.py", "shape (4, 10)"),
-    ("trace", "check traced --runs 1", "4 recipes, 4 modules: all good"),
-    ("trace", "report traced --no-checks", "4 recipes, 0 steps"),
+    ("trace", "check traced --runs 1", "4 programs, 4 modules: all good"),
+    ("trace", "report traced --no-checks", "4 programs, "),
 ]
 
 

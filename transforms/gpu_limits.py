@@ -28,17 +28,6 @@ REGISTERS = 65536
 """Registers per multiprocessor, since compute capability 5.0."""
 
 
-def get_capability(architecture: str) -> int:
-    """The compute capability of an architecture, 90 for ``"sm_90a"``; 0 for another name."""
-    number = architecture.removeprefix("sm_").rstrip("af")
-    return int(number) if number.isdigit() else 0
-
-
-def has_clusters(architecture: str) -> bool:
-    """Whether thread blocks come in clusters: from compute capability 9.0 on."""
-    return get_capability(architecture) >= 90
-
-
 def count_registers(threads: int) -> int:
     """The most registers that each thread of a block can begin with, which come in eights."""
     return min(REGISTERS // threads // 8 * 8, 256)

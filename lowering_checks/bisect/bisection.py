@@ -33,7 +33,10 @@ from ..compile.passes import (
 )
 from ..device import Device, DeviceError, Program
 from ..devices.cpu import CpuDevice, load_program
+from ..devices.simulator import FLATTENING
 from ..devices.simulator.interpreter import Interpreter
+from ..devices.simulator.merged_memory import find_shapes
+from ..devices.simulator.run_state import Shapes
 from ..facts.compiled import find_source_error
 from ..facts.cuda_compilers import CompilerMissing, get_compiler
 from ..steps import Finding
@@ -83,6 +86,7 @@ class Stage:
     is_compact : buffers are as small as they will be
     obstacle : why there is no program
     is_inner : another pass runs it
+    shapes : those that buffers had before TVM flattened them
     """
 
     number: int
@@ -94,6 +98,7 @@ class Stage:
     is_compact: bool = True
     obstacle: str = ""
     is_inner: bool = False
+    shapes: Shapes = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -134,9 +139,11 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
         return join(host, kernels) if (kernels := find_kernels(module)) else module
 
     # The latest that is judged: TVM alternates between the host's part and the kernels.
-    latest = lowering.module
+    latest, shapes = lowering.module, Shapes()
     for place, each in enumerate(passes):
         before = latest
+        if each.name in FLATTENING:
+            shapes.update(find_shapes(each.before))
         if not is_host_alone(each.module, host):
             latest = each.module
         # A pass that another one runs ends before it, and began after it.
@@ -157,7 +164,7 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
             program, obstacle = None, HALF_ORDERED
         is_in_order, is_compact = each.number < ordered, each.number >= compacted
         stage = (each.number, each.name, each.module, is_in_order, program, given, is_compact)
-        found.append(Stage(*stage, obstacle, is_inner))
+        found.append(Stage(*stage, obstacle, is_inner, shapes))
     return tuple(found)
 
 
@@ -372,7 +379,7 @@ class ModuleBisection:
         self.scheduled = state if wrong == [] else None
         return found
 
-    def _interpret(self, module: tvm.IRModule, **modes: bool) -> list[Finding]:
+    def _interpret(self, module: tvm.IRModule, **modes: Any) -> list[Finding]:
         """The findings; raises `DeviceError` where the module cannot be run.
 
         Iterations that ran at once and are found wrong run one after the other, too: whether they
@@ -411,7 +418,8 @@ class ModuleBisection:
         if stage.number not in self._verdicts:
             verdict: list[Finding] | str = stage.obstacle
             if stage.program is not None:
-                modes = {"in_order": stage.is_in_order, "is_compact": stage.is_compact}
+                modes: Any = {"in_order": stage.is_in_order, "is_compact": stage.is_compact}
+                modes["shapes"] = stage.shapes
                 try:
                     verdict = self._interpret(stage.program, **modes)
                     given = stage.given if verdict and stage.is_inner else None

@@ -39,7 +39,11 @@ _ADVICE = {
     ),
     "load_remap_": (
         "two sums over threads would be stored to one buffer: give each a buffer of its own "
-        "(cache_write_at), or split one of them"
+        "(cache_write_at), split one of them, or leave the loop around them serial"
+    ),
+    "(red_buf0": (
+        "a sum over threads would be written out several times: leave the loop around it serial, "
+        "or give its pipeline 2 stages"
     ),
     "with a different const bound": (
         "one loop variable would have two extents: give all loops of a thread axis one extent"

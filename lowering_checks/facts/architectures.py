@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP, get_capability
+from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
+from tirstep.transforms.hopper.cluster_launch import get_capability
 
 from ..steps import CheckError, suggest
 from .model import KernelFacts

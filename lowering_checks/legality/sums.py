@@ -15,10 +15,11 @@ from typing import Any
 
 from tvm.ir import IRModule, TensorLoad
 from tvm.sym import Analyzer
-from tvm.tirx import Add, BufferStore, Cast, For, IterVar, Max, Min, Mul
+from tvm.tirx import Add, BufferStore, Cast, For, ForKind, IterVar, Max, Min, Mul
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_equal
 
+from tirstep.transforms.annotations import STAGE
 from tirstep.transforms.enumeration import begins_late
 from tirstep.transforms.gpu_limits import WARP
 from tirstep.transforms.pass_options import lower_around
@@ -132,10 +133,28 @@ def _judge_sum(place: Place) -> Iterator[Fault]:
     over terms, so for one output alone. And it adds up by shuffles where the threads of a sum
     follow each other and are a multiple of a warp, or fit into one. Otherwise it goes through
     shared memory, and leaves out the last barriers, within a warp, where it takes these threads for
-    neighbours: since Volta the lanes of a warp are not in step.
+    neighbours: since Volta the lanes of a warp are not in step. Of copies of it that TVM writes out
+    itself, as of an unrolled loop or of what is left of a pipeline behind its loop, all have the
+    same registers, which TVM does not lower.
     """
     store, summed = place.block.body, find_summed(place)
-    axes = _name_axes(summed)
+    axes, terms = _name_axes(summed), find_values(place, reduced=True)
+    for loop in place.loops:
+        name, last = loop.loop_var.name, max(map(int, loop.annotations.get(STAGE, [0])))
+        is_unrolled = loop.kind == ForKind.UNROLLED and constant(loop.extent) != 1
+        if is_unrolled and not any(is_used(loop.loop_var, term) for term in terms):
+            yield Fault(
+                f"loop '{name}' would be unrolled around block '{place.name}', which reduces over "
+                f"threads of {axes}, and TVM lowers no copies of that",
+                "leave the loop serial, or suggest_unrolling to the CUDA compiler",
+            )
+        elif last > 1:
+            yield Fault(
+                f"loop '{name}' would be a pipeline of {last + 1} stages, of which TVM writes out "
+                f"{last} iterations, and it lowers no copies of block '{place.name}', which "
+                f"reduces over threads of {axes}",
+                "use 2 stages",
+            )
 
     def is_result(value: Any) -> bool:
         return (

@@ -99,7 +99,7 @@ def test_private_functions_numbers_no_dimensions_and_names_of_ours(command: Comm
     result = command("check", "odd.py", "--runs", "5")
     assert result.code == 0
     assert "with open sizes" in result.out
-    assert "4 recipes, 4 modules: all good" in result.out
+    assert "4 programs, 4 modules: all good" in result.out
     assert command("report", "odd.py", "--no-checks", "-o", "page.html").code == 0
 
 

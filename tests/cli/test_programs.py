@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check mine.py", "01_tiled   golden none     numbers right on simulator"),
         ("check mine.py:Mine", GLANCE),
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
-        ("report mine.py -o page.html", "page.html  1 recipe, 1 step"),
+        ("report mine.py -o page.html", "page.html  1 program, 1 step"),
         ("export mine.py out --as trace", "out  tiled as trace, replayed"),
         ("check kern.py", "at an odd shape            numbers right on simulator 97"),
         ("check kern.py:twice", "twice_bound  96"),
@@ -498,7 +498,7 @@ def test_where_one_of_several_raises_the_others_are_judged(command: Command, fol
     result = command("check", "some.py")
     assert result.code == 2
     assert "01_tiled   golden none     numbers right" in result.out
-    assert "4 recipes, 2 modules: 3 cannot be run" in result.out
+    assert "4 programs, 2 modules: 3 cannot be run" in result.out
     told = [line.partition(": some.py:")[2].partition(": ")[2] for line in result.err.splitlines()]
     assert told == sentences
     document = command("check", "some.py", "--json").document

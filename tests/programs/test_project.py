@@ -51,7 +51,7 @@ def test_its_package_has_the_name_of_the_folder(project: Path):
 def test_its_makefile_checks_and_reports(project: Path):
     done = call("make", "check", "report", f"PYTHON={sys.executable}", folder=project)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 recipe, 2 modules: all good" in done.stdout
+    assert "1 program, 2 modules: all good" in done.stdout
     assert (project / "report.html").is_file()
 
 

@@ -12,7 +12,7 @@ from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.modules import get_kernel
 from tirstep.transforms import fuse_kernels_in_clusters
-from tirstep.transforms.gpu_limits import has_clusters
+from tirstep.transforms.hopper.cluster_launch import has_clusters
 from tirstep.transforms.recipes.row_ladders import RowConfig, schedule_rows
 
 

@@ -13,10 +13,12 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import check_ownership, get_device
+from tirstep.lowering_checks import check_ownership, get_device, run_recipe
+from tirstep.lowering_checks.device import DeviceError
 from tirstep.lowering_checks.legality.sums import find_unordered_sums
 from tirstep.modules import Problem, layer_norm, row_sum
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.schedule import TransformError
 
 
 def test_terms_of_threads_whose_initialization_is_taken_out():
@@ -221,3 +223,38 @@ def test_of_equal_maxima_the_combiner_decides(is_decided: bool) -> None:
     _, index, value = get_device("simulator").compile(sch.mod)([x, *empty])
     assert (value == 1).all()
     assert set(index.tolist()) == {1 if is_decided else 16}
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_copies_of_a_sum_over_threads_are_not_lowered(rows: int):
+    """A loop over the terms may be unrolled, and one of a single row."""
+    sch, block, row, along = at_block(make_row_sums(4 * rows, 128), "B")
+    grid, row = sch.split(row, [None, rows], preserve_unit_iters=True)
+    terms, lanes = sch.split(along, [None, 32])
+    sch.bind(grid, "blockIdx.x")
+    tr.bind_loop(sch, lanes, axis="threadIdx.x")
+    tr.unroll_loop(sch, terms)
+    tr.cache_write_at(sch, block, row)
+    plain = sch.copy()
+    plain.unroll(row)
+    if rows == 1:
+        tr.unroll_loop(sch, row)
+        assert find_faults(sch.mod) == find_faults(plain.mod) == []
+        return
+    with refuses(sch, "would be unrolled around block 'B', which reduces over threads of 'thr"):
+        tr.unroll_loop(sch, row)
+    with pytest.raises(DeviceError, match=r"red_buf0.*leave the loop around it serial"):
+        find_faults(plain.mod)
+
+
+def test_a_pipeline_of_three_stages_around_a_sum_over_threads():
+    """Behind its loop two iterations are left, which TVM writes out."""
+    sizes = {"batch": 1, "heads": 1, "queries": 64, "keys": 256, "dim": 64}
+    recipe = RECIPES["attention_mma_async"]
+    assert run_recipe(recipe, sizes, config={"stages": 2}).steps[-1].name.endswith("asynchronously")
+    with pytest.raises(TransformError, match=r"a pipeline of 3 stages, of which .* use 2 stages"):
+        run_recipe(recipe, sizes, config={"stages": 3})
+    with tr.unguarded():
+        module = run_recipe(recipe, sizes, config={"stages": 3}).steps[-1].module
+    with pytest.raises(DeviceError, match="red_buf0"):
+        get_device("simulator").compile(module)

@@ -55,6 +55,17 @@ MARK = "pragma_tirstep_cluster"
 GRID, RANK = "blockIdx.x", "clusterCtaIdx.x"
 
 
+def get_capability(architecture: str) -> int:
+    """The compute capability of an architecture, 90 for ``"sm_90a"``; 0 for another name."""
+    number = architecture.removeprefix("sm_").rstrip("af")
+    return int(number) if number.isdigit() else 0
+
+
+def has_clusters(architecture: str) -> bool:
+    """Whether thread blocks come in clusters: from compute capability 9.0 on."""
+    return get_capability(architecture) >= 90
+
+
 @transform
 def fuse_kernels_in_clusters(sch: Schedule, first: LoopRV, second: LoopRV, *, blocks: int) -> None:
     """Run a kernel and the one that follows it in one launch, with a cluster barrier between them.

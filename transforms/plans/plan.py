@@ -40,8 +40,7 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..gpu_limits import has_clusters
-from ..hopper.cluster_launch import MARK
+from ..hopper.cluster_launch import MARK, has_clusters
 from ..hopper.wgmma_intrinsics import ARCHITECTURE
 from ..queries import get_sblock_name, is_reduction
 from ..recipes.recipe import Recipe

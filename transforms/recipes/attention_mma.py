@@ -67,7 +67,7 @@ class AttentionMmaConfig:
     )
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
     powers: Powers = knob("e", "the base of the exponentials")
-    stages: int = knob(1, "tiles in flight: 1 no pipeline, more by cp.async", choices=(2, 3))
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 by cp.async")
     ends_at_mask: bool = knob(
         False, "whether fully masked tiles of keys are skipped; causal attention only"
     )

@@ -37,9 +37,9 @@ from tvm.tirx import FloorDiv, ForKind
 from ..binding import bind_loop
 from ..caching import cache_write_at
 from ..fusion.fuse import split_reductions
-from ..gpu_limits import MAX_CLUSTER, MAX_THREADS, REGISTERS, WARP, has_clusters
+from ..gpu_limits import MAX_CLUSTER, MAX_THREADS, REGISTERS, WARP
 from ..gpu_limits import THREADS as RESIDENT
-from ..hopper.cluster_launch import fuse_kernels_in_clusters
+from ..hopper.cluster_launch import fuse_kernels_in_clusters, has_clusters
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
 from ..padding import pad_axis
 from ..placement import compute_block_at

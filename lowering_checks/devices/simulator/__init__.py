@@ -9,17 +9,16 @@ own, as ``T.cuda.func_call`` calls it, is defined with `register_semantics`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm.tirx import AllocBuffer, BufferStore
+from tvm.tirx import BufferStore
 
-from tirstep.transforms.gpu_limits import get_capability
+from tirstep.transforms.hopper.cluster_launch import get_capability
 from tirstep.transforms.pass_options import is_tirx
-from tirstep.transforms.tir import constant, find_all
+from tirstep.transforms.tir import find_all
 
 from ...compile.compiling import TARGET, compile_unrun, name_main, watch_passes
 from ...device import (
@@ -36,7 +35,7 @@ from ...device import (
 from .access_counts import Counts
 from .function_semantics import Pointer, Threads, register_semantics
 from .memory import differ
-from .merged_memory import get_origins
+from .merged_memory import find_shapes, get_origins
 from .run_state import Shapes, UnknownFunctionError, UnsupportedError, get_location
 from .sampling import BlockSample, estimate_seconds, require_separate_blocks
 from .simulated_gpu import SimulatedGpu, TranslatedKernel
@@ -58,6 +57,7 @@ __all__ = [
 
 NEXT_PASS = "s_tir.MergeSharedMemoryAllocations"
 FLATTENING = "tirx.LowerTIRx", "tirx.FlattenBuffer"
+"""In front of these, buffers have their shapes yet."""
 LAST_OF_TIRX = "tirx.VerifyMemory"
 """In TVM's pipeline of TIRx kernels, in front of the passes that split a module."""
 
@@ -240,10 +240,7 @@ def _lower(module: tvm.IRModule, target: str = TARGET) -> tuple[tvm.IRModule, Sh
         if name in (NEXT_PASS, LAST_OF_TIRX):
             seen[name] = given.clone()  # which later passes change in place
         elif name in FLATTENING:
-            for buffer in [it.buffer for it in find_all(given["main"].body, AllocBuffer)]:
-                sizes, layout = [constant(it) or 0 for it in buffer.shape], buffer.layout
-                if len(sizes) > 1 and all(sizes) and (layout is None or layout.is_trivial()):
-                    shapes[str(buffer.name), math.prod(sizes)] = tuple(sizes)
+            shapes.update(find_shapes(given))
 
     compile_unrun(module, target, instruments=[watch_passes(before=note)])
     return seen.get(NEXT_PASS) or seen[LAST_OF_TIRX], shapes

@@ -30,7 +30,8 @@ from ...device import (
     leaves_sizes_open,
 )
 from .flatten import FlatFunction, flatten
-from .run_state import UnsupportedError
+from .merged_memory import find_shapes
+from .run_state import Shapes, UnsupportedError
 from .sampling import BlockSample, estimate_seconds, require_separate_blocks
 from .simulated_gpu import SimulatedGpu
 
@@ -60,7 +61,8 @@ class Interpreter(Device):
     another after every store. `is_compact`: it stands behind the pass that makes buffers as small
     as a thread block needs, so that shared memory can be counted; by default where it is not
     `in_order`. `at_once`: iterations of data-parallel blocks run at once where there are few
-    threads (see `flatten.bind_parallel_loops`).
+    threads (see `flatten.bind_parallel_loops`). `shapes` are those that buffers had before TVM
+    flattened them (`find_shapes`), in which findings name elements.
 
     Attributes
     ----------
@@ -77,8 +79,9 @@ class Interpreter(Device):
         in_order: bool = True,
         is_compact: bool | None = None,
         at_once: bool = True,
+        shapes: Shapes | None = None,
     ) -> None:
-        self.in_order, self.at_once = in_order, at_once
+        self.in_order, self.at_once, self.shapes = in_order, at_once, shapes or {}
         self.is_compact = not in_order if is_compact is None else is_compact
         self.has_spread = False
         self.deadline: float | None = None
@@ -126,7 +129,9 @@ class Interpreter(Device):
                     "choose a smaller shape"
                 )
             sample = BlockSample(most_blocks) if most_blocks else None
-            gpu = SimulatedGpu(in_order=self.in_order, is_compact=self.is_compact, choose=sample)
+            modes: Any = {"in_order": self.in_order, "is_compact": self.is_compact}
+            shapes = {**self.shapes, **find_shapes(module)}
+            gpu = SimulatedGpu(**modes, choose=sample, shapes=shapes)
             gpu.deadline, gpu.most_registers = self.deadline, MAX_REGISTERS
             results = gpu.run(made.parameters, made.body, arguments, program.in_out)
             program.stored, program.part = gpu.stored, "" if sample is None else str(sample)

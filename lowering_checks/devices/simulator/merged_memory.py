@@ -14,8 +14,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvm.ir import Call, TensorLoad
-from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
+from tvm.ir import Call, IRModule, TensorLoad
+from tvm.s_tir import SBlock
+from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, PrimFunc, Var
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.tir import constant, find_all, get_elements
@@ -25,6 +26,7 @@ from ...legality.storage_reuse import find_offset
 from .atomics import ATOMICS
 from .function_semantics import read_call
 from .memory import count_lanes, get_numpy_dtype
+from .run_state import Shapes
 
 _WRITES = 2
 """The bit of an access pointer's mask that says so."""
@@ -56,6 +58,19 @@ def find_written_buffers(body: Any) -> set[Var]:
         while bases.get(buffer) is not None:
             buffer = bases[buffer]
         found.add(buffer)
+    return found
+
+
+def find_shapes(module: IRModule) -> Shapes:
+    """The shapes of buffers of several dimensions that functions allocate, which lie row by row."""
+    bodies = [it.body for it in module.functions.values() if isinstance(it, PrimFunc)]
+    found: Shapes = {}
+    buffers = [it.buffer for body in bodies for it in find_all(body, AllocBuffer)]
+    blocks = [it for body in bodies for it in find_all(body, SBlock)]
+    for each in itertools.chain(buffers, *(it.alloc_buffers for it in blocks)):
+        sizes = tuple(constant(it) or 0 for it in each.shape)
+        if len(sizes) > 1 and all(sizes) and (each.layout is None or each.layout.is_trivial()):
+            found[str(each.name), math.prod(sizes)] = sizes
     return found
 
 

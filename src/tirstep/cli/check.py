@@ -177,7 +177,8 @@ def command(
     elif any(verdict.part for rung in rungs for verdict in rung.verdicts):
         word = ("nothing is wrong in the parts that were judged", "green")
     screen.line()
-    screen.line(f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: ", word)
+    kind = "program" if is_program else "recipe"
+    screen.line(f"{count(len(rungs), kind)}, {count(modules, 'module')}: ", word)
     for rung in rungs:
         wrong = rung.run if rung.numbers is Status.WRONG else None
         wrong = next((it.run for it in rung.others if it.findings), wrong)

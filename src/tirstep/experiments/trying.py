@@ -38,7 +38,13 @@ from tirstep.lowering_checks.devices import Device, get_device, is_cuda_availabl
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.lowering_checks.legality.lowered_memory import FLATTENING, find_negative_divisors
-from tirstep.lowering_checks.numeric import as_bits, check_case, compare_outputs, make_cases
+from tirstep.lowering_checks.numeric import (
+    NumericCases,
+    as_bits,
+    check_case,
+    compare_outputs,
+    make_cases,
+)
 from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
@@ -77,16 +83,16 @@ class ProblemOracle:
     seed: int
 
     @property
+    def _cases(self) -> NumericCases:
+        return make_cases(self.problem, self.seed, not isinstance(self.problem, ModuleProblem))
+
+    @property
     def arguments(self) -> Arrays:
-        case = make_cases(self.problem, self.seed).exact[0]
-        return self.problem.make_arguments(
-            case.inputs, [blank(each) for each in self.problem.outputs]
-        )
+        blanks = [blank(each) for each in self.problem.outputs]
+        return self.problem.make_arguments(self._cases.exact[0].inputs, blanks)
 
     def check(self, program: Program, device: str, where: str) -> list[Finding]:
-        cases = make_cases(self.problem, self.seed)
-        few = (*cases.exact[:1], *cases.floats[:1])
-        for case in cases.all if isinstance(self.problem, ModuleProblem) else few:
+        for case in self._cases.all:
             found = check_case(self.problem, program, case, where)
             faults = [Finding(device, where, str(fault)) for fault in program.findings]
             if found or faults:
@@ -317,7 +323,8 @@ class LoweredDevice(Device):
                 stage = chosen[-1]
                 try:
                     in_order = stage.is_in_order and is_ordered
-                    device = Interpreter(in_order=in_order, is_compact=stage.is_compact)
+                    modes: Any = {"is_compact": stage.is_compact, "shapes": stage.shapes}
+                    device = Interpreter(in_order=in_order, **modes)
                     device.deadline = end
                     program = device.compile(stage.program)
                     return program(arguments), program.findings

@@ -102,7 +102,8 @@ def command(
             shown = parts if any(map(is_program, recipes)) else parts[:1]
             told = "; ".join(f"{it.name} says: {it.refusal}" for it in shown)
             raise UseError(f"no recipe accepts this; {told}")
-        report = build_report(parts, device=device if checks else None, target=target)
+        kind = "program" if all(map(is_program, among)) else "recipe"
+        report = build_report(parts, kind=kind, device=device if checks else None, target=target)
         page = render_report(report)
     write_file(output, page)
     steps = [step for part in parts for step in part.steps]
@@ -110,9 +111,10 @@ def command(
     shapes = {part.shape for part in parts if part.steps}
     where = f" at {shapes.pop()}" if len(shapes) == 1 and all(shapes) else ""
     made = len(steps) - sum(bool(part.steps) for part in parts)  # the input is none
+    steps_made = f", {count(made, 'step')}" if made else ""
     screen.line(
         (str(output), "bold"),
-        f"  {count(len(parts), 'recipe')}, {count(made, 'step')}{where}, "
+        f"  {count(len(parts), kind)}{steps_made}{where}, "
         f"{passes} passes that changed something, {len(page.encode()) / 1e6:.1f} MB",
     )
     code = get_exit_code(part.status for part in parts if part.status) if checks else 0

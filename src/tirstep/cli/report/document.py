@@ -104,11 +104,13 @@ class Report:
 
     Attributes
     ----------
+    kind : "recipe" or "program", what its recipes are called
     device : None where nothing was checked
     target : what the steps are lowered for
     """
 
     title: str
+    kind: str
     device: str | None
     target: str
     versions: Mapping[str, str]

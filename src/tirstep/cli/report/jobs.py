@@ -237,7 +237,9 @@ def _build_step(
     )
 
 
-def build_report(parts: Sequence[RecipePart], *, device: Device | None, target: str) -> Report:
+def build_report(
+    parts: Sequence[RecipePart], *, device: Device | None, target: str, kind: str = "recipe"
+) -> Report:
     """A report of the recipes of jobs; `device` is None where nothing was checked.
 
     Its title has the kernels, with their shape and type where all recipes have one.
@@ -248,6 +250,7 @@ def build_report(parts: Sequence[RecipePart], *, device: Device | None, target: 
         title += known if len(known) == 1 else ()
     return Report(
         title=" ".join(title),
+        kind=kind,
         device=None if device is None else device.description,
         target=target,
         versions={"tirstep": tirstep.__version__, "TVM": tvm.__version__},

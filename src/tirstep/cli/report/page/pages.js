@@ -122,8 +122,9 @@ function ladderSummary() {
   const having = (status) => recipes.filter((recipe) => recipe.status === status).length;
   const [wrong, unjudged] = [having("wrong"), having("not judged")];
   const made = steps.filter((step) => step.index > 0).length;
-  return [`${plural(recipes.length, "recipe")}, ${plural(made, "step")}. `, unjudged > 0 && `${plural(unjudged, "recipe")} not judged. `,
-    !report.device ? "Nothing was checked." : wrong ? h("b", { class: "bad" }, `${plural(wrong, "recipe")} wrong.`)
+  const those = (number) => plural(number, report.kind);
+  return [`${those(recipes.length)}${made ? `, ${plural(made, "step")}` : ""}. `, unjudged > 0 && `${those(unjudged)} not judged. `,
+    !report.device ? "Nothing was checked." : wrong ? h("b", { class: "bad" }, `${those(wrong)} wrong.`)
       : !unjudged && "Every check passed."];
 }
 
