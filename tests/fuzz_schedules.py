@@ -47,11 +47,11 @@ from judged_plays import (
     require_structure,
     shorten,
 )
+from players import Player
+from plays import Play, WrongError
 
 from tirstep.modules import Problem
 from tirstep.processes import count_cores
-from tirstep.strategies.players import Player
-from tirstep.strategies.plays import Play, WrongError
 from tirstep.strategies.problems import PARTS, SIZES, Dice, draw_part, draw_problem
 
 PART_ONES, HUGE_ONES = 4, 20  # one trial of so many is of `PARTS`, or of a huge problem

@@ -18,6 +18,9 @@ from judged_plays import (
     require_structure,
     shorten,
 )
+from players import Player
+from plays import PREFIX, Call, Loop, Play, WrongError, record
+from plays import Block as At
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -26,9 +29,6 @@ from tvm.script import from_source
 from tirstep import transforms as tr
 from tirstep.lowering_checks.steps import run_golden
 from tirstep.modules import matmul, row_sum, softmax, vector_add
-from tirstep.strategies.players import Player
-from tirstep.strategies.plays import PREFIX, Call, Loop, Play, WrongError, record
-from tirstep.strategies.plays import Block as At
 from tirstep.strategies.problems import Dice, draw_problem
 from tirstep.transforms import Split, TransformError
 from tirstep.transforms.recipes import RECIPES

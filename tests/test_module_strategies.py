@@ -10,8 +10,7 @@ from tirstep.experiments.trying import make_subject
 from tirstep.lowering_checks import get_device
 from tirstep.lowering_checks.device import DeviceError
 from tirstep.modules import Problem
-from tirstep.strategies import kernels, programs, recipe_steps, schedules
-from tirstep.strategies.plays import Play
+from tirstep.strategies import kernels, programs, recipe_steps
 from tirstep.strategies.problems import SIZES
 
 
@@ -19,12 +18,6 @@ from tirstep.strategies.problems import SIZES
 def test_kernels_are_small_problems(problem: Problem):
     assert problem.kernel.name in SIZES
     assert problem.flops < 2**20
-
-
-@given(play=schedules(["vector_add", "matmul"]))
-def test_schedules_are_plays(play: Play):
-    assert play.problem.kernel.name in ("vector_add", "matmul")
-    assert len(play.modules) == len(play.calls)
 
 
 @given(module=programs(blocks=False))
@@ -51,7 +44,7 @@ def test_blocks_and_steps_are_modules(data):
 def test_without_hypothesis_the_reason_is_a_sentence():
     program = (
         "import sys; sys.modules['hypothesis'] = None\n"
-        "import tirstep.strategies as s, tirstep.strategies.players\n"
+        "import tirstep.strategies as s, tirstep.strategies.drawn_programs\n"
         "try: s.programs\n"
         "except ImportError as error: print(error)\n"
     )

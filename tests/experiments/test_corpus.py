@@ -9,7 +9,6 @@ from tvm.ir import assert_structural_equal
 from tirstep.experiments import corpus
 from tirstep.strategies.building import build_program
 from tirstep.strategies.drawn_programs import FORMS, Writer, parse_program
-from tirstep.strategies.plays import count_steps
 from tirstep.strategies.problems import Dice
 from tirstep.transforms.recipes import RECIPES
 
@@ -25,7 +24,7 @@ def test_no_step_takes_the_interpreter_for_minutes(wgmma_alone):
     labels = []
     for trial in range(4):
         subject = wgmma_alone.draw(trial)
-        assert count_steps(subject.module) <= corpus.LONGEST
+        assert corpus.count_steps(subject.module) <= corpus.LONGEST
         labels.append(subject.label)
     assert all("matmul_wgmma" in label for label in labels)
 

@@ -50,7 +50,7 @@ MINIMUM = {"mask": "hqk", "mask_op": "minimum", "mask_dtype": "float32"}
         ("causal_ended", (4, 9, 13, 5), {"causal": True, "group": 4, "window": 5}, WHOLE),
         ("causal_ended", (1, 7, 7, 6), {"causal": True}, WHOLE),
         ("mma_exp2", (2, 77, 45, 40), BRAIN, {**SMALL, "rows": 32, "layout": "padded"}),
-        ("mma_exp2", (1, 1, 33, 72), HALF, {**SMALL, "queries": "shared"}),
+        ("mma_exp2", (1, 1, 33, 72), HALF, SMALL),
         ("mma_causal_parted", (2, 40, 77, 40), {**CAUSAL, "window": 30}, {**SMALL, "keys": 16}),
         # Two tiles on the diagonal, of which the last one is behind the pipeline's loop.
         ("mma_causal_parted", (1, 64, 128, 32), CAUSAL, {**SMALL, "rows": 32}),

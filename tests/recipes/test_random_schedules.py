@@ -19,11 +19,11 @@ from judged_plays import (
     judge,
     require_structure,
 )
+from players import TABLE, Player
+from plays import TRANSFORMS, Play, find_kernel, is_finished
 
 from tirstep.modules import kernels
 from tirstep.strategies.hypothesis_strategies import Drawn
-from tirstep.strategies.players import TABLE, Player
-from tirstep.strategies.plays import TRANSFORMS, Play, find_kernel, is_finished
 from tirstep.strategies.problems import SIZES, Dice, draw_problem
 from tirstep.transforms.tir import get_places
 

@@ -1,4 +1,4 @@
-"""What fuzzers ask of a play (tirstep.strategies.plays): its structure, its numbers on the devices
+"""What fuzzers ask of a play (plays.py): its structure, its numbers on the devices
 that can run it, and as few calls as show what is wrong. Problems that they alone play have prime
 sizes, or some 2**31 iterations.
 """
@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import tvm
+from players import OPTIONS, TABLE, Player, weigh
+from plays import PRIMITIVE, Call, Play, WrongError, is_for_threads
 from tvm.tirx import For
 
+from tirstep.experiments.corpus import LONGEST, count_steps
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.lowering_checks.compile.passes import lower_through_passes
@@ -24,17 +27,6 @@ from tirstep.lowering_checks.legality.accesses import find_outside
 from tirstep.lowering_checks.legality.reads import find_lost_reads
 from tirstep.modules import Problem, get_kernel
 from tirstep.strategies.drawn_programs import Choice
-from tirstep.strategies.players import OPTIONS, TABLE, Player, weigh
-from tirstep.strategies.plays import (
-    LONGEST,
-    PRIMITIVE,
-    Call,
-    Play,
-    WrongError,
-    count_runs,
-    count_steps,
-    is_for_threads,
-)
 from tirstep.strategies.problems import SIZES, Choices, draw_kernel
 from tirstep.transforms import tir
 
@@ -188,7 +180,8 @@ def require_structure(module: tvm.IRModule) -> None:
         if extent is not None and not 1 <= extent <= (INT32 if bits == "int32" else 2**63 - 1):
             raise WrongError("structure", f"loop '{loop.loop_var.name}' runs {extent} times")
     for place in tir.get_places(function.body):
-        block, runs = place.block, count_runs(place.loops)
+        block = place.block
+        runs = math.prod(tir.constant(loop.extent) or 1 for loop in place.loops)
         if any(tir.is_among(region.source, function.params) for region in block.writes):
             needed = math.prod(tir.constant(it.dom.extent) or 1 for it in block.iter_vars)
             if runs < needed:

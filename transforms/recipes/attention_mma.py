@@ -43,8 +43,6 @@ from .recipe import Example, get_sblocks
 from .rungs import Family, knob, order
 
 Tiled = TypeVar("Tiled")
-Queries = Literal["registers", "shared"]
-"""Loaded once, or for each tile of keys."""
 Powers = Literal["e", "two", "fused"]
 """exp((x - m) * c), exp2((x - m) * d) or exp2(x * d - m * d) of scores x and their maximum m."""
 VECTOR = 8
@@ -60,11 +58,6 @@ class AttentionMmaConfig:
     warps: int = knob(4, "warps of a block, each with rows of its own", choices=(4, 8))
     rows: int = knob(16, "queries of a warp, in fragments of 16", choices=(16, 32))
     keys: int = knob(64, "keys and values of a tile, in fragments of 16", choices=(32, 64, 128))
-    queries: Queries = knob(
-        "registers",
-        "where the fragments of queries come from, for each tile of keys",
-        choices=("registers", "shared"),
-    )
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
     powers: Powers = knob("e", "the base of the exponentials")
     stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 by cp.async")
@@ -268,8 +261,7 @@ def _stage(
     copies = [stage(weighted.block, steps, 2), stage(scores.block, steps, 1)]
     values = cache_read_at(sch, weighted.block, weighted.column, operand=2, scope="local")
     keys = cache_read_at(sch, scores.block, scores.column, operand=1, scope="local")
-    place = warp if config.queries == "registers" else scores.step
-    queries = cache_read_at(sch, scores.block, place, operand=0, scope="local")
+    queries = cache_read_at(sch, scores.block, warp, operand=0, scope="local")
     stage(queries, warp, 0)
     return [queries, keys, values], copies[::-1]
 

@@ -68,7 +68,7 @@ def command(
     corpus: int | None = option(
         "--corpus",
         "N",
-        "Try it on N modules: recipes' steps, random schedules and random programs.",
+        "Try it on N modules: recipes' steps and random programs.",
         least=1,
     ),
     first: int = option("--from", "TRIAL", "The first trial of the corpus.", default=0, least=0),

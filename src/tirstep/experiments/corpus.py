@@ -1,18 +1,20 @@
 """The corpus: what passes are tried on, drawn from a seed, each trial by its number.
 
 Three quarters of the trials are random programs, the others steps of recipes, at their goldens'
-shapes and at random ones, and random schedules. Where a pass does not change a random program, its
-trial goes on with another one. The same seed and number always give the same modules.
+shapes and at random ones. Where a pass does not change a random program, its trial goes on with
+another one. The same seed and number always give the same modules.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import tvm
 from pebble import ProcessExpired
 
 from tirstep.lowering_checks.reference import ModuleProblem
@@ -20,21 +22,17 @@ from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
 from tirstep.modules import KernelError
 from tirstep.processes import WorkerProcesses, count_cores, end_silently
 from tirstep.strategies.drawn_programs import draw_program
-from tirstep.strategies.players import Player
-from tirstep.strategies.plays import Play, WrongError, count_steps
 from tirstep.strategies.problems import SIZES, Dice, draw_problem
-from tirstep.transforms import TransformError
+from tirstep.transforms import TransformError, tir
 from tirstep.transforms.recipes import RECIPES
 
 from .trying import BAD, ModuleOracle, Oracle, ProblemOracle, Subject, make_subject
 
-PROGRAM, STEP, SCHEDULE = KINDS = ("program", "step", "schedule")
-ORDER = (PROGRAM, STEP, PROGRAM, PROGRAM, PROGRAM, SCHEDULE, PROGRAM, PROGRAM)
-"""The kinds of eight trials."""
+PROGRAM, STEP = KINDS = ("program", "step")
+ORDER = (PROGRAM, STEP, PROGRAM, PROGRAM)
+"""The kinds of four trials."""
 REDRAWS = 8
 """Random programs of a trial at most: one that the pass does not change takes little time."""
-TRIES = range(3, 16)
-"""How many transforms a random schedule tries."""
 LONGEST = 20_000
 """Statements that the interpreter may go through in a step of a recipe: a second or two. A tile of
 wgmma as single products has six millions of them, and takes ten minutes.
@@ -76,19 +74,12 @@ class Corpus:
         """A module of a trial; raises `UndrawnError` where it has none."""
         number = f"{trial}.{redraw}" if redraw else f"{trial}"
         choice = Dice(f"corpus {self.seed}:{number}")
-        kind = self.get_kind(trial)
         try:
-            if kind == PROGRAM:
+            if self.get_kind(trial) == PROGRAM:
                 label = f"program {number} of seed {self.seed}"
                 return make_subject(label, draw_program(choice), self.seed)
-            if kind == STEP:
-                return self._draw_step(choice)
-            problem = draw_problem(choice, choice.one(list(SIZES), "kernel"))
-            play = Play(problem)
-            Player(choice, play).play_all(choice.one(TRIES, "tries"))
-            label = f"schedule {trial} of {problem}, seed {self.seed}"
-            return Subject(label, play.module, ProblemOracle(problem, self.seed))
-        except (KernelError, TransformError, WrongError) as error:
+            return self._draw_step(choice)
+        except (KernelError, TransformError) as error:
             raise UndrawnError(str(error)) from error
 
     def _draw_step(self, choice: Dice) -> Subject:
@@ -110,6 +101,16 @@ class Corpus:
             label = f"{run.label(step)} at {run.problem.shape_text}"
             return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
         raise UndrawnError("every step of the recipes takes too long to interpret")
+
+
+def count_steps(module: tvm.IRModule) -> int:
+    """How many statements the simulator goes through: threads at once, all else in turn."""
+
+    def count_runs(place: tir.Place) -> int:
+        serial = (it for it in place.loops if "threadIdx" not in (tir.get_axis(it) or ""))
+        return math.prod(tir.constant(it.extent) or 1 for it in serial)
+
+    return sum(map(count_runs, tir.get_places(module["main"].body)))
 
 
 def list_steps(run: Run, seed: int = 0) -> Iterator[Subject]:

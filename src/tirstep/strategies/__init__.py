@@ -1,15 +1,15 @@
-"""What tirstep's own tests draw, for yours: strategies for kernels, shapes, schedules, programs.
+"""What tirstep's own tests draw, for yours: strategies for kernels, shapes, options, programs.
 
 ::
 
     from hypothesis import given
-    from tirstep.strategies import programs, schedules
+    from tirstep.strategies import programs
 
     @given(programs())
     def test_my_pass(module): ...
 
-They need Hypothesis (``pip install 'tirstep[strategies]'``). `players` and `plays` draw the same
-schedules from a seed, without it.
+They need Hypothesis (``pip install 'tirstep[strategies]'``); `drawn_programs` draws the same
+programs from a seed, without it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ __all__ = [
     "options",
     "programs",
     "recipe_steps",
-    "schedules",
     "shapes",
     "sizes",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """A strategy, imported when it is asked for: `players` and `plays` need no Hypothesis."""
+    """A strategy, imported when it is asked for: `drawn_programs` needs no Hypothesis."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

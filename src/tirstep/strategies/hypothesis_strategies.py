@@ -18,8 +18,6 @@ from tirstep.transforms.hopper.wgmma_intrinsics import ARCHITECTURE
 from tirstep.transforms.recipes import RECIPES, Recipe, Step
 
 from .drawn_programs import BLOCKS, KERNEL, LOOPS, draw_program
-from .players import Player
-from .plays import Play
 from .problems import SIZES, draw_problem
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 61)
@@ -139,7 +137,7 @@ def sizes(draw: st.DrawFn, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> di
 
 
 class Drawn:
-    """What draws for players and programs, out of a test's data."""
+    """What draws for problems and programs, out of a test's data."""
 
     def __init__(self, data: st.DataObject) -> None:
         self._data = data
@@ -154,17 +152,6 @@ def kernels(draw: st.DrawFn, names: Sequence[str] = tuple(SIZES)) -> Problem:
     """Small problems of these kernels: sizes of one element and odd ones among them."""
     choice = Drawn(draw(st.data()))
     return draw_problem(choice, draw(st.sampled_from(list(names))))
-
-
-@st.composite
-def schedules(
-    draw: st.DrawFn, names: Sequence[str] = tuple(SIZES), tries: tuple[int, int] = (3, 15)
-) -> Play:
-    """A schedule of one of these kernels by drawn transforms: `Play.module` and `Play.calls`."""
-    choice = Drawn(draw(st.data()))
-    play = Play(draw_problem(choice, draw(st.sampled_from(list(names)))))
-    Player(choice, play).play_all(draw(st.integers(*tries)))
-    return play
 
 
 @st.composite

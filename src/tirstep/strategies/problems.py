@@ -1,4 +1,4 @@
-"""Problems for players: small ones, and whole fragments of tensor cores."""
+"""Problems of kernels: small ones, and whole fragments of tensor cores."""
 
 from __future__ import annotations
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -38,8 +37,6 @@ TRANSFORMS = [
     if inspect.isfunction(getattr(tr, name)) and not name.startswith(("find_", "get_"))
 ]
 """The public transforms, by name."""
-LONGEST = 20_000
-"""Statements that the simulator may go through: some seconds."""
 
 
 class WrongError(Exception):
@@ -318,15 +315,3 @@ def is_finished(module: tvm.IRModule) -> bool:
 def is_for_threads(module: tvm.IRModule) -> bool:
     """Whether a module can be judged where there are threads: finished, and of owned registers."""
     return is_finished(module) and not check_ownership(module)
-
-
-def count_steps(module: tvm.IRModule) -> int:
-    """How many statements the simulator goes through: threads at once, all else in turn."""
-    return sum(
-        count_runs(loop for loop in place.loops if "threadIdx" not in (tir.get_axis(loop) or ""))
-        for place in tir.get_places(module["main"].body)
-    )
-
-
-def count_runs(loops: Iterable[For]) -> int:
-    return math.prod(tir.constant(loop.extent) or 1 for loop in loops)

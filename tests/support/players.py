@@ -13,16 +13,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from tvm.s_tir import SBlock, Schedule
-from tvm.tirx import For, ForKind, SeqStmt
-
-from tirstep import transforms as tr
-from tirstep.transforms import queries, tir
-from tirstep.transforms.hopper.wgmma_intrinsics import ARCHITECTURE
-from tirstep.transforms.recipes import RECIPES, Recipe
-
-from .drawn_programs import Choice
-from .plays import (
+from plays import (
     PREFIX,
     TRANSFORMS,
     Block,
@@ -34,6 +25,14 @@ from .plays import (
     is_for_threads,
     record,
 )
+from tvm.s_tir import SBlock, Schedule
+from tvm.tirx import For, ForKind, SeqStmt
+
+from tirstep import transforms as tr
+from tirstep.strategies.drawn_programs import Choice
+from tirstep.transforms import queries, tir
+from tirstep.transforms.hopper.wgmma_intrinsics import ARCHITECTURE
+from tirstep.transforms.recipes import RECIPES, Recipe
 
 AXES = [
     *(f"blockIdx.{letter}" for letter in "xxyz"),
