@@ -28,6 +28,8 @@ COUNTS = 8
 """What an integer that a loop counts up to is at most, where no index bounds it."""
 NARROW = 1e6
 """Types whose largest number is below it overflow of squares that others hold."""
+SCALAR = 2.0**12
+"""A scalar float that decides."""
 ROUNDS = 6
 """Draws of index arrays."""
 Inputs = list[Array]
@@ -35,9 +37,16 @@ Indices = Mapping[str, Array]
 
 
 def draw_index(
-    use: IndexUse, rng: np.random.Generator, tensor: Tensor, *, is_even: bool = False
+    use: IndexUse,
+    rng: np.random.Generator,
+    tensor: Tensor,
+    *,
+    is_even: bool = False,
+    is_one: bool = False,
 ) -> Array:
-    """Integers for an argument by its use; `is_even`: ranges of one length, and the ends alone."""
+    """Integers for an argument by its use; `is_even`: ranges of one length, and the ends alone;
+    `is_one`: all are one value that is asked for, out of range if any is.
+    """
     low, high = use.low, use.low + 1 if use.high is None else use.high
     size, shape = int(np.prod(tensor.shape)), tensor.shape
     if use.is_rising:
@@ -56,6 +65,9 @@ def draw_index(
         values = rng.integers(low, high, shape, endpoint=True)
     # What is asked for comes often; no place comes twice where each is to be stored to once.
     often = [it for it in use.asked if not (use.is_distinct and low <= it <= high)]
+    if is_one and often:
+        values = np.full(shape, min(often, key=lambda it: low <= it <= high))
+        often = []
     kinds = rng.integers(0, 3 * len(often) or 1, shape)
     for kind, value in enumerate(often):
         values = np.where(kinds == kind, value, values)
@@ -79,11 +91,11 @@ def fit_uses(
         if name in named
     }
 
-    def fits(trial: Mapping[str, IndexUse]) -> bool:
+    def fits(trial: Mapping[str, IndexUse], is_one: bool = False) -> bool:
         rng = np.random.default_rng(len(trial))
         drawn = (
             {
-                name: draw_index(use, rng, named[name], is_even=is_even)
+                name: draw_index(use, rng, named[name], is_even=is_even, is_one=is_one)
                 for name, use in trial.items()
             }
             for is_even in (True, False)
@@ -114,7 +126,10 @@ def fit_uses(
     for name in order:
         for value in uses[name].asked:
             kept = replace(found[name], asked=(*found[name].asked, value))
-            if kept.low <= value <= (kept.high or 0) or fits({**found, name: kept}):
+            alone = {**found, name: replace(kept, asked=(value,))}
+            if kept.low <= value <= (kept.high or 0) or (
+                fits(alone, is_one=True) and fits({**found, name: kept})
+            ):
                 found[name] = kept
     return found
 
@@ -138,7 +153,13 @@ def draw_rounds(
     for number in range(2 * count):
         rng = np.random.default_rng([seed, number])
         indices = {
-            each.name: draw_index(uses[each.name], rng, each, is_even=number % 3 == 1)
+            each.name: draw_index(
+                uses[each.name],
+                rng,
+                each,
+                is_even=number % 3 == 1,
+                is_one=number == ROUNDS - 1,
+            )
             for each in tensors
             if each.name in uses
         }
@@ -172,7 +193,8 @@ class ProgramInputs(InputMaker):
         as many
     has_ties : a program that is judged compares floats, so that equal ones are worth a round
     compared : the constants that a tensor's elements are compared with, by its name
-    functions : the functions of floats that are called
+    functions : the functions of floats that are called, "/" for quotients
+    has_reference : a program is judged by another one, which need not do what it does
     is_positive : no number is below 0
     indices : the draw of index arrays
     """
@@ -184,6 +206,7 @@ class ProgramInputs(InputMaker):
     has_ties: bool = False
     compared: Mapping[str, Collection[float]] = field(default_factory=dict)
     functions: Collection[str] = ()
+    has_reference: bool = False
     is_positive: bool = False
     indices: Indices = field(default_factory=dict)
 
@@ -266,19 +289,20 @@ class ProgramInputs(InputMaker):
             pairs = zip(self.tensors, changed, strict=True)
             return [indices.get(tensor.name, array) for tensor, array in pairs]
 
-        def add(changed: Inputs, least: float, overflow: float = np.inf) -> None:
+        def add(changed: Inputs, least: float, overflow: float = np.inf) -> bool:
             """Take the inputs, with other index arrays, if enough is known of what they come to, or
-            statements run that did not before.
+            statements run that did not before. Returns whether less is known than without them.
             """
             nonlocal reached
             if all(now is before for now, before in zip(changed, inputs, strict=True)):
-                return
+                return False
             turned = turn(changed)
             answer = self.measure(turned)
             is_new = bool((answer.ran & ~reached).any()) and answer.known > 0
             if answer.overflow <= overflow and (is_new or answer.known >= least):
                 planted.append(turned)
                 reached = reached | answer.ran
+            return answer.known < known
 
         def change(plant: Callable[..., Array], *given: Any, floats: bool = True) -> Inputs:
             """The inputs with other data, of floats alone or of all types, and scalar floats."""
@@ -311,11 +335,32 @@ class ProgramInputs(InputMaker):
         met = {each.name: sorted(self.compared.get(each.name, ()))[:4] for each in self.tensors}
         for number in range(3 if any(map(any, met.values())) else any(met.values())):
             add(change(_plant_constants, met, number, floats=False), SOME)
+        has_scalars = any(not it.shape and "float" in it.dtype for it in self.tensors)
+        for most in (SCALAR, -SCALAR) if has_scalars and self.is_choosing else ():
+            add(
+                change(lambda it, a, most: a if it.shape else a * 0 + most, most, floats=False),
+                SOME,
+            )
         has_exponentials = any("exp" in name or name == "sigmoid" for name in self.functions)
         if has_exponentials:
             add(change(_plant_large, rng), SOME)
         if has_exponentials or self.is_choosing:
-            add(change(_plant_infinities, rng), SOME)
+            masked = change(_plant_infinities, rng)
+            changed = [at for at, it in enumerate(masked) if it is not inputs[at]]
+            if add(masked, SOME) and len(changed) > 1:  # of a mask, say, more is known alone
+                for at in changed:
+                    add([*inputs[:at], masked[at], *inputs[at + 1 :]], SOME)
+        if self.has_reference:  # squares of a large mean have few of their digits left, or none
+
+            def raise_mean(tensor: Tensor, values: Array) -> Array:
+                return values + 2.0 ** (np.log2(dtype_facts(tensor.dtype).exact_integers) // 2 - 2)
+
+            def clear_rows(_: Tensor, values: Array, share: float) -> Array:
+                return np.where(rng.random(values.size)[_get_rows(values)] < share, 0.0, values)
+
+            add(change(raise_mean), SOME)
+            for share in (1.0, 0.5) if self.functions else ():
+                add(change(clear_rows, share), SOME)
         if any(dtype_facts(it.dtype).largest < NARROW for it in self.tensors if self.is_data(it)):
             add(change(_plant_narrow, rng), SOME)
         while 2 + len(planted) < len(rounds):
