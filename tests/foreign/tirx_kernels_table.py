@@ -33,7 +33,8 @@ from tvm.tirx import Bind, Evaluate, PrimFunc, SeqStmt, decl_buffer
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks.compile.compiling import make_main
-from tirstep.lowering_checks.devices.simulator import SimulatorDevice, lower
+from tirstep.lowering_checks.devices.simulator import ADDRESSES, SimulatorDevice, lower
+from tirstep.lowering_checks.devices.simulator.bulk_copies import encode_image
 from tirstep.lowering_checks.devices.simulator.function_semantics import read_call
 from tirstep.lowering_checks.devices.simulator.memory import get_numpy_dtype
 from tirstep.lowering_checks.devices.simulator.run_state import get_location
@@ -42,6 +43,8 @@ from tirstep.lowering_checks.judgement import Status, judge_numbers
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.transforms.tir import find_all
 
+_TYPES = "UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16"
+_SWIZZLES = "Swizzle.CU_TENSOR_MAP_SWIZZLE", "NONE 32B 64B 128B"
 _COMPARED = (
     *("cuda", "cudnn", "cutlass", "deep_ep", "deep_gemm", "fla", "flash_attn", "flash_mla"),
     *("flashinfer", "quack", "triton"),
@@ -53,7 +56,14 @@ class _Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self) -> None:
         driver, nvrtc = MagicMock(), {"nvrtcVersion": lambda: (0, 13, 2)}
-        driver.cuTensorMapEncodeTiled = lambda *it: (driver.CUresult.CUDA_SUCCESS, MagicMock())
+        driver.cuTensorMapEncodeTiled = lambda *it: (
+            driver.CUresult.CUDA_SUCCESS,
+            SimpleNamespace(opaque=encode_in_memory(*it)),
+        )
+        for prefix, names in (("DataType.CU_TENSOR_MAP_DATA_TYPE", _TYPES), _SWIZZLES):
+            kind, _, start = prefix.partition(".")
+            numbers = {f"{start}_{name}": at for at, name in enumerate(names.split())}
+            setattr(driver, f"CUtensorMap{kind}", SimpleNamespace(**numbers))
         driver.cuuint64_t = driver.cuuint32_t = int
         self.held = {**stand_ins.MODULES, "cuda.bindings.nvrtc": nvrtc}
         self.held["cuda.bindings"] = {"driver": driver}
@@ -101,8 +111,9 @@ class Tensor:
 
     @property
     def address(self) -> int:
-        """A GPU's memory begins at multiples of 256."""
-        return self.storage.data_ptr() // 256 * 256 + self.begin
+        """Of a GPU, where storages are far apart."""
+        number = _STORAGES.setdefault(self.storage.data_ptr(), len(_STORAGES) + 1)
+        return (number << 40) + self.begin
 
 
 @dataclass
@@ -114,8 +125,12 @@ class Launch:
     places: list[Tensor | None]
 
 
+_STORAGES: dict[int, int] = {}
 _BY_ADDRESS: dict[int, Tensor] = {}
-_MAPS: dict[int, tuple[Any, ...]] = {}
+_IN_MEMORY: list[Tensor] = []
+"""What tensor maps describe whose images the host stores in tensors."""
+_MAPS: dict[int | bytes, tuple[Any, ...]] = {}
+"""What tensor maps describe, by where they lie or what they are."""
 
 
 def get_address(tensor: Any) -> int:
@@ -135,6 +150,17 @@ def find_tensor(address: int) -> Tensor:
 
 def encode(place: Any, dtype: str, rank: int, data: Any, *fields: int) -> None:
     _MAPS[place.value] = find_tensor(data.value), dtype, rank, *fields
+
+
+def encode_in_memory(kind: int, rank: int, address: int, *arrays: Any) -> Any:
+    """The words of a tensor map, for a tensor."""
+    *lists, _, swizzle, _, _ = arrays
+    _IN_MEMORY.append(find_tensor(address))
+    flat = [int(each) for one in lists for each in one]
+    modes = 0, swizzle, 0, 0, kind
+    image = encode_image(address, "uint8", flat, *modes)
+    _MAPS[image.tobytes()] = _IN_MEMORY[-1], "uint8", rank, *flat, *modes
+    return image.view(np.uint64)
 
 
 def encode_by_driver(place: Any, kind: Any, rank: Any, data: Any, *arrays: Any) -> int:
@@ -157,6 +183,8 @@ def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
     from tirx_kernels import registry, runner
 
     kernel = registry.load_kernel(name, strict=True)
+    for module in [it for it in sys.modules if it.partition(".")[0] in _COMPARED]:
+        del sys.modules[module]  # some of these PyTorch imports
     sys.meta_path.insert(0, _Absent())
     (digits,) = re.findall("[0-9]+", kernel.KERNEL_META["runtime_cuda_archs"][0])
 
@@ -190,41 +218,40 @@ def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
                 parameters.append(parameter)
                 arguments.append(argument)
         places = [Tensor.of(it) if isinstance(it, torch.Tensor) else None for it in arguments]
+
+        def find_place(tensor: Tensor, name: str) -> int:
+            """The argument with a tensor's memory up to its end, or a new one with all of it."""
+            first, end = tensor.begin, tensor.begin + tensor.size
+            for at, it in enumerate(places):
+                is_same = it is not None and it.storage.data_ptr() == tensor.storage.data_ptr()
+                if is_same and it.begin <= first and it.begin + it.size == end:
+                    return at
+            whole = Tensor(tensor.storage, 0, tensor.storage.nbytes())
+            parameters.append(decl_buffer([whole.size], "uint8", f"of_{name}"))
+            arguments.append(whole)
+            places.append(whole)
+            return len(places) - 1
+
         for parameter, argument in zip(function.params, given, strict=True):
             if isinstance(argument, ctypes.c_void_p):
-                tensor, dtype, rank, *fields = _MAPS[argument.value]
-                first, end = tensor.begin, tensor.begin + tensor.size
-                found = [
-                    at
-                    for at, it in enumerate(places)
-                    if it is not None
-                    and it.storage.data_ptr() == tensor.storage.data_ptr()
-                    and it.begin <= first
-                    and it.begin + it.size == end
-                ]
-                if not found:
-                    whole = Tensor(tensor.storage, 0, tensor.storage.nbytes())
-                    source = decl_buffer([whole.size], "uint8", f"of_{parameter.name}")
-                    found = [len(places)]
-                    parameters.append(source)
-                    arguments.append(whole)
-                    places.append(whole)
-                buffer, skipped = parameters[found[0]], first - places[found[0]].begin
+                where = argument.value
+                image = where if where in _MAPS else ctypes.string_at(where, 128)
+                tensor, dtype, rank, *fields = _MAPS[image]
+                at = find_place(tensor, parameter.name)
+                buffer, skipped = parameters[at], tensor.begin - places[at].begin
                 host.append(Bind(parameter, T.tvm_stack_alloca("tensormap", 1)))
                 name = "runtime.cuTensorMapEncodeTiled"
                 data = T.handle_add_byte_offset(buffer.data, skipped) if skipped else buffer.data
                 call = T.call_packed(name, parameter, dtype, rank, data, *fields)
                 host.append(Evaluate(call))
-        arrays = (
-            [*map(read, arguments, function.params)]
-            if not host
-            else [read(it, parameter) for it, parameter in zip(arguments, parameters, strict=True)]
-        )
-        if host:
-            body = SeqStmt([*host, function.body])
+        for number, tensor in enumerate(_IN_MEMORY):
+            find_place(tensor, f"map_{number}")
+        arrays = [read(it, parameter) for it, parameter in zip(arguments, parameters, strict=True)]
+        made = function
+        if len(parameters) > len(function.params) or host:
+            body = SeqStmt([*host, function.body]) if host else function.body
             made = PrimFunc(parameters, body, function.ret_type, attrs=function.attrs)
-        else:
-            made = function
+        made = made.with_attr(ADDRESSES, [it.address if it else 0 for it in places])
         made = made.with_attr("target", Target({"kind": "cuda", "arch": f"sm_{digits}a"}))
         launches.setdefault(function, Launch(made, arrays, places))
 
@@ -308,10 +335,14 @@ def hand_on(name: str, launch: Launch, later: list[Launch]) -> None:
     program = SimulatorDevice().compile(problem.module)
     program.in_out = problem.loaded_outputs
     results = program(launch.given)
-    for at, stored in program.stored.items():
-        source = launch.places[at]
-        new = np.ascontiguousarray(results[at]).reshape(-1).view(np.uint8)
-        changed = np.repeat(stored.reshape(-1), results[at].dtype.itemsize)
+    for at, source in enumerate(launch.places):
+        new, old = (
+            np.ascontiguousarray(it[at]).reshape(-1).view(np.uint8)
+            for it in (results, launch.given)
+        )
+        changed = new != old
+        if at in program.stored:
+            changed |= np.repeat(program.stored[at].reshape(-1), results[at].dtype.itemsize)
         pairs = [pair for it in later for pair in zip(it.places, it.given, strict=True)]
         for place, array in pairs if source is not None else ():
             if place is not None and place.storage.data_ptr() == source.storage.data_ptr():

@@ -61,6 +61,8 @@ FLATTENING = "tirx.LowerTIRx", "tirx.FlattenBuffer"
 LAST_OF_TIRX = "tirx.VerifyMemory"
 """In TVM's pipeline of TIRx kernels, in front of the passes that split a module."""
 
+ADDRESSES = "tirstep.addresses"
+"""Of a function: where its arguments lie, if others hold these numbers (pointers, tensor maps)."""
 GARBAGE = 0x7B, 0xFB, 0xFF
 """Bytes of large numbers of either sign, of float32 1.3e36, of float16 61,280; and of NaN."""
 
@@ -193,8 +195,9 @@ class _Prepared:
     ) -> Simulation:
         shared: Any = {"origins": self._origins, "kernels": self._kernels, "shapes": self._shapes}
         function = self.function.params, self.function.body
+        addresses = (self.function.attrs or {}).get(ADDRESSES, ())
         gpu = SimulatedGpu(first_only=first_only, choose=choose, **shared)
-        results = gpu.run(*function, arguments, in_out)
+        results = gpu.run(*function, arguments, in_out, addresses)
         for statement in gpu.ran:
             self._unrun.pop(statement, None)
         findings = gpu.state.log.get_findings()
@@ -203,7 +206,7 @@ class _Prepared:
             for byte in GARBAGE:
                 again = SimulatedGpu(choose=choose and BlockSample(choose.most), **shared)
                 again.state.garbage = byte
-                others = again.run(*function, arguments, in_out)
+                others = again.run(*function, arguments, in_out, addresses)
                 is_same = not any(differ(*pair).any() for pair in zip(results, others, strict=True))
                 if not is_same or not again.state.log.has_only_unstored:
                     break

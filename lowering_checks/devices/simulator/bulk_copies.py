@@ -8,21 +8,23 @@ threads stored themselves it sees behind ``fence.proxy.async`` of the thread tha
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from tvm.backend.cuda.ptx.table import TABLE
 
 from ...device import Array
 from .clusters import find_pointer, list_blocks
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .mbarriers import Arrival
 from .memory import Arrive, Memory, get_numpy_dtype
-from .ptx_calls import fill_register, get_type, join_registers, name_operands
+from .ptx_calls import PREFIX, fill_register, get_type, join_registers, name_operands
 from .run_state import UnsupportedError
-from .shared_memory import BULK_LOAD, BULK_STORE, Rows, SharedMemory
+from .shared_memory import BULK_LOAD, BULK_STORE, MAP, Rows, SharedMemory
 
 BULK = "cp.async.bulk"
 """The queue of bulk stores: of what they read in shared memory."""
@@ -32,11 +34,57 @@ ALIGNMENT = {"tensor": 128, "linear": 16}
 """Bytes that a copy's place in shared memory is a multiple of."""
 _PAIR = "cta_group::2"
 _REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum}
-_SWIZZLE_BITS = (0, 1, 2, 3)
-"""Address bits that change with the row: without a swizzle, and with 32, 64 and 128 bytes."""
-_FOUR_BITS = ("float4_e2m1fn", "int4", "uint4")
-_SPREAD_BY_16 = 14
-"""The driver's type for 4-bit numbers that lie in shared memory with gaps."""
+_FOUR_BITS, _SPREAD_BY_16 = 13, 14
+"""The driver's types for 4-bit numbers: that lie side by side, or with gaps in shared memory."""
+_TYPES = (
+    *("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"),
+    *("bfloat16", "float32", "float32", "float32", "uint8", "uint8"),
+)
+"""Types of elements by the driver's numbers; those of 4 bits are taken two at a time."""
+_NUMBERS = {"float4_e2m1fn": _FOUR_BITS, "int4": _FOUR_BITS, "uint4": _FOUR_BITS}
+_NUMBERS |= {name: number for number, name in reversed([*enumerate(_TYPES[:10])])}
+_OF_PTX = (*range(8), 10, 8, 9, 11, 12)
+"""The driver's numbers by PTX's (PTX ISA, section "tensormap.replace")."""
+_IMAGE = np.dtype(
+    [
+        *(("global_address", "u8"), ("global_stride", "u8", 4), ("global_dim", "u4", 5)),
+        *(("others", "u4"), ("again", "u4"), ("unused", "V60")),
+    ]
+)
+"""A tensor map's 128 bytes: fields of ``tensormap.replace``, and the number of all other ones, in
+both halves. How they lie there on a GPU is not told, and no program may depend on it."""
+_OTHERS: dict[int, dict[str, Any]] = {}
+MAP_FENCE = "fence.proxy.tensormap"
+
+
+def _number(others: dict[str, Any]) -> int:
+    """The number of fields, in whatever function they were encoded."""
+    known = (number for number, it in _OTHERS.items() if it == others)
+    number = next(known, 0x7E500000 + len(_OTHERS))
+    _OTHERS[number] = others
+    return number
+
+
+def encode_image(address: int, described: str, sizes: Sequence[int], *modes: int) -> Array:
+    """The bytes of a tensor map, from the arguments of the driver in its order.
+
+    `modes` are interleave, swizzle, promotion, fill, and the driver's number of the type, if it is
+    not the `described` one.
+    """
+    image, rank = np.zeros(1, _IMAGE), (len(sizes) + 1) // 4
+    ends = itertools.pairwise((0, rank, 2 * rank - 1, 3 * rank - 1, 4 * rank - 1))
+    shape, pitches, box, steps = (list(sizes[first:end]) for first, end in ends)
+    image["global_address"], image["global_dim"][0, :rank] = address, shape
+    image["global_stride"][0, : rank - 1] = pitches
+    interleave, swizzle, _, fill, *forced = modes
+    of_size = {1: 0, 2: 1, 4: 2, 8: 4}
+    number = _NUMBERS.get(described) or of_size[get_numpy_dtype(described).itemsize]
+    others: dict[str, Any] = {"rank": rank - 1, "fill_mode": fill, "swizzle_mode": swizzle}
+    others |= {"elemtype": next((it for it in forced if it >= 0), number)}
+    others |= {"interleave_layout": interleave, "box_dim": (box + [1] * 5)[:5]}
+    others |= {"element_stride": (steps + [1] * 5)[:5]}
+    image["others"] = image["again"] = _number(others)
+    return image.view(np.uint8)
 
 
 @dataclass
@@ -51,35 +99,39 @@ class TensorMap:
     packed : how many of the program's elements one of these is
     """
 
-    source: Memory | None = None
-    offset: int = 0
-    shape: tuple[int, ...] = ()
-    pitches: tuple[int, ...] = ()
-    box: tuple[int, ...] = ()
-    steps: tuple[int, ...] = ()
-    swizzle: int = 0
-    packed: int = 1
+    source: SharedMemory
+    offset: int
+    shape: tuple[int, ...]
+    pitches: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
+    swizzle: int
+    packed: int
 
-    def encode(
-        self, memory: Memory, offset: int, sizes: Sequence[int], described: str, *modes: int
-    ) -> None:
-        """Describe a tensor, as the host does; raises `UnsupportedError` for what it may not.
+    @classmethod
+    def decode(cls, threads: Threads, image: bytes) -> TensorMap:
+        """What an image describes; raises `UnsupportedError` for what it may not.
 
-        `sizes` and `modes` are the driver's, in its order. Elements of four bits are taken two at
-        a time. Memory of bytes may hold elements of any type.
+        Memory of bytes may hold elements of any type.
         """
-        rank = (len(sizes) + 1) // 4
-        interleave, swizzle, _, fill, *forced = modes
-        if described in _FOUR_BITS:
-            described, self.packed = "uint8", 2
-            is_even = not any(it % 2 for it in (sizes[0], sizes[2 * rank - 1]))
-            sizes = [it // 2 if at in (0, 2 * rank - 1) else it for at, it in enumerate(sizes)]
+        (fields,) = np.frombuffer(image, _IMAGE)
+        memory: Any = threads.gpu.find_memory(begin := int(fields["global_address"]))
+        if (others := _OTHERS.get(int(fields["others"]))) is None or memory is None:
+            raise UnsupportedError(f"{threads.name} gets no tensor map that the host encoded")
+        if fields["again"] != fields["others"]:
+            text = f"{threads.name} gets a tensor map of {memory.name}, half of which is another's"
+            memory.state.log.add_sentence("tensor map", text, threads.location)
+        rank, number, swizzle = others["rank"] + 1, others["elemtype"], others["swizzle_mode"]
+        shape, box = fields["global_dim"].tolist()[:rank], others["box_dim"][:rank]
+        pitches = fields["global_stride"].tolist()[: rank - 1]
+        described, packed, is_even = _TYPES[number], 1, True
+        if number >= _FOUR_BITS:
+            packed, is_even = 2, not (shape[0] % 2 or box[0] % 2)
+            shape[0], box[0] = shape[0] // 2, box[0] // 2
         if memory.dtype.itemsize == 1:
-            begin, memory = offset, memory.reinterpret(get_numpy_dtype(described))
-            offset = begin // memory.dtype.itemsize
+            memory = memory.reinterpret(get_numpy_dtype(described))
         size = memory.dtype.itemsize
-        shape, pitches = sizes[:rank], sizes[rank : 2 * rank - 1]
-        box, steps = sizes[2 * rank - 1 : 3 * rank - 1], sizes[3 * rank - 1 :]
+        offset = (begin - memory.shadow.begin) // size
         if (other := get_numpy_dtype(described).itemsize) != size:
             memory.state.log.add_sentence(
                 "tensor map",
@@ -87,32 +139,33 @@ class TensorMap:
                 f"{described}, of {other}",
             )
         wrong = (
-            any(pitch % 16 or pitch <= 0 for pitch in pitches)
+            any(it % 16 or it <= 0 < n - 1 for it, n in zip(pitches, shape[1:], strict=True))
             or any(not 1 <= extent <= 256 for extent in box)
             or box[0] * size % 16
-            or any(not 1 <= step <= 8 for step in steps)
-            or interleave
-            or fill
-            or (self.packed > 1 and (not is_even or _SPREAD_BY_16 in forced))
+            or any(not 1 <= step <= 8 for step in others["element_stride"])
+            or others["interleave_layout"]
+            or others["fill_mode"]
+            or swizzle > 4
+            or not is_even
+            or number == _SPREAD_BY_16
         )
-        if wrong or (swizzle and box[0] * size > 16 << swizzle):
+        if wrong or (swizzle and box[0] * size > 16 << min(swizzle, 3)):
             raise UnsupportedError(
                 f"a tensor map of {memory.name} with shape {shape}, pitches {pitches}, box "
                 f"{box} and swizzle {swizzle} is not one that cuTensorMapEncodeTiled makes "
                 "and the simulator supports"
             )
-        self.source, self.offset = memory, offset
-        self.shape, self.pitches = tuple(shape), (size, *pitches)
         # Of an element no step is taken along the innermost dimension.
-        self.steps, self.swizzle = (1, *steps[1:]), swizzle
-        self.box = tuple(-(-extent // step) for extent, step in zip(box, self.steps, strict=True))
+        steps = (1, *others["element_stride"][1:rank])
+        tile = tuple(-(-extent // step) for extent, step in zip(box, steps, strict=True))
+        at = tuple(shape), (size, *pitches), tile, steps
+        return cls(memory, offset, *at, swizzle, packed)
 
     def find_elements(self, start: Sequence[int]) -> tuple[Array, Array]:
         """The places of a tile's elements in the tensor, and which of them lie inside.
 
         With more numbers than dimensions, of one tile for each of those from the second on.
         """
-        assert self.source is not None
         if len(start) > len(self.box):
             rows = [self.find_elements((start[0], row)) for row in start[1:]]
             elements, inside = map(np.concatenate, zip(*rows, strict=True))
@@ -130,19 +183,20 @@ class TensorMap:
 
     def place_in_shared(self, first: int, size: int, count: int) -> Array:
         """Where so many elements of a tile lie in shared memory, from an address in elements of
-        `size`."""
+        `size`: with a swizzle of 32, 64 or 128 bytes, or of 128 in chunks of 32."""
         addresses = (first + np.arange(count)) * size
-        bits = (1 << _SWIZZLE_BITS[self.swizzle]) - 1
-        found: Array = (addresses ^ ((addresses >> 7 & bits) << 4)) // size
+        bits, unit = (3, 5) if self.swizzle == 4 else ((1 << self.swizzle) - 1, 4)
+        found: Array = (addresses ^ ((addresses >> 7 & bits) << unit)) // size
         return found
 
 
 def _load_tensor(threads: Threads, *given: Any) -> None:
     """A tile arrives in shared memory, with zeros where it lies outside of the tensor."""
     words, operands = _read(threads, given)
-    (address,), (tensor_map,) = operands["dst_mem"], operands["tmap"]
-    source, at = _require_encoded(threads, tensor_map), _find_arrival(words, operands)
+    (address,), at = operands["dst_mem"], _find_arrival(words, operands)
     for lane in get_lanes(threads):
+        tensor_map = _require_map(threads, operands["tmap"][0], lane)
+        source = tensor_map.source
         elements = tensor_map.find_elements([int(pick(it, lane)) for it in operands["coords"]])
         if (target := find_pointer(threads, address, lane, source.dtype)) is None:
             continue
@@ -260,10 +314,11 @@ def _deliver(
 def _store_tensor(threads: Threads, *given: Any) -> None:
     """A tile goes to the tensor, as far as it lies inside of it."""
     words, operands = _read(threads, given)
-    (tensor_map,), (address,) = operands["tmap"], operands["src_mem"]
-    memory = _require_encoded(threads, tensor_map)
-    change = _find_reduction(threads, words, memory.dtype)
+    (address,) = operands["src_mem"]
     for lane in get_lanes(threads):
+        tensor_map = _require_map(threads, operands["tmap"][0], lane)
+        memory = tensor_map.source
+        change = _find_reduction(threads, words, memory.dtype)
         start = [int(pick(each, lane)) for each in operands["coords"]]
         elements, inside = tensor_map.find_elements(start)
         if (pointer := find_pointer(threads, address, lane, memory.dtype)) is None:
@@ -273,7 +328,7 @@ def _store_tensor(threads: Threads, *given: Any) -> None:
         places = tensor_map.place_in_shared(first, pointer.dtype.itemsize, elements.size)
         of = pointer.memory, places
         _begin_store(threads, lane, of, (memory, elements), inside, change)
-        _require_shared(memory).mark_stored_by_map(elements[inside])
+        memory.mark_stored_by_map(elements[inside])
     threads.state.interval += 1
 
 
@@ -340,10 +395,59 @@ def _require_shared(memory: Memory) -> SharedMemory:
     return memory
 
 
-def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
-    if not isinstance(tensor_map, TensorMap) or tensor_map.source is None:
+def _locate_image(threads: Threads, address: Any, lane: int) -> tuple[SharedMemory, Rows]:
+    """Where the bytes of a tensor map lie."""
+    if (pointer := find_pointer(threads, address, lane)) is None:
         raise UnsupportedError(f"{threads.name} gets no tensor map that the host encoded")
-    return tensor_map.source
+    places = pointer.get_place(lane) + np.arange(_IMAGE.itemsize // pointer.dtype.itemsize)
+    return _require_shared(pointer.memory), Rows.of(lane, places, pointer.rank)
+
+
+def _require_map(threads: Threads, address: Any, lane: int) -> TensorMap:
+    """PTX ISA, "Proxies" and "membar / fence": what threads stored or replaced in a tensor map is
+    there for copies that are ordered after a release of its proxy by these, and an acquisition
+    of the map by the copying thread."""
+    memory, rows = _locate_image(threads, address, lane)
+    image = memory.load(rows, None, threads.location, kind=MAP).tobytes()
+    if memory.shadow.is_tracked:
+        _require_fence(threads, memory, rows, MAP, fence=MAP_FENCE)
+        cell = memory.locate_cell(int(rows.elements[0, 0]), lane)
+        if memory.is_changed(rows) and threads.gpu.acquired.get((lane, cell)) != image:
+            who, place = threads.state.describe_lane(lane), int(rows.elements[0, 0]) - memory.low
+            message = f"{MAP} {memory.name}[{place}], which {who} uses as it is now without "
+            message += f"{MAP_FENCE}::generic.acquire of it"
+            threads.report("missing proxy fence", memory.name, message)
+    maps = threads.gpu.maps
+    if image not in maps:
+        maps[image] = TensorMap.decode(threads, image)
+    return maps[image]
+
+
+def _replace(threads: Threads, *given: Any) -> None:
+    """PTX ISA, "tensormap.replace": a field of a tensor map, which is stored as a whole."""
+    words, operands = name_operands(threads.name, given)
+    (address,), (new,), field = operands["addr"], operands["new_val"], words["field"]
+    for lane in get_lanes(threads):
+        memory, rows = _locate_image(threads, address, lane)
+        image = memory.load(rows, None, threads.location)[0].copy().view(_IMAGE)
+        value, place = int(pick(new, lane)), int(pick(operands.get("ord", [0])[0], lane))
+        if field.startswith("global"):
+            image[field].reshape(-1)[place : place + 1] = value
+        elif known := _OTHERS.get(int(image["others"][0])):
+            values = dict(enumerate(known[field])) if "ord" in operands else {}
+            values[place] = _OF_PTX[value] if field == "elemtype" else value
+            made = {**known, field: list(values.values()) if "ord" in operands else values[place]}
+            image["others"] = image["again"] = _number(made)
+        memory.store(rows, image.view(memory.dtype)[None], None, threads.location, is_vector=False)
+
+
+def _acquire(threads: Threads, address: Any, *given: Any) -> None:
+    """``fence.proxy.tensormap::generic.acquire``: what a tensor map is for a lane's copies."""
+    for lane in get_lanes(threads):
+        memory, rows = _locate_image(threads, address, lane)
+        cell = memory.locate_cell(int(rows.elements[0, 0]), lane)
+        image = memory.load(rows, None, threads.location, kind=MAP).tobytes()
+        threads.gpu.acquired[lane, cell] = image
 
 
 def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, kind: str) -> None:
@@ -356,17 +460,27 @@ def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, ki
 
 
 def _require_fence(
-    threads: Threads, memory: SharedMemory, rows: Rows, what: str, before: str = "stored"
+    threads: Threads,
+    memory: SharedMemory,
+    rows: Rows,
+    what: str,
+    before: str = "stored",
+    fence: str = "",
 ) -> None:
     """What threads stored or loaded must be behind their fence, or one of this thread after a
     barrier."""
-    found = memory.find_unfenced(rows, loads=before == "loaded")
+    found = memory.find_unfenced(rows, loads=before == "loaded", fence=fence)
     if found is not None:
         who = threads.state.describe_lane(rows.lanes[0])
         other = threads.state.describe_thread(found[0])
         message = (
+<<<<<<< HEAD
             f"{what} {memory.name_place(found[1])} by {who}, which {other} {before} without "
             "fence.proxy.async after it"
+=======
+            f"{what} {memory.name}[{found[1]}] by {who}, which {other} {before} without "
+            f"{fence or 'fence.proxy.async'} after it"
+>>>>>>> origin/main
         )
         threads.report("missing proxy fence", memory.name, message)
 
@@ -454,6 +568,11 @@ BULK_COPIES: dict[str, Semantics] = {
             "ptx.clusterlaunchcontrol_query_cancel_get_first_ctaid",
         ),
         _query_cancel,
+    ),
+    **{f"{PREFIX}{name}": _replace for name in TABLE if name.startswith("tensormap_replace")},
+    "ptx.fence_proxy_tensormap_acquire": _acquire,
+    "ptx.fence_proxy_tensormap_release": lambda threads, *_: threads.state.pass_fence(
+        MAP_FENCE, threads.active
     ),
     "ptx.prefetch": lambda threads, *_: None,  # of a tensor map, as of a tile: no value changes
     **dict.fromkeys(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
 DEADLOCK, UNDEFINED = "deadlock", "undefined operation"
+GLOBAL = 1 << 40
+"""Addresses from here on are those of global memory."""
 _RANK_BIT = 24
 """Bit of an address in a cluster's shared memory where the block's rank begins, above the byte
 within the block; as on GPUs, where programs reach the even block by a mask."""
@@ -203,7 +205,7 @@ def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
     if memory.dtype == ml_dtypes.float4_e2m1fn and np.any(offset != memory.low):
         raise UnsupportedError(f"the simulator keeps the 4-bit elements of {memory.name} in bytes")
     if memory.shadow.is_global:
-        return gpu.tell_global(memory.shadow) + offset * memory.dtype.itemsize
+        return memory.shadow.begin + offset * memory.dtype.itemsize
     byte, batch = memory.shadow.begin + offset * memory.dtype.itemsize, gpu.state.batch
     if batch.cluster > 1:
         byte = byte + (batch.block % batch.cluster << _RANK_BIT)
@@ -222,16 +224,19 @@ def find_pointer(
             return address
         place = address.get_place(lane) * address.dtype.itemsize // dtype.itemsize
         return Pointer(threads, address.memory.reinterpret(dtype), place, address.rank)
-    value = int(pick(address, lane))
-    rank, byte = value >> _RANK_BIT, value & (1 << _RANK_BIT) - 1
-    memory = threads.gpu.find_shared(byte)
+    byte, rank = int(pick(address, lane)), None
+    if byte < GLOBAL:
+        rank, byte = byte >> _RANK_BIT, byte & (1 << _RANK_BIT) - 1
+    memory = threads.gpu.find_memory(byte)
     if memory is None:
         message = f"{threads.name} at address {byte} by {threads.state.describe_lane(lane)}, where "
-        threads.report("out of bounds", threads.name, f"{message}no shared memory is")
+        kind = "global" if rank is None else "shared"
+        threads.report("out of bounds", threads.name, f"{message}no {kind} memory is")
         return None
     viewed = memory if dtype is None else memory.reinterpret(dtype)
     place = (byte - memory.shadow.begin) // viewed.dtype.itemsize
-    return Pointer(threads, viewed, place, rank) if has_block(threads, rank, lane) else None
+    is_there = rank is None or has_block(threads, rank, lane)
+    return Pointer(threads, viewed, place, rank) if is_there else None
 
 
 def has_block(threads: Threads, rank: int, lane: int) -> bool:
@@ -278,13 +283,14 @@ def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows
 
 
 def _point_at(threads: Threads, address: Any) -> Pointer:
-    """Each lane's own, of numbers in the shared memory of its block, too."""
+    """Each lane's own, of numbers in one memory: global, or the shared memory of its block."""
     if isinstance(address, Pointer):
         return address
-    numbers = np.broadcast_to(np.asarray(address, np.int64), (threads.lanes, 1))
-    bytes_of = numbers & (1 << _RANK_BIT) - 1
-    memory = threads.gpu.find_shared(int(bytes_of[threads.active][0]))
-    is_own = numbers >> _RANK_BIT == threads.state.batch.block % threads.state.batch.cluster
+    numbers = np.broadcast_to(np.asarray(address).astype(np.int64), (threads.lanes, 1))
+    is_global, rank = numbers >= GLOBAL, threads.state.batch.block % threads.state.batch.cluster
+    bytes_of = np.where(is_global, numbers, numbers & (1 << _RANK_BIT) - 1)
+    memory = threads.gpu.find_memory(int(bytes_of[threads.active][0]))
+    is_own = is_global | (numbers >> _RANK_BIT == rank)
     if memory is None or not is_own[threads.active].all():
         raise UnsupportedError(f"{threads.name} is not supported at {int(numbers[0, 0]):#x}")
     place = (bytes_of - memory.shadow.begin) // memory.dtype.itemsize

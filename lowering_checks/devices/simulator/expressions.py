@@ -24,7 +24,7 @@ from tirstep.tvm_compat import get_op_name
 from ...device import Array
 from .async_copies import ASYNC_COPIES
 from .atomics import ATOMICS, FENCES, WAIT, access_strongly, report_endless
-from .bulk_copies import BULK_COPIES, TensorMap
+from .bulk_copies import BULK_COPIES, encode_image
 from .clusters import CLUSTERS, VECTOR_ACCESSES, tell_address
 from .function_semantics import ALONE, Pointer, Semantics, Threads, get_semantics, read_call
 from .mbarriers import MBARRIERS
@@ -148,7 +148,10 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
 def _binary(kind: str, first: Any, second: Any) -> Evaluate:
     """Where C++ does not define a result for the operands, these are a finding, and it goes on."""
     dtype = str(first.ty.dtype)
-    (operate, wraps), left, right = get_operator(kind, dtype), translate(first), translate(second)
+    operate, wraps = get_operator(kind, dtype)
+    left, right = (
+        _tell_address(it) if _is_address(it) else translate(it) for it in (first, second)
+    )
     hazards = HAZARDS.get(kind, ()) if is_integer(dtype) and not constant(second) else ()
     if wraps is None and not hazards:
         return lambda gpu, mask: operate(left(gpu, mask), right(gpu, mask))
@@ -325,6 +328,11 @@ class Window(Memory):
         self.address = address
 
 
+def _is_address(node: Any) -> bool:
+    """Whether it is that of a tensor map, which TVM takes for a number."""
+    return type(node).__name__ == "Call" and get_op_name(node).endswith("address_of")
+
+
 def _tell_address(pointer: Any) -> Evaluate:
     """The number that a pointer into shared memory is."""
     point = translate(pointer)
@@ -459,10 +467,12 @@ def _encode_tensor_map(node: Any) -> Evaluate:
     tensor_map, data, *sizes = [translate(each) for each in arguments]
 
     def encode(gpu: SimulatedGpu, mask: Array | None) -> int:
-        address = data(gpu, mask)
+        to, address = tensor_map(gpu, mask), data(gpu, mask)
         values, others = ([int(it(gpu, mask)) for it in each] for each in (sizes, modes))
-        described_map = tensor_map(gpu, mask)
-        described_map.encode(address.memory, int(address.offset), values, described, *others)
+        begin = tell_address(gpu, address.memory, int(address.offset))
+        image, first = encode_image(begin, described, values, *others), to.memory.dtype.itemsize
+        places = int(to.offset) * first + np.arange(image.size)
+        to.memory.reinterpret(image.dtype).store(places, image, None, gpu.location)
         return 0
 
     return encode
@@ -471,7 +481,10 @@ def _encode_tensor_map(node: Any) -> Evaluate:
 def _make_tensor_map(node: Any) -> Evaluate:
     if str(node.args[0].value) != "tensormap":
         raise UnsupportedError(f"the simulator does not support {node}")
-    return lambda gpu, mask: TensorMap()
+    name, count = "tensor map", 128 * int(node.args[1])
+    return lambda gpu, mask: Address(
+        gpu.add_global(name, np.zeros(count, np.uint8), is_input=True), 0
+    )
 
 
 def _wait_until(node: Any) -> Evaluate:

@@ -200,6 +200,10 @@ def _unravel(number: Any, extents: Mapping[str, int], axes: tuple[str, ...]) -> 
     return places
 
 
+NEVER = np.iinfo(np.int64).max
+_KEPT_BARRIERS = 8
+
+
 class Fences:
     """Fences of one kind: each thread passes them for itself.
 
@@ -208,10 +212,12 @@ class Fences:
     last : the interval that began with each lane's last one; of shape (lanes, 1)
     known : the interval before which a lane knew, then, what others did: of shape (lanes, 1), or
         (lanes, threads of the cluster) as `RunState.known`
+    first : by the interval of a barrier of the thread block, that of each lane's first one since
     """
 
     def __init__(self, lanes: int) -> None:
         self.last, self.known = np.zeros((2, lanes, 1), np.int64)
+        self.first: dict[int, Array] = {}
 
     def get_known(self, lanes: Array, others: Array) -> Array:
         """Before which interval lanes knew, at their last fence, of what others of a block did."""
@@ -291,6 +297,12 @@ class RunState:
         fences.last = np.where(active, self.interval, fences.last)
         known = last if self.known is None else self.known[: 2 if hears else 1].max(axis=0)
         fences.known = np.where(active, known, fences.known)
+        last = np.broadcast_to(last, active.shape)
+        for barrier in np.unique(last[active]):
+            while len(fences.first) > _KEPT_BARRIERS and barrier not in fences.first:
+                del fences.first[min(fences.first)]
+            first = fences.first.setdefault(int(barrier), np.full(len(active), NEVER))
+            first[active[:, 0] & (last == barrier)[:, 0] & (first == NEVER)] = self.interval
 
     def get_last_barrier(self, threads: Array) -> int | Array:
         """The interval in which the thread blocks of threads that run passed their last barrier."""

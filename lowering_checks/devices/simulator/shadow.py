@@ -333,22 +333,33 @@ class Shadow:
         for each in self._silent:
             each.add(cells, threads, self.state.interval)
 
-    def find_unfenced(self, cells: Array, lanes: Array, *, loads: bool = False) -> Array:
+    def find_unfenced(
+        self, cells: Array, lanes: Array, *, loads: bool = False, fence: str = ""
+    ) -> Array:
         """Where a thread stored to a cell, and no proxy fence makes that visible to lanes' copies.
 
-        Its own fence after it does, and so does one that a lane passed when it knew of the store.
-        With `loads`, where a thread loaded a cell itself, and no fence orders the copies behind it.
+        Its own fence after it does, and so does one that a lane passed when it knew of the store,
+        or a thread that both know of (PTX ISA, "Causality Order": a fence along the path).
+        With `loads`, where a thread loaded a cell itself, and no fence orders the copies behind it;
+        with a `fence`, of that kind.
         """
         accessors = self.loader if loads else self.writer if self.is_tracked else None
         if accessors is None:
             return np.zeros(cells.shape, bool)
         threads, times = accessors[cells], (self._load_time if loads else self._write_time)[cells]
-        kind, batch = GLOBAL_PROXY if self.is_global else PROXY, self.state.batch
+        kind, batch = fence or (GLOBAL_PROXY if self.is_global else PROXY), self.state.batch
         fences = self.state.get_fences(kind)
         inside = threads - batch.first * batch.threads  # blocks before are in no order at all
         own = fences.last[np.maximum(inside, 0), 0] > times
         known = fences.get_known(lanes, threads) > times
         unfenced: Array = (threads != NO_THREAD) & (inside >= 0) & ~own & ~known
+        for lane in np.unique(lanes[unfenced]) if self.state.known is not None else ():
+            first = lane // batch.threads * batch.threads
+            heard = self.state.tell_known(lane)[first % batch.group :][: batch.threads]
+            is_own = (lanes == lane) & (inside // batch.threads == lane // batch.threads)
+            for barrier, since in fences.first.items():
+                if (since[first : first + batch.threads] < heard).any():
+                    unfenced &= ~is_own | (times >= barrier)
         return (
             unfenced
             if loads or BY_PROXY not in self.marks

@@ -25,7 +25,7 @@ from .shadow import BY_PROXY, CHANGED, NO_THREAD, OPAQUE, Shadow
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
 TENSOR_CORES = (MATRIX, "tcgen05.mma of", "tcgen05.cp of")
 """What reads matrices in shared memory, on another way than loads do."""
-BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
+BULK_LOAD, BULK_STORE, MAP = "bulk copy from", "bulk copy to", "tensor map at"
 ATOMIC = "atomic operation on"
 AND_ATOMIC = "and atomic operation by {rival}{near} with no barrier in between"
 AND_LOAD = "and load by {rival}{near} with no barrier in between"
@@ -316,12 +316,18 @@ class SharedMemory(Memory):
         inside = np.clip(elements, self.low, self.low + self.size - 1)
         self._stored_by_map[inside] = self.state.launch
 
-    def find_unfenced(self, rows: Rows, *, loads: bool) -> tuple[int, int] | None:
-        """A thread that stored to, or loaded, elements of a lane with no proxy fence since, and one
-        of them; None for none."""
+    def is_changed(self, rows: Rows) -> bool:
+        """Whether any thread has stored to elements in the launch that runs."""
+        access = self._locate_cells("", rows, None, "", is_checked=True)
+        return bool((self.shadow.writer[access.cells] != NO_THREAD).any())
+
+    def find_unfenced(self, rows: Rows, *, loads: bool, fence: str = "") -> tuple[int, int] | None:
+        """A thread that stored to, or loaded, elements of a lane with no proxy fence since, or no
+        other `fence`, and one of them; None for none."""
         access, shadow = self._locate_cells("", rows, None, "", is_checked=True), self.shadow
         cells = access.cells[access.touched]
-        wrong = shadow.find_unfenced(cells, np.full(cells.shape, rows.lanes[0]), loads=loads)
+        lanes = np.full(cells.shape, rows.lanes[0])
+        wrong = shadow.find_unfenced(cells, lanes, loads=loads, fence=fence)
         if not is_any(wrong):
             return None
         at = int(np.argmax(wrong))
@@ -350,7 +356,7 @@ class SharedMemory(Memory):
         if not is_checked:
             self.state.log.add("out of bounds", self.name, location, wrong, describe)
         places = np.clip(elements, self.low, end - 1)
-        if batch.first == 0 and not kind.startswith("tcgen05") and not is_checked:
+        if batch.first == 0 and not kind.startswith(("tcgen05", MAP)) and not is_checked:
             for row in range(len(lanes)):
                 if lanes[row] < batch.threads:
                     scope, picked = "global" if is_global else "shared", places[row][active[row]]

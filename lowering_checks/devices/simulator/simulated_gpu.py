@@ -27,8 +27,8 @@ from ...device import (
 )
 from .async_copies import AsyncQueue
 from .atomics import Releases, find_order
-from .bulk_copies import BULK, BULK_COPIES, WRITTEN
-from .clusters import CLUSTERS, Meetings
+from .bulk_copies import BULK, BULK_COPIES, WRITTEN, TensorMap
+from .clusters import CLUSTERS, GLOBAL, Meetings
 from .expressions import Address, translate
 from .mbarriers import MBarriers
 from .memory import (
@@ -201,6 +201,9 @@ class SimulatedGpu:
         self.values: dict[int, Any] = {}
         self.memories = Memories()
         self._shadows: list[Shadow] = []
+        self._globals: list[SharedMemory] = []
+        self.maps: dict[bytes, TensorMap] = {}
+        self.acquired: dict[tuple[int, Any], bytes] = {}  # images of tensor maps, by lane and cell
         self.periods: Mapping[Any, Period] = {}
         self._waiting, self._canceled = list[int](), set[int]()  # first blocks of clusters
         self._of_kernels = Memories()
@@ -227,9 +230,11 @@ class SimulatedGpu:
         body: Any,
         arguments: Sequence[Array],
         in_out: Collection[int] = (),
+        addresses: Sequence[int] = (),
     ) -> Arrays:
         """Run a function on copies of its arguments; of those that it stores to the ones at the
         places `in_out` hold values before. Sizes that it leaves open are those of its arguments.
+        They lie at `addresses`, if any are given: other arguments may hold these.
         """
         kept, written = {parameters[place] for place in in_out}, find_written_buffers(body)
         copies = [np.array(array).reshape(-1) for array in arguments]
@@ -242,10 +247,17 @@ class SimulatedGpu:
             for extent, size in zip(buffer.shape, array.shape, strict=False):
                 if isinstance(extent, Var):
                     self.values[hash(extent)] = size
+<<<<<<< HEAD
             if array.ndim > 1:
                 self.state.shapes[str(buffer.name), array.size] = array.shape
             is_kept = buffer in kept
             self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
+=======
+            how = {"is_input": buffer not in written, "is_kept": buffer in kept}
+            address = addresses[place] if addresses else 0
+            memory = self.add_global(str(buffer.name), data, address, **how)
+            self.memories[BufferKey(buffer)] = memory
+>>>>>>> origin/main
             if buffer in written:
                 shadows[place] = self._shadows[-1]
         with np.errstate(all="ignore"):
@@ -347,6 +359,7 @@ class SimulatedGpu:
             for shadow in self._shadows:
                 shadow.end_batch()
             self.memories, self._allocated = Memories(outside), {}
+            self.acquired.clear()
             self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
         self.memories = before
         self.state.running = self.state.exited = None
@@ -400,17 +413,13 @@ class SimulatedGpu:
             )
         return self._numbered[number]
 
-    def find_shared(self, address: int) -> SharedMemory | None:
-        """The shared memory of a block in which an address lies."""
-        for memory in self._allocated.values():
+    def find_memory(self, address: int) -> SharedMemory | None:
+        """The global memory in which an address lies, or the shared memory of a block."""
+        for memory in (*self._allocated.values(), *self._globals):
             shadow = memory.shadow
             if 0 <= address - shadow.begin < shadow.span * shadow.unit:
                 return memory
         return None
-
-    def tell_global(self, shadow: Shadow) -> int:
-        """The address at which a memory of the GPU begins, which no program may depend on."""
-        return (1 + self._shadows.index(shadow)) << 40
 
     def run_periodic(self, period: Period, count: int, run: Callable[[int], None]) -> None:
         """Run the iterations of a loop that count differently, and count the others."""
@@ -510,9 +519,10 @@ class SimulatedGpu:
     # ---- Memories
 
     def add_global(
-        self, buffer: Var, data: Array, *, is_input: bool, is_kept: bool = False
-    ) -> None:
-        """A buffer in global memory; inputs are written before the kernel begins."""
+        self, name: str, data: Array, address: int = 0, *, is_input: bool, is_kept: bool = False
+    ) -> SharedMemory:
+        """Data in global memory, at an address if one is given; inputs are written before the
+        kernel begins."""
         shadow = Shadow(
             data.size,
             data.dtype.itemsize,
@@ -520,8 +530,10 @@ class SimulatedGpu:
             is_written=not is_input,
             starts_written=is_input or is_kept,
         )
-        self.memories[BufferKey(buffer)] = SharedMemory(str(buffer.name), data, shadow)
+        shadow.begin = address or (1 + len(self._globals)) * GLOBAL
+        self._globals.append(SharedMemory(name, data, shadow))
         self._shadows.append(shadow)
+        return self._globals[-1]
 
     def allocate(self, buffer: Var, *, of_kernels: bool = False) -> None:
         """Make a buffer: registers, shared memory of thread blocks, or global memory; one that is
@@ -530,10 +542,9 @@ class SimulatedGpu:
         size = self._count_scalars(buffer)
         dtype, scope, name = get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name)
         if self.state.running is None:
-            self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
-            if of_kernels:
-                key = BufferKey(buffer)
-                self._of_kernels[key] = self.memories.pop(key)
+            data = np.full(size, get_garbage(dtype), dtype)
+            to = self._of_kernels if of_kernels else self.memories
+            to[BufferKey(buffer)] = self.add_global(name, data, is_input=False)
         elif scope in ("local", "warp"):
             if scope == "local":
                 if size * self.state.batch.lanes > self.most_registers:

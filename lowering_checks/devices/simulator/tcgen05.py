@@ -35,7 +35,7 @@ from .tensor_cores import widen
 from .tensor_memory import AFTER, COLUMNS, FEWEST_COLUMNS, KIND, LANES
 from .warpgroups import place_tile, read_registers
 
-_WIDTHS = {0: 16, 2: 128, 4: 64, 6: 32}
+_WIDTHS = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}
 """Bytes of a row by the swizzle of a descriptor, bits 61 to 63 (9.7.16.4.1)."""
 _SWIZZLES = (0, 6, 4, 2, 1)
 """That by TVM's numbers: none, 32, 64 and 128 bytes, and 128 in chunks of 32."""
@@ -48,6 +48,8 @@ _TYPES = {
     **{kind: {1: "e2m1x2"} for kind in ("mxf4", "mxf4nvf4")},
 }
 """Types of the elements of A and B, by the fields of an instruction descriptor (9.7.16.4.2)."""
+_SHAPE_AND_TYPES = 0x1F << 24 | 0x3F << 17 | 0x3F << 7 | 3 << 4
+"""The bits of an instruction descriptor that say so."""
 _SUMS = {0: np.dtype("float16"), 1: np.dtype("float32"), 2: np.dtype("int32")}
 _ROW_BYTES = 32
 """Bytes of a row of A per instruction, for all types (9.7.16.2.1)."""
@@ -133,16 +135,18 @@ class _Issue:
         """
         word, location = self.get(name), self.threads.location
         at = [(word >> bit & _FIELD) * _UNIT for bit in (0, 16, 32)]
-        code, memory = word >> 61 & 7, self.threads.gpu.find_shared(at[0])
+        code, memory = word >> 61 & 7, self.threads.gpu.find_memory(at[0])
         if memory is None or code not in _SWIZZLES or not word >> 46 & 1:
             self.report(f"with a descriptor {word:#x}, which describes no memory", UNDEFINED)
             raise _UndefinedError
-        if code == _SWIZZLES[-1] or word >> 49 & 0xF:
-            text = f"chunks of 32 bytes, base offsets or absolute strides: {word:#x}"
+        has_chunks = code == _SWIZZLES[-1]
+        if (has_chunks and not is_across) or word >> 49 & 0xF:
+            text = f"chunks of 32 bytes along k, base offsets or absolute strides: {word:#x}"
             raise UnsupportedError(f"{self.threads.name} is not supported with {text}")
         item = item if is_across else max(item, memory.shadow.unit)  # several at a time
         row, k = np.indices((size[0], size[1] // item))
-        address = place_tile(at, _WIDTHS[code], row, k, item, is_across=bool(is_across))
+        how: Any = {"is_across": bool(is_across), "chunk": 32 if has_chunks else _UNIT}
+        address = place_tile(at, _WIDTHS[code], row, k, item, **how)
         viewed = memory.reinterpret(np.dtype(f"uint{8 * item}"))
         assert isinstance(viewed, SharedMemory)
         cells = Rows.of(self.lane, (address - memory.shadow.begin) // item, rank)
@@ -358,8 +362,8 @@ def _multiply(issue: _Issue) -> None:
     if rows not in possible or columns % step or not step <= columns <= 256:
         issue.report(f"of {rows}×{columns}, no shape of kind::{kind}", UNDEFINED)
         raise _UndefinedError
-    # Which bytes the factors are does not make another shape or type (9.7.16.6.2).
-    layout = word & ~(3 << 29 | 3 << 4) if is_scaled else word
+    # Transposed or negated factors make no other shape or type (9.7.16.6.2).
+    layout = word & (_SHAPE_AND_TYPES & ~(3 << 4) if is_scaled else _SHAPE_AND_TYPES)
     issue.begin("mma", target, issue.words["cta_group"], kind, layout)
     items, across = [get_type(it)[0].itemsize for it in kinds], (word >> 15 & 1, word >> 16 & 1)
     size = columns // len(ranks), _ROW_BYTES

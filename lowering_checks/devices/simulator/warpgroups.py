@@ -230,22 +230,24 @@ def _read_shared(
 
 
 def place_tile(
-    at: Sequence[Any], width: int, row: Any, k: Any, item: int, *, is_across: bool
+    at: Sequence[Any], width: int, row: Any, k: Any, item: int, *, is_across: bool, chunk: int = 16
 ) -> Any:
     """The addresses of a tile's elements, by where it begins, its leading and its other stride.
 
-    Of `item` bytes in rows of `width`, whose chunks are exchanged; along k, or across it.
+    Of `item` bytes in rows of `width`, whose chunks of so many bytes are exchanged; along k, or
+    across it.
     """
     start, leading, stride = at
     if is_across:
         steps = (stride, leading) if width == _UNIT else (leading, stride)
         address = start + row * item % width + row * item // width * steps[0]
-        address = address + k % 8 * width + k // 8 * steps[1]
+        repeats = width // chunk if chunk > _UNIT else 8
+        address = address + k % repeats * width + k // repeats * steps[1]
     else:
         step = leading if width == _UNIT else width + 0 * leading
         address = start + row % 8 * width + row // 8 * stride
         address = address + k * item // width * step + k * item % width
-    return address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
+    return address ^ (address >> _BANK_BIT & width // chunk - 1) * chunk
 
 
 def _cut_off(sums: Array) -> Array:

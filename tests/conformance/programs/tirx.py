@@ -743,6 +743,76 @@ def RowsGatheredByTheTma(A: T.Buffer(512), B: T.Buffer(128)):
     B[tx] = S[tx]
 
 
+# right: the fence of a third thread stands between stores and the copy, which both know of
+# needs sm_90
+# B == A * 2
+@T.prim_func
+def RowStoredBehindTheFenceOfAThirdThread(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_buffer((64,), "float32", scope="shared", align=128)
+    bar = T.alloc_shared((1,), "uint64")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+    S[tx] = A[tx] * T.float32(2)
+    T.cuda.cta_sync()
+    if tx == 32:
+        T.ptx["fence.proxy.async.shared::cta"]()
+        T.ptx["mbarrier.arrive.shared.b64"](T.address_of(bar[0]))
+    if tx == 0:
+        T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
+        T.ptx["cp.async.bulk.global.shared::cta.bulk_group"](
+            T.address_of(B[0]), T.address_of(S[0]), T.uint32(256)
+        )
+        T.ptx["cp.async.bulk.commit_group"]()
+        T.ptx["cp.async.bulk.wait_group"](0)
+
+
+# right: a thread changes a copy of a tensor map, releases it, and acquires it for its own copies
+# needs sm_90a
+# B, M == np.pad(A.reshape(16, 32)[8:12], ((0, 4), (0, 0))).ravel(), np.arange(16)
+@T.prim_func
+def TileOfAMapThatTheKernelChanges(A: T.Buffer(512), B: T.Buffer(256), M: T.Buffer(16, "uint64")):
+    tiles: T.let[T.TensorMap()] = T.tvm_stack_alloca("tensormap", 1)
+    T.call_packed(
+        *("runtime.cuTensorMapEncodeTiled", tiles, "float32", 2, A.data),
+        *(32, 16, 128, 32, 8, 1, 1, 0, 0, 2, 0),
+    )
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([256])
+    S = T.alloc_buffer((256,), "float32", scope="shared", align=128)
+    bar = T.alloc_shared((1,), "uint64")
+    word = T.alloc_local((1,), "uint64")
+    if tx < 16:
+        address: T.let = T.reinterpret("uint64", T.address_of(tiles)) + T.Cast("uint64", tx * 8)
+        T.ptx["ld.b64"](word[0], T.reinterpret("handle", address))
+        T.ptx["st.global.b64"](T.address_of(M[tx]), word[0])
+    T.cuda.cta_sync()
+    if tx == 0:
+        T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+        T.ptx["tensormap_replace.tile.global_address.global.b1024.b64"](
+            T.address_of(M[0]), T.reinterpret("uint64", T.address_of(A[256]))
+        )
+        T.ptx["tensormap_replace.tile.global_dim.global.b1024.b32"](
+            T.address_of(M[0]), 1, T.uint32(4)
+        )
+        T.ptx["fence.proxy.tensormap::generic.release.gpu"]()
+        T.ptx["fence.proxy.tensormap::generic.acquire.gpu"](T.address_of(M[0]))
+        T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), T.uint32(1024))
+        T.ptx["cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"](
+            T.address_of(S[0]), T.address_of(M[0]), 0, 0, T.address_of(bar[0])
+        )
+    T.cuda.cta_sync()
+    T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
+    B[tx] = S[tx]
+    if tx < 16:
+        M[tx] = T.Cast("uint64", tx)
+
+
 # right: a block asks for others' work until there is none, and loads each answer where it arrived
 # needs sm_100a
 # B == A + 1
