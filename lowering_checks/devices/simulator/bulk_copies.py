@@ -474,13 +474,8 @@ def _require_fence(
         who = threads.state.describe_lane(rows.lanes[0])
         other = threads.state.describe_thread(found[0])
         message = (
-<<<<<<< HEAD
             f"{what} {memory.name_place(found[1])} by {who}, which {other} {before} without "
-            "fence.proxy.async after it"
-=======
-            f"{what} {memory.name}[{found[1]}] by {who}, which {other} {before} without "
             f"{fence or 'fence.proxy.async'} after it"
->>>>>>> origin/main
         )
         threads.report("missing proxy fence", memory.name, message)
 

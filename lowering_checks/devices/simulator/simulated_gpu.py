@@ -247,17 +247,12 @@ class SimulatedGpu:
             for extent, size in zip(buffer.shape, array.shape, strict=False):
                 if isinstance(extent, Var):
                     self.values[hash(extent)] = size
-<<<<<<< HEAD
             if array.ndim > 1:
                 self.state.shapes[str(buffer.name), array.size] = array.shape
-            is_kept = buffer in kept
-            self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
-=======
             how = {"is_input": buffer not in written, "is_kept": buffer in kept}
             address = addresses[place] if addresses else 0
             memory = self.add_global(str(buffer.name), data, address, **how)
             self.memories[BufferKey(buffer)] = memory
->>>>>>> origin/main
             if buffer in written:
                 shadows[place] = self._shadows[-1]
         with np.errstate(all="ignore"):
