@@ -191,12 +191,12 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
         step = math.lcm(*(it for it in moduli if it <= most), most)
         tried = (3 * most + 5, step if step <= 4 * most else most, most + 1, most - 1, 2 * most)
         for size in tried:
-            shapes = [dict.fromkeys(names, size)]
-            if size ** len(names) > LARGE:
+            others = [try_run(run, shape=dict.fromkeys(names, size))]
+            tensors = [it.shape for other in others if other for it in other.problem.arguments]
+            if max(size ** len(names), *map(math.prod, tensors), 0) > LARGE:
                 short = {name: 2 * place + 3 for place, name in enumerate(names)}
-                shapes = [{**short, name: size} for name in names]
-            for shape in shapes:
-                yield _tell(try_run(run, shape=shape), "near its numbers")
+                others = [try_run(run, shape={**short, name: size}) for name in names]
+            yield from (_tell(other, "near its numbers") for other in others)
 
 
 def list_smaller_runs(run: Run, *, most: float = WHOLE_WORK / 4) -> Iterator[OtherRun]:

@@ -32,21 +32,18 @@ SCALAR = 2.0**12
 """A scalar float that decides."""
 ROUNDS = 6
 """Draws of index arrays."""
+EVEN, CHAINED, ALIKE = 1, 3, 5
+"""What some of them are, see `draw_index`."""
 Inputs = list[Array]
 Indices = Mapping[str, Array]
 
 
-def draw_index(
-    use: IndexUse,
-    rng: np.random.Generator,
-    tensor: Tensor,
-    *,
-    is_even: bool = False,
-    is_one: bool = False,
-) -> Array:
-    """Integers for an argument by its use; `is_even`: ranges of one length, and the ends alone;
-    `is_one`: all are one value that is asked for, out of range if any is.
+def draw_index(use: IndexUse, rng: np.random.Generator, tensor: Tensor, number: int = 0) -> Array:
+    """Integers for an argument by its use: random ones, but for some numbers of a draw, ranges of
+    one length, and the ends alone (`EVEN`); each the one before its place (`CHAINED`); and all a
+    value that is asked for, out of range if any is (`ALIKE`).
     """
+    is_even = number % 3 == EVEN
     low, high = use.low, use.low + 1 if use.high is None else use.high
     size, shape = int(np.prod(tensor.shape)), tensor.shape
     if use.is_rising:
@@ -61,11 +58,13 @@ def draw_index(
         values = rng.permutation(values).reshape(shape)
     elif is_even:
         values = np.full(shape, high)
+    elif number == CHAINED:
+        values = np.clip(np.arange(size).reshape(shape) - 1, low, high)
     else:
         values = rng.integers(low, high, shape, endpoint=True)
     # What is asked for comes often; no place comes twice where each is to be stored to once.
     often = [it for it in use.asked if not (use.is_distinct and low <= it <= high)]
-    if is_one and often:
+    if number == ALIKE and often:
         values = np.full(shape, min(often, key=lambda it: low <= it <= high))
         often = []
     kinds = rng.integers(0, 3 * len(often) or 1, shape)
@@ -91,14 +90,11 @@ def fit_uses(
         if name in named
     }
 
-    def fits(trial: Mapping[str, IndexUse], is_one: bool = False) -> bool:
+    def fits(trial: Mapping[str, IndexUse], *numbers: int) -> bool:
         rng = np.random.default_rng(len(trial))
         drawn = (
-            {
-                name: draw_index(use, rng, named[name], is_even=is_even, is_one=is_one)
-                for name, use in trial.items()
-            }
-            for is_even in (True, False)
+            {name: draw_index(use, rng, named[name], number) for name, use in trial.items()}
+            for number in numbers or (EVEN, 0)
         )
         # An index that leaves its buffer and depends on no data is the program's own fault.
         return not any(it.is_outside and not it.outside for it in map(run, drawn))
@@ -128,7 +124,7 @@ def fit_uses(
             kept = replace(found[name], asked=(*found[name].asked, value))
             alone = {**found, name: replace(kept, asked=(value,))}
             if kept.low <= value <= (kept.high or 0) or (
-                fits(alone, is_one=True) and fits({**found, name: kept})
+                fits(alone, ALIKE) and fits({**found, name: kept})
             ):
                 found[name] = kept
     return found
@@ -153,13 +149,7 @@ def draw_rounds(
     for number in range(2 * count):
         rng = np.random.default_rng([seed, number])
         indices = {
-            each.name: draw_index(
-                uses[each.name],
-                rng,
-                each,
-                is_even=number % 3 == 1,
-                is_one=number == ROUNDS - 1,
-            )
+            each.name: draw_index(uses[each.name], rng, each, number)
             for each in tensors
             if each.name in uses
         }
@@ -194,6 +184,7 @@ class ProgramInputs(InputMaker):
     has_ties : a program that is judged compares floats, so that equal ones are worth a round
     compared : the constants that a tensor's elements are compared with, by its name
     functions : the functions of floats that are called, "/" for quotients
+    factors : the inputs that others are multiplied by, of which none is -inf
     has_reference : a program is judged by another one, which need not do what it does
     is_positive : no number is below 0
     indices : the draw of index arrays
@@ -206,6 +197,7 @@ class ProgramInputs(InputMaker):
     has_ties: bool = False
     compared: Mapping[str, Collection[float]] = field(default_factory=dict)
     functions: Collection[str] = ()
+    factors: Collection[str] = ()
     has_reference: bool = False
     is_positive: bool = False
     indices: Indices = field(default_factory=dict)
@@ -289,20 +281,19 @@ class ProgramInputs(InputMaker):
             pairs = zip(self.tensors, changed, strict=True)
             return [indices.get(tensor.name, array) for tensor, array in pairs]
 
-        def add(changed: Inputs, least: float, overflow: float = np.inf) -> bool:
+        def add(changed: Inputs, least: float, overflow: float = np.inf) -> None:
             """Take the inputs, with other index arrays, if enough is known of what they come to, or
-            statements run that did not before. Returns whether less is known than without them.
+            statements run that did not before.
             """
             nonlocal reached
             if all(now is before for now, before in zip(changed, inputs, strict=True)):
-                return False
+                return
             turned = turn(changed)
             answer = self.measure(turned)
             is_new = bool((answer.ran & ~reached).any()) and answer.known > 0
             if answer.overflow <= overflow and (is_new or answer.known >= least):
                 planted.append(turned)
                 reached = reached | answer.ran
-            return answer.known < known
 
         def change(plant: Callable[..., Array], *given: Any, floats: bool = True) -> Inputs:
             """The inputs with other data, of floats alone or of all types, and scalar floats."""
@@ -346,10 +337,9 @@ class ProgramInputs(InputMaker):
             add(change(_plant_large, rng), SOME)
         if has_exponentials or self.is_choosing:
             masked = change(_plant_infinities, rng)
-            changed = [at for at, it in enumerate(masked) if it is not inputs[at]]
-            if add(masked, SOME) and len(changed) > 1:  # of a mask, say, more is known alone
-                for at in changed:
-                    add([*inputs[:at], masked[at], *inputs[at + 1 :]], SOME)
+            masks = [it.name not in self.factors for it in self.tensors]
+            pairs = zip(masks, masked, inputs, strict=True)
+            add([now if is_mask else before for is_mask, now, before in pairs], SOME)
         if self.has_reference:  # squares of a large mean have few of their digits left, or none
 
             def raise_mean(tensor: Tensor, values: Array) -> Array:

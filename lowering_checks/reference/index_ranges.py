@@ -285,6 +285,25 @@ def find_compared(body: Any) -> dict[str, set[float]]:
     return found
 
 
+def find_factors(body: Any) -> set[str]:
+    """The names of the buffers whose elements, or sums of them, are multiplied by what is loaded,
+    which may be 0.
+    """
+    found: set[str] = set()
+    bound: dict[Any, Any] = {}
+    list(_visit(body, (), bound, ()))
+    for node in find_all(body, tvm.tirx.Mul):
+        sides = [_inline(side, bound) for side in (node.a, node.b)]
+        terms = [side for side, other in (sides, sides[::-1]) if find_all(other, TensorLoad)]
+        while terms:
+            term = terms.pop()
+            if isinstance(term, TensorLoad):
+                found.add(str(term.source.name))
+            for part in ("value", "a", "b"):
+                terms += [getattr(term, part)] if hasattr(term, part) else []
+    return found
+
+
 def _find_comparisons(body: Any, bound: dict[Any, Any]) -> Iterator[Comparison]:
     analyzer = bind_ranges(find_all(body, For))
     for kind in (*COMPARISONS, "Max", "Min"):

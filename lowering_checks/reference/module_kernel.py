@@ -40,7 +40,7 @@ from .functions import (
     read_arguments,
     replace_literals,
 )
-from .index_ranges import IndexUse, find_accesses, find_compared, find_index_uses
+from .index_ranges import IndexUse, find_accesses, find_compared, find_factors, find_index_uses
 
 SCALED_WORK = 2**28
 """Statements up to which the indices of a kernel at other sizes are tried."""
@@ -264,6 +264,7 @@ class ModuleProblem(AnyProblem):
             },
             {get_call_name(call) for body in bodies for call in find_all(body, Call)}
             | {"/" for body in bodies for _ in find_all(body, Div)},
+            {name for body in bodies for name in find_factors(body)},
             self.kernel.reference is not None,
         )
 

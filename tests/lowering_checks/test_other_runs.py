@@ -2,11 +2,15 @@
 
 import dataclasses
 import itertools
+import math
 
 import pytest
+import tvm
 from golden_runs import run_golden
+from tvm.script import from_source
 
-from tirstep.lowering_checks import check_ownership, verdict
+from tirstep.lowering_checks import check_ownership, run_recipe, verdict
+from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.lowering_checks.verdict import (
     LimitedRuns,
     OtherRun,
@@ -14,7 +18,7 @@ from tirstep.lowering_checks.verdict import (
     find_other_runs,
 )
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.recipes import LADDERS, RECIPES
+from tirstep.transforms.recipes import LADDERS, RECIPES, Example, recipe
 
 # The rungs of a ladder share a schedule: of others, test_numbers.py draws such shapes.
 LAST = [ladder[-1] for ladder in LADDERS.values()]
@@ -100,3 +104,32 @@ def test_runs_are_limited_in_number_and_time(monkeypatch: pytest.MonkeyPatch) ->
     for seconds, count, left in ((3, 5, 2), (0, 4, 3), (9, 4, 0), (None, 5, 0)):
         limited = LimitedRuns(many, seconds, count)
         assert (len(list(limited)), limited.left) == (count - left, left)
+
+
+AXES = """
+@T.prim_func(s_tir=True)
+def main(a: T.handle, b: T.handle):
+    n, m = T.int32(), T.int32()
+    A = T.match_buffer(a, (n, 8, m), "float32")
+    B = T.match_buffer(b, (n, 8, m), "float32")
+    for i in T.thread_binding(n, thread="blockIdx.x"):
+        for j in T.thread_binding(256, thread="threadIdx.x"):
+            for k, c in T.grid((m + 255) // 256, 8):
+                if k * 256 + j < m:
+                    B[i, c, k * 256 + j] = A[i, c, k * 256 + j]
+"""
+
+
+def test_a_program_with_axes_of_its_own_gets_no_large_sizes() -> None:
+    kernel = ModuleKernel(tvm.IRModule({"main": from_source(AXES)}), "mine")
+    example = Example({"n": 4, "m": 6})
+
+    @recipe(kernel=kernel, blocks=("",), default_example=example, golden=example)
+    def mine(sch):
+        """Nothing is done."""
+        yield "same"
+
+    others = itertools.islice(find_other_runs(run_recipe(mine, example.shape)), 12)
+    near = [it.run.problem for it in others if "near" in it.about]
+    assert max(problem.shape["m"] for problem in near) > 768
+    assert all(math.prod(it.shape) <= verdict.LARGE for own in near for it in own.arguments)

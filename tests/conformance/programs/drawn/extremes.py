@@ -87,3 +87,46 @@ def normalized_by_updates(x: T.Buffer((8, 64)), y: T.Buffer((8, 64))):
             m[1] = m[1] + m[2] * (x[i, k] - m[0])
         for k in range(64):
             y[i, k] = (x[i, k] - m[0]) / T.sqrt(m[1] / T.float32(64) + T.float32(1e-5))
+
+
+# right: sums of the elements up to a place, weighted by exponentials
+@T.prim_func(s_tir=True)
+def weighted(s: T.Buffer((12, 12)), v: T.Buffer((12, 3)), y: T.Buffer((12,))):
+    m = T.alloc_buffer((2,))
+    for i in range(12):
+        m[0] = T.float32("-inf")
+        for j in range(i + 1):
+            m[0] = T.max(m[0], s[i, j])
+        m[1] = T.float32(0)
+        y[i] = T.float32(0)
+        for j in range(i + 1):
+            m[1] = m[1] + T.exp(s[i, j] - m[0])
+            y[i] = y[i] + T.exp(s[i, j] - m[0]) * v[j, 0]
+        y[i] = y[i] / m[1]
+
+
+# right: the same by weights of 0, which no element is infinite for
+# reference: weighted
+@T.prim_func(s_tir=True)
+def weighted_by_zeros(s: T.Buffer((12, 12)), v: T.Buffer((12, 3)), y: T.Buffer((12,))):
+    m = T.alloc_buffer((3,))
+    for i in range(12):
+        m[0] = T.float32("-inf")
+        for j in range(i + 1):
+            m[0] = T.max(m[0], s[i, j])
+        m[1] = T.float32(0)
+        y[i] = T.float32(0)
+        for j in range(12):
+            m[2] = T.exp(T.if_then_else(j <= i, s[i, j], T.float32("-inf")) - m[0])
+            m[1] = m[1] + m[2]
+            y[i] = y[i] + m[2] * v[j, 0]
+        y[i] = y[i] / m[1]
+
+
+# right: the roots of trees, whose longest way may be of all nodes
+@T.prim_func(s_tir=True)
+def roots(at: T.Buffer((32,), "int32"), y: T.Buffer((32,), "int32")):
+    for i in range(32):
+        y[i] = i
+        for _ in range(31):
+            y[i] = T.min(y[i], at[y[i]])
