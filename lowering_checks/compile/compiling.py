@@ -40,7 +40,7 @@ TARGET = "nvidia/nvidia-h100"
 """What is compiled for by default; its source compiles for older GPUs, too."""
 UNOPTIMIZED = '{"kind": "llvm", "opt-level": 0}'
 """LLVM for what runs shortly or not at all: its own passes take most of a compilation's time."""
-KINDS = ("cuda", "opencl", "llvm")
+KINDS = ("cuda", "opencl", "metal", "webgpu", "llvm")
 """The kinds of targets whose source tirstep reads."""
 MAIN = "main"
 COMPILER = "tvm_callback_cuda_compile"
@@ -225,8 +225,8 @@ def pass_context(module: tvm.IRModule, instruments: Sequence[Any] = ()) -> Any:
 def get_target(name: str) -> Any:
     """TVM's target of a name.
 
-    ``cuda`` is that of `TARGET`, ``sm_80`` the same with another architecture; ``opencl``,
-    ``llvm`` and TVM's tags (``nvidia/nvidia-a100``) are what TVM makes of them. Raises
+    ``cuda`` is that of `TARGET`, ``sm_80`` the same with another architecture; others of `KINDS`
+    and TVM's tags (``nvidia/nvidia-a100``) are what TVM makes of them. Raises
     `CheckError` with the nearest names.
     """
     if name == "cuda":

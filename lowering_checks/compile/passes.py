@@ -117,7 +117,7 @@ class Lowering:
     ----------
     module : as it was given to TVM
     target : the target's name
-    language : of `source`: ``"cuda"``, ``"opencl"`` or ``"llvm"``
+    language : of `source`, one of `compiling.KINDS`
     passes : in the order in which they ended, so that one that runs others stands behind them
     source : for the device; empty where the compilation failed
     executable : of ``"llvm"`` alone one that runs, since no machine code is made of CUDA source

@@ -101,6 +101,8 @@ def test_a_module_that_tvm_refuses_is_told(command: Command, monkeypatch: pytest
     ("arguments", "word"),
     [
         ("--target opencl", "__kernel void"),
+        ("--target metal", "kernel void"),
+        ("--target webgpu", "@compute @workgroup_size(128, 1, 1)"),
         ("--target llvm", "define "),
         ("--target sm_75", "__global__"),
         ("--step 2", "__global__"),

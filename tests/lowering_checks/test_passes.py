@@ -51,8 +51,8 @@ def test_an_architecture_as_target_reaches_tvm():
     [
         ("cudaa", "there is no target 'cudaa'; did you mean cuda?"),
         ("nvidia/nvidia-h10", "did you mean nvidia/nvidia-h100 or "),
-        ("zzz", "there are cuda, opencl, llvm, sm_80 and the like, and TVM's tags"),
-        ("metal", "has the kind metal, .*; choose one of cuda, opencl, llvm"),
+        ("zzz", "there are cuda, opencl, metal, webgpu, llvm, sm_80 and the like, and TVM's tags"),
+        ("vulkan", "has the kind vulkan, .*; choose one of cuda, opencl, metal, webgpu, llvm"),
     ],
 )
 def test_an_unknown_target_is_refused(target: str, sentence: str):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
     from tirstep.lowering_checks.compile.passes import Pass
 
-LEXERS = {"cuda": "cuda", "opencl": "c", "llvm": "llvm"}
+LEXERS = {"cuda": "cuda", "opencl": "c", "metal": "cpp", "webgpu": "wgsl", "llvm": "llvm"}
 
 
 @with_options(*RECIPE_OPTIONS)
@@ -31,8 +31,8 @@ def command(
     ),
     source: bool = flag(
         "--source",
-        "Print the source that TVM generates instead: CUDA, OpenCL or LLVM IR; for llvm, "
-        "thread bindings are made serial.",
+        "Print the source that TVM generates instead: CUDA, OpenCL, Metal, WGSL or LLVM IR; for "
+        "llvm, thread bindings are made serial.",
     ),
     diff: bool = flag("--diff", "Print the diffs of the passes that changed the module."),
     context: int,

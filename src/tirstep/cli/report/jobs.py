@@ -47,7 +47,7 @@ from ..wrong_use import UseError, find_sentence
 from .document import Keys, RecipePart, Report, StepPart, Text
 from .origins import find_python, link_source, note_lines
 
-LINKED = ("cuda", "opencl")
+LINKED = ("cuda", "opencl", "metal")
 """Languages whose sources have a line or more for each statement."""
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
 INSTALLED = ("site-packages", "dist-packages")

@@ -35,7 +35,7 @@ function linesOf(text) {
 
 const previousStep = (step) => step.recipe.steps[step.index - 1] ?? null;
 
-const LANGUAGES = { cuda: "CUDA", opencl: "OpenCL", llvm: "LLVM IR" };
+const LANGUAGES = { cuda: "CUDA", opencl: "OpenCL", metal: "Metal", webgpu: "WGSL", llvm: "LLVM IR" };
 const languageOf = (step) => (LANGUAGES[step.device_source.language] ?? step.device_source.language) || "Source";
 
 // A text of a step: its lines and their language, or why there is none.
