@@ -128,7 +128,7 @@ class Launch:
 _STORAGES: dict[int, int] = {}
 _BY_ADDRESS: dict[int, Tensor] = {}
 _IN_MEMORY: list[Tensor] = []
-"""What tensor maps describe whose images the host stores in tensors."""
+"""What tensors hold addresses of, as numbers or in images of tensor maps."""
 _MAPS: dict[int | bytes, tuple[Any, ...]] = {}
 """What tensor maps describe, by where they lie or what they are."""
 
@@ -244,6 +244,10 @@ def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
                 data = T.handle_add_byte_offset(buffer.data, skipped) if skipped else buffer.data
                 call = T.call_packed(name, parameter, dtype, rank, data, *fields)
                 host.append(Evaluate(call))
+        for numbers in arguments:
+            if isinstance(numbers, torch.Tensor) and numbers.dtype in (torch.int64, torch.uint64):
+                found = set(numbers.reshape(-1).tolist()) & _BY_ADDRESS.keys()
+                _IN_MEMORY.extend(_BY_ADDRESS[it] for it in sorted(found))
         for number, tensor in enumerate(_IN_MEMORY):
             find_place(tensor, f"map_{number}")
         arrays = [read(it, parameter) for it, parameter in zip(arguments, parameters, strict=True)]

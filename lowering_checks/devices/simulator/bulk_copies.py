@@ -48,11 +48,11 @@ _OF_PTX = (*range(8), 10, 8, 9, 11, 12)
 _IMAGE = np.dtype(
     [
         *(("global_address", "u8"), ("global_stride", "u8", 4), ("global_dim", "u4", 5)),
-        *(("others", "u4"), ("again", "u4"), ("unused", "V60")),
+        *(("others", "u4"), ("zeros", "S64")),
     ]
 )
-"""A tensor map's 128 bytes: fields of ``tensormap.replace``, and the number of all other ones, in
-both halves. How they lie there on a GPU is not told, and no program may depend on it."""
+"""A tensor map's 128 bytes: fields of ``tensormap.replace``, and the number of all other ones. How
+they lie there on a GPU is not told; but kernels know that the second half is zero."""
 _OTHERS: dict[int, dict[str, Any]] = {}
 MAP_FENCE = "fence.proxy.tensormap"
 
@@ -83,7 +83,7 @@ def encode_image(address: int, described: str, sizes: Sequence[int], *modes: int
     others |= {"elemtype": next((it for it in forced if it >= 0), number)}
     others |= {"interleave_layout": interleave, "box_dim": (box + [1] * 5)[:5]}
     others |= {"element_stride": (steps + [1] * 5)[:5]}
-    image["others"] = image["again"] = _number(others)
+    image["others"] = _number(others)
     return image.view(np.uint8)
 
 
@@ -118,8 +118,10 @@ class TensorMap:
         memory: Any = threads.gpu.find_memory(begin := int(fields["global_address"]))
         if (others := _OTHERS.get(int(fields["others"]))) is None or memory is None:
             raise UnsupportedError(f"{threads.name} gets no tensor map that the host encoded")
-        if fields["again"] != fields["others"]:
-            text = f"{threads.name} gets a tensor map of {memory.name}, half of which is another's"
+        if fields["zeros"]:
+            text = (
+                f"{threads.name} gets a tensor map of {memory.name} whose second half is not zero"
+            )
             memory.state.log.add_sentence("tensor map", text, threads.location)
         rank, number, swizzle = others["rank"] + 1, others["elemtype"], others["swizzle_mode"]
         shape, box = fields["global_dim"].tolist()[:rank], others["box_dim"][:rank]
@@ -220,10 +222,14 @@ def _load(threads: Threads, *given: Any) -> None:
         first, begin = target.get_place(lane), source.get_place(lane)
         _check_aligned(threads, target, first, lane, "linear")
         _check_aligned(threads, source, begin, lane, "linear")
-        steps = np.arange(whole // target.dtype.itemsize)
-        to, inside = (target, first + steps), np.ones(steps.shape, bool)
-        memory, at = source.memory.reinterpret(target.dtype), _find_arrival(words, operands)
-        _begin_load(threads, lane, to, at, memory, begin + steps, inside)
+        # Both as the larger type: another one may need finer cells than there are.
+        dtype = max(target.dtype, source.dtype, key=lambda it: it.itemsize)
+        pair = (find_pointer(threads, it, lane, dtype) for it in (target, source))
+        to, taken = (it for it in pair if it is not None)
+        row = np.arange(whole // dtype.itemsize)
+        places, elements = (it.get_place(lane) + row for it in (to, taken))
+        at, inside = _find_arrival(words, operands), np.ones(row.shape, bool)
+        _begin_load(threads, lane, (to, places), at, taken.memory, elements, inside)
     threads.state.interval += 1
 
 
@@ -341,8 +347,11 @@ def _store(threads: Threads, *given: Any) -> None:
     for lane in get_lanes(threads):
         if (pointer := find_pointer(threads, address, lane, dtype)) is None:
             continue
-        memory, steps = target.memory.reinterpret(pointer.dtype), int(pick(size, lane))
         _check_aligned(threads, pointer, pointer.get_place(lane), lane, "linear")
+        if pointer.dtype.itemsize < target.dtype.itemsize:  # whose cells may be no finer
+            pointer = find_pointer(threads, pointer, lane, target.dtype)
+            assert pointer is not None
+        memory, steps = target.memory.reinterpret(pointer.dtype), int(pick(size, lane))
         _check_aligned(threads, target, target.get_place(lane), lane, "linear")
         first = target.get_place(lane) * target.dtype.itemsize // memory.dtype.itemsize
         row = np.arange(steps // pointer.dtype.itemsize)
@@ -437,7 +446,7 @@ def _replace(threads: Threads, *given: Any) -> None:
             values = dict(enumerate(known[field])) if "ord" in operands else {}
             values[place] = _OF_PTX[value] if field == "elemtype" else value
             made = {**known, field: list(values.values()) if "ord" in operands else values[place]}
-            image["others"] = image["again"] = _number(made)
+            image["others"] = _number(made)
         memory.store(rows, image.view(memory.dtype)[None], None, threads.location, is_vector=False)
 
 

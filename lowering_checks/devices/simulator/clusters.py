@@ -202,14 +202,23 @@ def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
     """The number that a pointer into shared memory is, of which instructions take 32 bits."""
     if not isinstance(memory, SharedMemory):
         raise UnsupportedError(f"the simulator knows no number of a pointer to {memory.name}")
-    if memory.dtype == ml_dtypes.float4_e2m1fn and np.any(offset != memory.low):
-        raise UnsupportedError(f"the simulator keeps the 4-bit elements of {memory.name} in bytes")
+    if memory.dtype == ml_dtypes.float4_e2m1fn:
+        return tell_address(gpu, *_pack(memory, offset))
     if memory.shadow.is_global:
-        return memory.shadow.begin + offset * memory.dtype.itemsize
+        places = offset if isinstance(offset, int) else np.asarray(offset, np.int64)
+        return memory.shadow.begin + places * memory.dtype.itemsize
     byte, batch = memory.shadow.begin + offset * memory.dtype.itemsize, gpu.state.batch
     if batch.cluster > 1:
         byte = byte + (batch.block % batch.cluster << _RANK_BIT)
     return byte if isinstance(byte, int) else np.asarray(byte).astype(np.uint32)
+
+
+def _pack(memory: Any, offset: Any) -> tuple[Any, Any]:
+    """Elements of four bits as the bytes in which two of them lie."""
+    if np.any(offset % 2) or (memory.shadow.is_global and np.any(offset != memory.low)):
+        raise UnsupportedError(f"the simulator keeps the 4-bit elements of {memory.name} in bytes")
+    half = memory.view(memory.name, np.dtype("uint8"), memory.size // 2, memory.low // 2)
+    return half, offset // 2
 
 
 def find_pointer(
@@ -220,6 +229,9 @@ def find_pointer(
     It may be a pointer, which is the lane's own already.
     """
     if isinstance(address, Pointer):
+        if address.dtype == ml_dtypes.float4_e2m1fn and isinstance(address.memory, SharedMemory):
+            packed = _pack(address.memory, address.get_place(lane))
+            address = Pointer(threads, *packed, address.rank)
         if dtype is None or dtype.itemsize == address.dtype.itemsize:
             return address
         place = address.get_place(lane) * address.dtype.itemsize // dtype.itemsize

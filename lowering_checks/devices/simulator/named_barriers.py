@@ -1,4 +1,5 @@
-"""Named barriers of a thread block: bar.sync and bar.arrive with a number and a count of threads.
+"""Named barriers of a thread block: bar.sync, bar.arrive and bar.red with a number and a count of
+threads.
 
 Semantics from the PTX ISA, section "Parallel Synchronization and Communication Instructions: bar,
 barrier". A barrier is complete when as many threads have arrived at it as its instructions say, and
@@ -26,6 +27,7 @@ from tirstep.transforms.gpu_limits import WARP
 from ...device import Array
 from .function_semantics import Semantics, Threads, pick
 from .mbarriers import DEADLOCK
+from .ptx_calls import fill_register, name_operands
 from .run_state import UnsupportedError
 
 if TYPE_CHECKING:
@@ -67,10 +69,13 @@ class NamedBarrier:
 
 @dataclass
 class NamedBarriers:
-    """The named barriers of the thread blocks that run, by block and number."""
+    """The named barriers of the thread blocks that run, by block and number; and what threads said
+    at a phase of one.
+    """
 
     gpu: SimulatedGpu
     _made: dict[tuple[int, int], NamedBarrier] = field(default_factory=dict)
+    votes: dict[tuple[Any, ...], list[bool]] = field(default_factory=dict)
 
     def come(self, threads: Threads, number: Any, *rest: Any) -> list[_Waiting]:
         """Each warp comes to the barrier that its threads name, and says what it has done before,
@@ -184,6 +189,23 @@ def _sync(threads: Threads, *arguments: Any) -> None:
     barriers.wait(threads, barriers.come(threads, *arguments))
 
 
+def _reduce(threads: Threads, *given: Any) -> None:
+    """``bar.red``: what all threads say that have come, to those; how many say yes, all or any."""
+    words, operands = name_operands(threads.name, given)
+    barriers, holds = threads.gpu.named_barriers, np.asarray(operands["c"][0]) != 0
+    holds = np.broadcast_to(holds, (threads.lanes, 1))[:, 0]
+    come = barriers.come(threads, operands["a"][0], *operands.get("b", ()))
+    for warp, *phase in come:
+        said = barriers.votes.setdefault(tuple(phase), [])
+        said += [*holds[warp[threads.active[warp, 0]]]]
+    barriers.wait(threads, come)
+    choose: Any = {"popc": sum, "and": all, "or": any}[words["op"]]
+    for warp, *phase in come:
+        found = np.full((threads.lanes, 1), choose(barriers.votes[tuple(phase)]), np.uint32)
+        lanes = threads.get_mask(warp) & threads.active
+        fill_register(operands["d"][0], found, lanes)
+
+
 NAMED_BARRIERS: dict[str, Semantics] = {
     "ptx.bar_sync": _sync,
     "ptx.bar_sync_count": _sync,
@@ -191,5 +213,11 @@ NAMED_BARRIERS: dict[str, Semantics] = {
     "ptx.barrier_sync": _sync,
     "ptx.barrier_sync_count": _sync,
     "ptx.barrier_arrive": _arrive,
+    **{
+        f"ptx.{of}_red_{kind}{count}": _reduce
+        for of in ("bar", "barrier")
+        for kind in ("popc", "pred")
+        for count in ("", "_count")
+    },
     "cuda.warpgroup_sync": lambda threads, number: _sync(threads, number, 4 * WARP),
 }

@@ -30,6 +30,7 @@ from .atomics import Releases, find_order
 from .bulk_copies import BULK, BULK_COPIES, WRITTEN, TensorMap
 from .clusters import CLUSTERS, GLOBAL, Meetings
 from .expressions import Address, translate
+from .function_semantics import Threads
 from .mbarriers import MBarriers
 from .memory import (
     BufferKey,
@@ -487,6 +488,11 @@ class SimulatedGpu:
     def pass_barrier(self, mask: Array | None, location: str = "") -> None:
         """All threads of a block that have not returned, or none of them, reach a barrier."""
         batch, exited = self.state.batch, self.state.exited
+        if self.part is not None and self.state.known is not None:
+            of_blocks = self.part.reshape(batch.blocks, -1)
+            if (of_blocks.any(axis=1) & ~of_blocks.all(axis=1)).any():  # warps in roles
+                NAMED_BARRIERS["ptx.bar_sync"](Threads(self, mask, "__syncthreads", location), 0)
+                return
         passed: Array | None = None
         if self.in_order:  # then a barrier is no statement of the program's
             self.begin_interval()

@@ -69,7 +69,7 @@ def translate_statement(node: Any) -> Execute:
     if maker is None:
         raise UnsupportedError(f"the simulator does not support the statement {kind}")
     run = maker(node)
-    if _has_named_barriers(node) and not _is_in_step(node):
+    if _has_named_barriers(node) and (not _is_in_step(node) or _has_roles(node)):
         return lambda gpu, mask: gpu.run_apart(mask, run)
     if _uses_atomics(node) and not _is_in_step(node):
         # Functions of whole warps, of all that the simulator knows, leave warps together.
@@ -129,6 +129,15 @@ def _is_in_step(statement: Any) -> bool:
     if not BLOCK_REDUCTIONS.keys().isdisjoint(get_names(statement)):  # which have barriers in them
         return True
     return bool(find_axes(statement)) or any(map(_is_barrier, find_all(statement, Call)))
+
+
+def _has_roles(node: Any) -> bool:
+    """Whether a branch has barriers of the block on both sides: warps come to them in roles."""
+    if not isinstance(node, IfThenElse) or node.else_case is None:
+        return False
+    cases = [find_all(it, Call) for it in (node.then_case, node.else_case)]
+    others = [it for it in find_all(node, AllocBuffer) if str(it.buffer.scope()) != "local"]
+    return not others and all(any(map(_is_barrier, calls)) for calls in cases)
 
 
 def _is_barrier(call: Any) -> bool:

@@ -251,7 +251,8 @@ def _locate_fragment(issue: _Issue) -> tuple[int, Array, Array]:
 
 def _load(issue: _Issue) -> None:
     """9.7.16.8.1: tcgen05.ld, whose cells may change behind tcgen05.wait::ld, or a use of what it
-    has filled."""
+    has filled. With `.red` the least or largest of a thread's registers is in another one, which
+    is NaN if all are, with `.NaN` if any is."""
     at, threads, registers = _locate_fragment(issue), issue.threads, issue.operands["r"]
     issue.begin("ld")
     bits, mask = np.zeros((threads.lanes, len(registers)), np.uint32), threads.get_mask(issue.lanes)
@@ -260,6 +261,13 @@ def _load(issue: _Issue) -> None:
     if file.dtype.itemsize > bits.itemsize:
         raise UnsupportedError(f"{threads.name} fills registers of 32 bits, not {file.name}")
     file.begin_filling(cells, bits.view(file.dtype), mask, issue.operation.end)
+    if "redval" in issue.operands:
+        values, is_most = bits.view(get_type(issue.words["type"])[0]), issue.words["redop"] == "max"
+        values = np.abs(values) if issue.words["abs"] else values
+        choose = (np.fmin, np.fmax, np.minimum, np.maximum)[is_most + 2 * bool(issue.words["nan"])]
+        chosen = choose.reduce(values, axis=1, keepdims=True)
+        file, cells = read_registers(threads, issue.operands["redval"])
+        file.begin_filling(cells, chosen.view(file.dtype), mask, issue.operation.end)
 
 
 def _store(issue: _Issue) -> None:
@@ -483,7 +491,10 @@ TCGEN05: dict[str, Semantics] = {
         ("ptx.tcgen05_dealloc", "ptx.tcgen05_dealloc_exclusive"), _for_each(_free, WARP)
     ),
     "ptx.tcgen05_relinquish_alloc_permit": _for_each(_relinquish, WARP),
-    **dict.fromkeys(("ptx.tcgen05_ld", "ptx.tcgen05_ld_split"), _for_each(_load, WARP)),
+    **dict.fromkeys(
+        [f"ptx.tcgen05_ld{red}{split}" for red in ("", "_red") for split in ("", "_split")],
+        _for_each(_load, WARP),
+    ),
     **dict.fromkeys(("ptx.tcgen05_st", "ptx.tcgen05_st_split"), _for_each(_store, WARP)),
     "ptx.tcgen05_wait": _wait,
     "ptx.tcgen05_fence": _fence,

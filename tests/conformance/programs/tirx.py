@@ -743,6 +743,94 @@ def RowsGatheredByTheTma(A: T.Buffer(512), B: T.Buffer(128)):
     B[tx] = S[tx]
 
 
+# right: a barrier counts who says yes, and asks whether all do, of those that come to it
+# needs sm_80
+# B, C == np.full(64, (A[:64] > 50).sum()), np.repeat([0, 1], 32)
+@T.prim_func
+def VotesAtABarrier(A: T.Buffer(128), B: T.Buffer(64, "uint32"), C: T.Buffer(64, "uint32")):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    count = T.alloc_local((1,), "uint32")
+    have_all = T.alloc_local((1,), "uint32")
+    if tx < 64:
+        T.ptx["bar.red.popc.u32"](
+            count[0], T.uint32(1), T.uint32(64), T.ptx.pred(A[tx] > T.float32(50))
+        )
+        T.ptx["bar.red.and.pred"](
+            *(have_all[0], T.Cast("uint32", 2 + tx // 32), T.uint32(32)),
+            T.ptx.pred(tx % 32 < 9 + tx // 32 * 32),
+        )
+        B[tx] = count[0]
+        C[tx] = have_all[0]
+
+
+# right: two floats are rounded at once, where the compiler has them in registers
+# needs sm_80
+# B == (A.astype("float32") * np.float32(0.1)).astype("float16")
+@T.prim_func
+def PairsRoundedToHalves(A: T.Buffer(128), B: T.Buffer(128, "float16")):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    wide = T.alloc_local((2,))
+    narrow = T.alloc_local((2,), "float16")
+    for i in range(2):
+        wide[i] = A[tx * 2 + i] * T.float32(0.1)
+    T.cuda.float22half2(T.address_of(narrow[0]), T.address_of(wide[0]))
+    for i in range(2):
+        B[tx * 2 + i] = narrow[i]
+
+
+# right: rows of floats go through a pool of bytes and back, beside one that a thread stores itself
+# needs sm_90
+# B == np.append(A[64:], np.arange(64))
+@T.prim_func
+def FloatsInAPoolOfBytes(A: T.Buffer(128), B: T.Buffer(128)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_buffer((512,), "uint8", scope="shared", align=128)
+    bar = T.alloc_shared((1,), "uint64")
+    if tx == 0:
+        T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+    B[64 + tx] = T.Cast("float32", tx)
+    T.cuda.cta_sync()
+    if tx == 0:
+        T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), T.uint32(256))
+        T.ptx["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"](
+            T.address_of(S[256]), T.address_of(A[64]), T.uint32(256), T.address_of(bar[0])
+        )
+        T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
+        T.ptx["cp.async.bulk.global.shared::cta.bulk_group"](
+            T.address_of(B[0]), T.address_of(S[256]), T.uint32(256)
+        )
+        T.ptx["cp.async.bulk.commit_group"]()
+        T.ptx["cp.async.bulk.wait_group"](0)
+
+
+# right: warps meet at the barrier of their block in roles of their own, and two at another one
+# needs sm_80
+# B == A[::-1] + 1
+@T.prim_func
+def RowTurnedRoundByRoles(A: T.Buffer(128), B: T.Buffer(128)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([128])
+    S = T.alloc_shared((128,), "float32")
+    if tx < 64:
+        S[tx] = A[tx]
+        T.ptx["bar.sync"](T.uint32(1), T.uint32(64))
+        S[tx] = S[tx] + T.float32(1)
+        T.cuda.cta_sync()
+        B[tx] = S[127 - tx]
+    else:
+        S[tx] = A[tx] + T.float32(1)
+        T.cuda.cta_sync()
+        B[tx] = S[127 - tx]
+
+
 # right: the fence of a third thread stands between stores and the copy, which both know of
 # needs sm_90
 # B == A * 2
