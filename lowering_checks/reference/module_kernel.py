@@ -331,14 +331,14 @@ class ModuleProblem(AnyProblem):
     def find_own_errors(self, inputs: Sequence[Array]) -> list[Array]:
         """What a program rounds that is no schedule of its reference, where that is known, and the
         program computes in no other types: no more than `UNSTABLE` times what its reference may be
-        off on such inputs, at any element, if no sum of them is exact.
+        off on such inputs, at any element, if no number is exact in its type.
         """
         others = find_float_types(self._own) - find_float_types(self.function)
         if self.kernel.reference is None or self._watched is None or others:
             return []
         blanks = [blank(tensor) for tensor in self.outputs]
         own = self._watched.run(self.make_arguments(inputs, blanks)).errors
-        inexact = [it if it.dtype.kind in "biu" else it * it.dtype.type(1.1) for it in inputs]
+        inexact = [it if it.dtype.kind in "biu" else it.astype(float) * 1.1 for it in inputs]
         meant = self.answer(inexact).errors
         return [
             np.minimum(

@@ -130,3 +130,34 @@ def roots(at: T.Buffer((32,), "int32"), y: T.Buffer((32,), "int32")):
         y[i] = i
         for _ in range(31):
             y[i] = T.min(y[i], at[y[i]])
+
+
+# right: what a batch norm makes of a mean and a variance
+@T.prim_func(s_tir=True)
+def centred(
+    x: T.Buffer((6, 20)),
+    m: T.Buffer((6,)),
+    v: T.Buffer((6,)),
+    g: T.Buffer((6,)),
+    y: T.Buffer((6, 20)),
+):
+    for i, k in T.grid(6, 20):
+        y[i, k] = (x[i, k] - m[i]) / T.sqrt(T.abs(v[i]) + T.float32(1e-3)) * g[i]
+
+
+# right: the same as a factor and a summand, as models have it
+# reference: centred
+@T.prim_func(s_tir=True)
+def folded(
+    x: T.Buffer((6, 20)),
+    m: T.Buffer((6,)),
+    v: T.Buffer((6,)),
+    g: T.Buffer((6,)),
+    y: T.Buffer((6, 20)),
+):
+    s = T.alloc_buffer((2,))
+    for i in range(6):
+        s[0] = g[i] * T.rsqrt(T.abs(v[i]) + T.float32(1e-3))
+        s[1] = m[i] * s[0]
+        for k in range(20):
+            y[i, k] = x[i, k] * s[0] - s[1]
