@@ -121,9 +121,9 @@ class Finding:
 
     Attributes
     ----------
-    check : ``"golden"``, ``"numbers"``, ``"threads"`` (`check_ownership`), ``"expectations"``,
-        ``"lowering"``, ``"recipe"`` (one that does not run), or the device that watched,
-        ``"simulator"``
+    check : ``"golden"``, ``"numbers"``, ``"threads"`` (`check_ownership`), ``"bounds"``,
+        ``"expectations"``, ``"lowering"``, ``"recipe"`` (one that does not run), or the device that
+        watched, ``"simulator"``
     where : the recipe and the step, as ``matmul_naive 01_bound``
     message : one sentence
     detail : what to look at, such as a unified diff; may be empty

@@ -36,6 +36,7 @@ from .devices import CpuDevice, Device, Timing
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
 from .judgement import SAMPLERS, WHOLE_WORK, Judgement, Status, judge_numbers
+from .legality.bounds import check_bounds
 from .ownership import check_ownership, list_left_open, list_overflows
 from .reference import ModuleProblem
 from .reference.conditions import COMPARISONS
@@ -380,7 +381,7 @@ class Verdict:
     before : the step before; None for the kernel as it was written
     golden : findings; None where no goldens were asked or the step has none (another dtype, say)
     status : what the numbers, or the simulator, say of it
-    numbers : findings; of the last step, those of `check_ownership` too
+    numbers : findings; of the last step, those of `check_bounds` and `check_ownership` too
     checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``, and whether they are
         the recipe's example's, with another config or other options than the run's; of another run
         also what it has that the golden example has not; ``"no device"`` where none ran it
@@ -511,7 +512,9 @@ def _make_verdict(run: Run, step: Step, judged: Judgement, checked_on: str) -> V
     """The verdict of a step, with what the rules about memory say of the last."""
     found, left_open = judged.findings, tuple[str, ...]()
     if step is run.steps[-1]:
-        found = (*found, *check_ownership(step.module, where=run.label(step)))
+        label = run.label(step)
+        found = (*found, *check_bounds(step.module, where=label))
+        found = (*found, *check_ownership(step.module, where=label))
         left_open = tuple(list_left_open(step.module))
     status, reason = (Status.WRONG, "") if found else (judged.status, judged.reason)
     is_scaled = bool(getattr(run.problem.kernel, "scaled_to", ()))  # its lines are in no file

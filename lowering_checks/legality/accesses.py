@@ -22,6 +22,7 @@ from tvm.ir import Call, IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import (
     EQ,
+    And,
     AttrStmt,
     Bind,
     BufferStore,
@@ -32,6 +33,7 @@ from tvm.tirx import (
     IntImm,
     IterVar,
     Not,
+    Or,
     PrimFunc,
     SeqStmt,
     Var,
@@ -69,13 +71,15 @@ def list_places(module: IRModule) -> list[Place]:
 
 
 def find_conditions(body: Any, indices: Any) -> list[Any]:
-    """What must hold where the load with these indices is done, in arms of one choice or more."""
-    return [
-        Not(condition) if is_second else condition
-        for condition, *arms in find_choices(body)
-        for is_second, arm in enumerate(arms)
-        if is_among(indices, [load.indices for load in find_all(arm, TensorLoad)])
-    ]
+    """What must hold where the load with these indices is done, in arms of one choice or more, or
+    behind what decides a conjunction or a disjunction.
+    """
+    arms = [(it.a, it.b) for it in find_all(body, And)]
+    arms += [(Not(it.a), it.b) for it in find_all(body, Or)]
+    for condition, *both in find_choices(body):
+        arms += zip((condition, Not(condition)), both, strict=False)
+    loads = [(it, [load.indices for load in find_all(arm, TensorLoad)]) for it, arm in arms]
+    return [condition for condition, found in loads if is_among(indices, found)]
 
 
 class Element(NamedTuple):

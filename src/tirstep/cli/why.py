@@ -87,6 +87,7 @@ def explain(
     )
     from tirstep.lowering_checks.devices import CpuDevice, SimulatorDevice
     from tirstep.lowering_checks.judgement import Status, judge_numbers
+    from tirstep.lowering_checks.legality.bounds import check_bounds
     from tirstep.lowering_checks.reference import ModuleProblem
     from tirstep.lowering_checks.steps import step_label
     from tirstep.lowering_checks.verdict import list_smaller_runs
@@ -147,7 +148,9 @@ def explain(
 
     if bad is None:
         last, steps = run.steps[-1], len(run.steps)
-        unsound = [each.at(last.location) for each in check_ownership(last.module, where=last.name)]
+        unsound = [*check_bounds(last.module, where=last.name)]
+        unsound += check_ownership(last.module, where=last.name)
+        unsound = [each.at(last.location) for each in unsound]
         unknown: list[str] = []
         if isinstance(run.problem, ModuleProblem):  # lines that never ran, or nothing to compare
             is_bound = SimulatorDevice().find_obstacle(last.module) is None
