@@ -5,14 +5,17 @@ finding about one of them, and the error of a check that cannot be made.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
+from tvm.tirx import AllocBuffer, PrimFunc
 
 from tirstep.modules import AnyProblem, get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import Example, Recipe, Step
+from tirstep.transforms.tir import find_all
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,22 @@ def step_label(step: Step) -> str:
 
 
 def print_module(module: tvm.IRModule) -> str:
-    """A module as TVMScript that parses back to it, ending with a newline."""
-    return str(module.script()).rstrip("\n") + "\n"
+    """A module as TVMScript that parses back to it, ending with a newline.
+
+    TVM prints each buffer of one element of a TIRx kernel as a variable, which reads back as a
+    register: what is shared is printed as what it is.
+    """
+    text = str(module.script()).rstrip("\n") + "\n"
+    bodies = [it.body for it in module.functions.values() if isinstance(it, PrimFunc)]
+    for buffer in (it.buffer for body in bodies for it in find_all(body, AllocBuffer)):
+        name, scope = str(buffer.name), buffer.scope()
+        declared = re.search(rf"(?m)^( *){re.escape(name)}: T\.\w+$", text)
+        if declared is not None and scope != "local":
+            before, after = text[: declared.start()], text[declared.end() :]
+            after = re.sub(rf"(?<![\w.\"]){re.escape(name)}(?![\w\"])", f"{name}[0]", after)
+            made = f'{name} = T.alloc_buffer((1,), "{buffer.dtype}", scope="{scope}")'
+            text = before + declared[1] + made + after
+    return text
 
 
 def run_recipe(

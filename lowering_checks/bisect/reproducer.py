@@ -245,6 +245,8 @@ def _make_script(bad: FirstBad) -> str:
         if any(find_wrong(got, it, (it - bound, it + bound)).any() for got, it, bound in pairs):
             chosen, is_shown = (drawn, seed, bounds), True
             break
+    else:  # no inputs that a script draws show it
+        is_shown = is_shown and not isinstance(problem, ModuleProblem)
     assert chosen is not None
     drawn, seed, bounds = chosen
     parts = begin(is_shown)
@@ -400,8 +402,9 @@ sys.exit(2 if bad is None else 1)
 JUDGE = """module = from_source("\\n" * BEFORE + MODULE.lstrip())
 right = reference.ModuleKernel(from_source({right}), "main")
 problem = reference.ModuleKernel(module, "main", reference=right{recorded}).problem(**SIZES)
-simulator = get_device("simulator")
-judged = judgement.judge_numbers(problem, module, simulator, where="main", seed={seed})
+device = get_device("simulator")
+device = device if device.find_obstacle(module) is None else get_device("cpu")
+judged = judgement.judge_numbers(problem, module, device, where="main", seed={seed})
 told = f"tirstep finds: {{judged.findings[0]}}" if judged.findings else "nothing is wrong here"
 print(told.replace("<str>", __file__.rpartition("/")[2]))
 sys.exit(1 if judged.findings else 2)

@@ -163,6 +163,32 @@ def {name}(A: T.Buffer((8, 16)), B: T.Buffer((8, 16))):
         for j in range(16):
             B[i, j] = T.exp(A[i, j] - most[0]) / total[0]
 """
+SHARED = """
+@T.prim_func
+def shared(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((1,), "int32")
+    if tx == 0:
+        S[0] = A[0]
+    B[tx] = S[0]
+"""
+NORM = """
+@T.prim_func(s_tir=True)
+def {name}(A: T.Buffer((4, 64)), B: T.Buffer((4, 64))):
+    m = T.alloc_buffer((2,), "float32")
+    for i in range(4):
+        m[0] = T.float32(0)
+        m[1] = T.float32(0)
+        for k in range(64):
+            m[0] = m[0] + A[i, k] / T.float32(64)
+        for k in range(64):
+            m[1] = m[1] + {square}
+        for k in range(64):
+            B[i, k] = (A[i, k] - m[0]) / T.sqrt(T.max(m[1], T.float32(0)) + T.float32(1e-3))
+"""
+OFF, SQUARES = "(A[i, k] - m[0]) * (A[i, k] - m[0])", "(A[i, k] * A[i, k] - m[0] * m[0])"
 
 
 class Case(NamedTuple):
@@ -218,6 +244,15 @@ CASES = {
         "run     the script shows it: tirstep finds: ",
     ),
     "more rows than places": Case(RING, ("check", "own.py:ring"), 1, "race: "),
+    "a cell that all threads share, in a script": Case(
+        SHARED, ("why", "own.py:shared"), 1, "shows it: tirstep finds: main: race: load of S[0]"
+    ),
+    "a variance that cancels, in a script": Case(
+        NORM.format(name="unstable", square=SQUARES) + NORM.format(name="meant", square=OFF),
+        ("why", "own.py:unstable", *REFERENCE),
+        1,
+        "run     the script shows it: tirstep finds: ",
+    ),
     "a line that never ran": Case(
         RARE, ("why", "own.py:rare"), 3, "never ran", "nothing is wrong\n"
     ),
