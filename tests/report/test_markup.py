@@ -148,7 +148,7 @@ def make_report(text: str) -> Report:
         steps=(),
     )
     versions = {"tirstep": text, "TVM": text}
-    return Report(text, device=text, target=text, versions=versions, recipes=(part,))
+    return Report(text, kind=text, device=text, target=text, versions=versions, recipes=(part,))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
