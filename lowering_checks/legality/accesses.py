@@ -528,8 +528,11 @@ def find_outside(module: IRModule) -> dict[tuple[str, str, str], Outside]:
 
 @functools.lru_cache(maxsize=1024)
 def find_left_dimension(access: Access, dimensions: Iterable[int]) -> int | None:
-    """The first of some dimensions along which an access leaves its buffer; None for none."""
-    if access.element.is_conditional or not access.element.is_told:
+    """The first of some dimensions along which an access leaves its buffer; None for none.
+
+    Along one whose index is data it is taken for one within the buffer.
+    """
+    if access.element.is_conditional:
         return None
     analyzer, table = bind_ranges((*access.place.loops, *access.counts)), None
     for dimension in dimensions:

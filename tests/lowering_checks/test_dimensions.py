@@ -31,6 +31,7 @@ WRONG = {
     "B[i, j] = T.if_then_else(j < 8, A[i, j + 1], T.float32(0))": "load of 'A'",
     "B[i, j] = T.max(A[i, j], T.if_then_else(j > 0, A[i, j - 2], T.float32(0)))": "load of 'A'",
     "B[i, j] = A[T.min(i, 6), (j * 2) % 9]": "load of 'A'",
+    "B[T.Cast('int32', A[i, j]), j + 1] = A[i, j]": "store to 'B'",
 }
 RIGHT = (
     "B[i, j] = T.if_then_else(j < 7, A[i, j + 1], T.float32(0))",
