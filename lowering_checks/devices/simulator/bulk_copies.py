@@ -212,8 +212,11 @@ def _load_tensor(threads: Threads, *given: Any) -> None:
 def _load(threads: Threads, *given: Any) -> None:
     """Neighbours arrive in shared memory."""
     words, operands = _read(threads, given)
-    (target,), (source,) = operands["dst_mem"], operands["src_mem"]
     for lane in get_lanes(threads):
+        ends = [find_pointer(threads, operands[it][0], lane) for it in ("dst_mem", "src_mem")]
+        target, source = ends
+        if target is None or source is None:
+            continue
         whole, unit = int(pick(operands["size"][0], lane)), ALIGNMENT["linear"]
         if whole % unit:
             what = f"{threads.name} of {whole} bytes by {threads.state.describe_lane(lane)}"
@@ -224,7 +227,7 @@ def _load(threads: Threads, *given: Any) -> None:
         _check_aligned(threads, source, begin, lane, "linear")
         # Both as the larger type: another one may need finer cells than there are.
         dtype = max(target.dtype, source.dtype, key=lambda it: it.itemsize)
-        pair = (find_pointer(threads, it, lane, dtype) for it in (target, source))
+        pair = (find_pointer(threads, it, lane, dtype) for it in ends)
         to, taken = (it for it in pair if it is not None)
         row = np.arange(whole // dtype.itemsize)
         places, elements = (it.get_place(lane) + row for it in (to, taken))
@@ -555,7 +558,7 @@ def _wait(threads: Threads, in_flight: Any, *modifiers: str) -> None:
 BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_g2s_cluster": _load_tensor,
     "ptx.cp_async_bulk_tensor_g2s_cta": _load_tensor,
-    **dict.fromkeys(("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta"), _load),
+    **dict.fromkeys([f"ptx.cp_async_bulk_{it}" for it in ("g2s_cluster", "g2s_cta", "s2c")], _load),
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
     "ptx.cp_async_bulk_s2g": _store,
     "ptx.cp_reduce_async_bulk_tensor": _store_tensor,
