@@ -371,8 +371,11 @@ def convert_tvm_errors(sentence: str, module: tvm.IRModule | None = None) -> Ite
 
 
 def get_reason(error: Exception) -> str:
-    """TVM's own reason, on one line, without the program that it prints before or after it."""
-    lines = [line.strip("\0 \t") for line in str(error).splitlines()]
+    """TVM's own reason, on one line, without the program that it prints before or after it, and
+    without addresses, which differ from run to run.
+    """
+    text = re.sub(r"\b0x[0-9a-f]{9,16}\b ?", "", str(error))
+    lines = [line.strip("\0 \t") for line in text.splitlines()]
     lines = [line for line in lines if line]
     if told := [line for line in lines if _COMPILER_ERROR.search(line)]:
         return told[0]  # of a log, in which warnings come first and source lines between

@@ -139,6 +139,12 @@ extern "C" __global__ void main_kernel() {}
     assert told == "CUDALaunch Error: CUDA_ERROR_OUT_OF_MEMORY grid=(4,1,1),  block=(32,5,1)"
 
 
+def test_addresses_which_differ_from_run_to_run_are_left_out():
+    said = "Check failed: (allow_append_) is false: 0x55937aba6d60 shared"
+    assert get_reason(tvm.error.InternalError(said)) == said.replace("0x55937aba6d60 ", "")
+    assert "0x18000 bytes" in get_reason(tvm.error.InternalError("uses 0x18000 bytes"))
+
+
 def test_errors_of_tvm_s_python_are_tvm_errors():
     with pytest.raises(ValueError, match="candidates") as caught:
         tvm.compile(vector_add(8), target="llvm", tir_pipeline="nonsense")

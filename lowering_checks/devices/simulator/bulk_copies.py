@@ -79,11 +79,10 @@ def encode_image(address: int, described: str, sizes: Sequence[int], *modes: int
     interleave, swizzle, _, fill, *forced = modes
     of_size = {1: 0, 2: 1, 4: 2, 8: 4}
     number = _NUMBERS.get(described) or of_size[get_numpy_dtype(described).itemsize]
-    others: dict[str, Any] = {"rank": rank - 1, "fill_mode": fill, "swizzle_mode": swizzle}
-    others |= {"elemtype": next((it for it in forced if it >= 0), number)}
-    others |= {"interleave_layout": interleave, "box_dim": (box + [1] * 5)[:5]}
-    others |= {"element_stride": (steps + [1] * 5)[:5]}
-    image["others"] = _number(others)
+    elements = {"rank": rank - 1, "elemtype": next((it for it in forced if it >= 0), number)}
+    modes_of = {"fill_mode": fill, "swizzle_mode": swizzle, "interleave_layout": interleave}
+    tile = {"box_dim": (box + [1] * 5)[:5], "element_stride": (steps + [1] * 5)[:5]}
+    image["others"] = _number({**elements, **modes_of, **tile})
     return image.view(np.uint8)
 
 
@@ -119,17 +118,14 @@ class TensorMap:
         if (others := _OTHERS.get(int(fields["others"]))) is None or memory is None:
             raise UnsupportedError(f"{threads.name} gets no tensor map that the host encoded")
         if fields["zeros"]:
-            text = (
-                f"{threads.name} gets a tensor map of {memory.name} whose second half is not zero"
-            )
+            text = f"{threads.name} gets a tensor map whose second half is not zero"
             memory.state.log.add_sentence("tensor map", text, threads.location)
         rank, number, swizzle = others["rank"] + 1, others["elemtype"], others["swizzle_mode"]
         shape, box = fields["global_dim"].tolist()[:rank], others["box_dim"][:rank]
         pitches = fields["global_stride"].tolist()[: rank - 1]
-        described, packed, is_even = _TYPES[number], 1, True
-        if number >= _FOUR_BITS:
-            packed, is_even = 2, not (shape[0] % 2 or box[0] % 2)
-            shape[0], box[0] = shape[0] // 2, box[0] // 2
+        described, packed = _TYPES[number], 1 + (number >= _FOUR_BITS)
+        is_odd = shape[0] % packed or box[0] % packed
+        shape[0], box[0] = shape[0] // packed, box[0] // packed
         if memory.dtype.itemsize == 1:
             memory = memory.reinterpret(get_numpy_dtype(described))
         size = memory.dtype.itemsize
@@ -148,7 +144,7 @@ class TensorMap:
             or others["interleave_layout"]
             or others["fill_mode"]
             or swizzle > 4
-            or not is_even
+            or is_odd
             or number == _SPREAD_BY_16
         )
         if wrong or (swizzle and box[0] * size > 16 << min(swizzle, 3)):
@@ -212,8 +208,11 @@ def _load_tensor(threads: Threads, *given: Any) -> None:
 def _load(threads: Threads, *given: Any) -> None:
     """Neighbours arrive in shared memory."""
     words, operands = _read(threads, given)
-    (target,), (source,) = operands["dst_mem"], operands["src_mem"]
     for lane in get_lanes(threads):
+        ends = [find_pointer(threads, operands[it][0], lane) for it in ("dst_mem", "src_mem")]
+        target, source = ends
+        if target is None or source is None:
+            continue
         whole, unit = int(pick(operands["size"][0], lane)), ALIGNMENT["linear"]
         if whole % unit:
             what = f"{threads.name} of {whole} bytes by {threads.state.describe_lane(lane)}"
@@ -224,7 +223,7 @@ def _load(threads: Threads, *given: Any) -> None:
         _check_aligned(threads, source, begin, lane, "linear")
         # Both as the larger type: another one may need finer cells than there are.
         dtype = max(target.dtype, source.dtype, key=lambda it: it.itemsize)
-        pair = (find_pointer(threads, it, lane, dtype) for it in (target, source))
+        pair = (find_pointer(threads, it, lane, dtype) for it in ends)
         to, taken = (it for it in pair if it is not None)
         row = np.arange(whole // dtype.itemsize)
         places, elements = (it.get_place(lane) + row for it in (to, taken))
@@ -421,11 +420,8 @@ def _require_map(threads: Threads, address: Any, lane: int) -> TensorMap:
     if memory.shadow.is_tracked:
         _require_fence(threads, memory, rows, MAP, fence=MAP_FENCE)
         cell = memory.locate_cell(int(rows.elements[0, 0]), lane)
-        if memory.is_changed(rows) and threads.gpu.acquired.get((lane, cell)) != image:
-            who, place = threads.state.describe_lane(lane), int(rows.elements[0, 0]) - memory.low
-            message = f"{MAP} {memory.name}[{place}], which {who} uses as it is now without "
-            message += f"{MAP_FENCE}::generic.acquire of it"
-            threads.report("missing proxy fence", memory.name, message)
+        if threads.gpu.acquired.get((lane, cell)) != image:  # by a lane, where anybody stored
+            _require_fence(threads, memory, rows, MAP, fence=f"{MAP_FENCE}::generic.acquire")
     maps = threads.gpu.maps
     if image not in maps:
         maps[image] = TensorMap.decode(threads, image)
@@ -555,7 +551,7 @@ def _wait(threads: Threads, in_flight: Any, *modifiers: str) -> None:
 BULK_COPIES: dict[str, Semantics] = {
     "ptx.cp_async_bulk_tensor_g2s_cluster": _load_tensor,
     "ptx.cp_async_bulk_tensor_g2s_cta": _load_tensor,
-    **dict.fromkeys(("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta"), _load),
+    **dict.fromkeys([f"ptx.cp_async_bulk_{it}" for it in ("g2s_cluster", "g2s_cta", "s2c")], _load),
     "ptx.cp_async_bulk_tensor_s2g": _store_tensor,
     "ptx.cp_async_bulk_s2g": _store,
     "ptx.cp_reduce_async_bulk_tensor": _store_tensor,

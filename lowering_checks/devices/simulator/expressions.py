@@ -26,7 +26,15 @@ from .async_copies import ASYNC_COPIES
 from .atomics import ATOMICS, FENCES, WAIT, access_strongly, report_endless
 from .bulk_copies import BULK_COPIES, encode_image
 from .clusters import CLUSTERS, VECTOR_ACCESSES, tell_address
-from .function_semantics import ALONE, Pointer, Semantics, Threads, get_semantics, read_call
+from .function_semantics import (
+    ALONE,
+    Pointer,
+    Semantics,
+    Threads,
+    get_semantics,
+    name_call,
+    read_call,
+)
 from .mbarriers import MBARRIERS
 from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
@@ -391,7 +399,7 @@ def _point_to_element(load: Any) -> Evaluate:
 def _call(node: Any) -> Evaluate:
     full_name = (get_op_name(node) or str(node.op)).removeprefix("tirx.")
     name = full_name.rsplit(".", 1)[-1]
-    if (called := read_call(node)[0]) in _POINTERS:
+    if (called := name_call(node)) in _POINTERS:
         return _POINTERS[called](node)
     if full_name.startswith(PREFIX):
         return _call_function(node)
@@ -492,7 +500,7 @@ def _wait_until(node: Any) -> Evaluate:
     register, place, asked, scope = node.args[:4]
     target, source, condition = _point_to_element(register), translate(place), translate(asked)
     dtype = get_numpy_dtype(register.ty.dtype)
-    name, location, words = read_call(node)[0], get_location(node), {"scope": str(scope.value)}
+    name, location, words = name_call(node), get_location(node), {"scope": str(scope.value)}
 
     def load(gpu: SimulatedGpu, mask: Any, semantics: str) -> tuple[Threads, Array]:
         threads, address = Threads(gpu, mask, name, location or gpu.location), source(gpu, mask)

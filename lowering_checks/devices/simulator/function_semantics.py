@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Semantics = Callable[..., Any]
 _REGISTERED: dict[str, Semantics] = {}
+_NAMED_BY_ARGUMENT = ("cuda.func_call", "call_extern", "call_pure_extern")
 _GROUPS = {WARP: "warp", 4 * WARP: "warpgroup"}
 
 
@@ -74,14 +75,18 @@ def get_semantics(name: str, built_in: dict[str, Semantics]) -> Semantics:
     return semantics
 
 
+def name_call(call: Any) -> str:
+    """The name of the function that a call calls, without TVM's prefix."""
+    name = (get_op_name(call) or str(call.op)).removeprefix("tirx.")
+    return str(call.args[0].value) if name in _NAMED_BY_ARGUMENT else name
+
+
 def read_call(call: Any) -> tuple[str, list[Any]]:
     """The name of the function that a call calls, without TVM's prefix, and its arguments."""
-    name, arguments = (get_op_name(call) or str(call.op)).removeprefix("tirx."), list(call.args)
-    if name == "cuda.func_call":
-        return str(arguments[0].value), arguments[1:-1]
-    if name in ("call_extern", "call_pure_extern"):
-        return str(arguments[0].value), arguments[1:]
-    return name, arguments
+    operator = (get_op_name(call) or str(call.op)).removeprefix("tirx.")
+    first, source = operator in _NAMED_BY_ARGUMENT, operator == "cuda.func_call"
+    arguments = list(call.args)
+    return name_call(call), arguments[int(first) : len(arguments) - source]
 
 
 def pick(value: Any, lane: int) -> Any:

@@ -307,9 +307,12 @@ class LocalMemory(Memory):
         self._fillers.append((cells, lanes, end))
 
     def _end_filling(self, index: Any, mask: Array | None) -> None:
-        used, left = np.unique(index), []
+        left = []
         for cells, lanes, end in self._fillers:
-            if np.isin(used, cells).any() and (mask is None or (mask & lanes).any()):
+            is_used = (
+                (cells == index).any() if index.__class__ is int else np.isin(index, cells).any()
+            )
+            if is_used and (mask is None or (mask & lanes).any()):
                 end()
             else:
                 left.append((cells, lanes, end))

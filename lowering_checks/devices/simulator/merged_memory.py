@@ -24,7 +24,7 @@ from tirstep.tvm_compat import get_op_name, get_pointed
 
 from ...legality.storage_reuse import find_offset
 from .atomics import ATOMICS
-from .function_semantics import read_call
+from .function_semantics import name_call
 from .memory import count_lanes, get_numpy_dtype
 from .run_state import Shapes
 
@@ -49,7 +49,7 @@ def find_written_buffers(body: Any) -> set[Var]:
     written |= {
         address.args[0].source
         for call in find_all(body, Call)
-        if read_call(call)[0] in ATOMICS
+        if name_call(call) in ATOMICS
         for address in find_all(call, Call)
         if get_op_name(address) == "tirx.address_of"
     }

@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy as np
 
 from ...device import Array
+from .broadcasting import spread_to
 from .function_semantics import Semantics, Threads
 from .operators import ARITHMETIC, get_operator
 from .ptx_calls import PREFIX, fill_register, get_type, list_types, name_operands
@@ -37,7 +38,7 @@ NO_MODIFIERS = ("oob", "scaled", "pzo")
 
 def _read(value: Any, token: str, lanes: int) -> Array:
     """The elements of a register, of shape (lanes, elements)."""
-    given = np.broadcast_to(np.asarray(value), (lanes, 1))
+    given = spread_to(np.asarray(value), (lanes, 1))
     if token == "pred":
         return given != 0
     dtype, count = get_type(token)
@@ -60,7 +61,8 @@ def _run(compute: Compute, threads: Threads, *given: Any) -> None:
         elif slot.kind == "imm":
             inputs.append(int(registers[0]))
         elif registers:
-            inputs.append(np.hstack([_read(it, token, threads.lanes) for it in registers]))
+            columns = [_read(it, token, threads.lanes) for it in registers]
+            inputs.append(columns[0] if len(columns) == 1 else np.hstack(columns))
     with np.errstate(all="ignore"):
         made = compute(words, get_type(results[0][1])[0], *inputs)
     for (registers, token), values in zip(
@@ -315,6 +317,14 @@ def _find_first(words: Words, bits: int, a: int) -> int:
     return bits - 1 - place if words["shiftamt"] and place >= 0 else place
 
 
+def _find_nth(_words: Words, _bits: int, mask: int, base: int, offset: int) -> int:
+    """fns: the place of the n-th bit that is set, upwards or downwards from a base; or all ones."""
+    places = range(base, -1, -1) if offset < 0 else range(base, 32 if offset else base + 1)
+    found = [it for it in places if mask >> it & 1]
+    count = abs(offset) or 1
+    return found[count - 1] if count <= len(found) else -1
+
+
 def _shift_funnel(words: Words, _bits: int, a: int, b: int, by: int) -> int:
     by = min(by, 32) if words["mode"] == "clamp" else by & 31
     both = b << 32 | a
@@ -347,6 +357,7 @@ _BITS: dict[str, Callable[..., int]] = {
     "clz": lambda words, bits, a: bits - a.bit_length(),
     "brev": lambda words, bits, a: int(f"{a:0{bits}b}"[::-1], 2),
     "bfind": _find_first,
+    "fns": _find_nth,
     "bfe": _extract,
     "bfi": _insert,
     "prmt": _permute,

@@ -81,16 +81,27 @@ def name_operands(name: str, given: Sequence[Any]) -> tuple[dict[str, str], dict
     """What a function of semantics is given: its modifiers, and the registers of each operand, by
     their names in TVM's table.
     """
-    entry = TABLE[name.removeprefix(PREFIX)]
-    words = mods(entry, given[len(given) - len(entry.slots) :])
-    layout = operand_layout(entry, words)
-    return words, {slot.name: list(given[at : at + count]) for slot, at, count in layout}
+    tokens = given[len(given) - len(TABLE[name.removeprefix(PREFIX)].slots) :]
+    words, layout = _lay_out(name, tuple(tokens))
+    return words, {slot.name: list(given[at : at + count]) for slot, at, count, _ in layout}
 
 
 def list_types(name: str, words: dict[str, str]) -> list[tuple[OperandSlot, str]]:
     """The operands of an instruction, and their types in PTX."""
-    slots = (slot for slot, _, _ in operand_layout(TABLE[name.removeprefix(PREFIX)], words))
-    return [(it, operand_type(it, words) if it.kind == "reg" else "") for it in slots]
+    return [(slot, token) for slot, _, _, token in _lay_out(name, tuple(words.values()))[1]]
+
+
+@functools.cache
+def _lay_out(
+    name: str, tokens: tuple[str, ...]
+) -> tuple[dict[str, str], list[tuple[OperandSlot, int, int, str]]]:
+    """The modifiers of an instruction, and its operands: where they are, and their types in PTX."""
+    entry = TABLE[name.removeprefix(PREFIX)]
+    words = mods(entry, tokens)
+    return words, [
+        (slot, at, count, operand_type(slot, words) if slot.kind == "reg" else "")
+        for slot, at, count in operand_layout(entry, words)
+    ]
 
 
 ELEMENTS = {

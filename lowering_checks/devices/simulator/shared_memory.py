@@ -316,11 +316,6 @@ class SharedMemory(Memory):
         inside = np.clip(elements, self.low, self.low + self.size - 1)
         self._stored_by_map[inside] = self.state.launch
 
-    def is_changed(self, rows: Rows) -> bool:
-        """Whether any thread has stored to elements in the launch that runs."""
-        access = self._locate_cells("", rows, None, "", is_checked=True)
-        return bool((self.shadow.writer[access.cells] != NO_THREAD).any())
-
     def find_unfenced(self, rows: Rows, *, loads: bool, fence: str = "") -> tuple[int, int] | None:
         """A thread that stored to, or loaded, elements of a lane with no proxy fence since, or no
         other `fence`, and one of them; None for none."""

@@ -87,6 +87,16 @@ class Memories(dict[BufferKey, Memory]):
         raise UnsupportedError(f"{buffer.name} is not defined where it is used{why}")
 
 
+@functools.lru_cache(maxsize=4096)
+def _describe(key: BufferKey) -> tuple[np.dtype[Any], str, str, int | None]:
+    """A buffer's type, scope, name, and how many scalars it has, if that is open for none."""
+    buffer = key.buffer
+    extents = [constant(it) for it in buffer.shape]
+    known = [it for it in extents if it is not None]
+    size = math.prod(known) * count_lanes(buffer.dtype) if len(known) == len(extents) else None
+    return get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name), size
+
+
 _POOL_BYTES = "tirx.dyn_smem_bytes"
 _PLACES = 64
 """Arrays of shared memory begin at multiples of so many bytes, as TVM declares them."""
@@ -219,8 +229,8 @@ class SimulatedGpu:
         self.in_step = WARP
         self._layout = SharedLayout({}, {}, {})
         self._pool_bytes = self._static_bytes = 0
-        self._allocated: dict[Var, SharedMemory] = {}
-        self._counted: dict[Var, tuple[str, int]] = {}
+        self._allocated: dict[BufferKey, SharedMemory] = {}
+        self._counted: dict[BufferKey, tuple[str, int]] = {}
         self.deadline: float | None = None
 
     # ---- Functions and launches
@@ -540,12 +550,12 @@ class SimulatedGpu:
         """Make a buffer: registers, shared memory of thread blocks, or global memory; one that is
         `of_kernels` and allocated outside of them is all thread blocks', and the host has it not.
         """
-        size = self._count_scalars(buffer)
-        dtype, scope, name = get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name)
+        key = BufferKey(buffer)
+        size, (dtype, scope, name, _) = self._count_scalars(buffer), _describe(key)
         if self.state.running is None:
             data = np.full(size, get_garbage(dtype), dtype)
             to = self._of_kernels if of_kernels else self.memories
-            to[BufferKey(buffer)] = self.add_global(name, data, is_input=False)
+            to[key] = self.add_global(name, data, is_input=False)
         elif scope in ("local", "warp"):
             if scope == "local":
                 if size * self.state.batch.lanes > self.most_registers:
@@ -553,14 +563,14 @@ class SimulatedGpu:
                         f"{name} is not compact yet and takes too much memory; "
                         "choose a smaller shape"
                     )
-                self._count_bytes(buffer, scope, size * dtype.itemsize)
+                self._count_bytes(key, scope, size * dtype.itemsize)
             if size * dtype.itemsize > _LARGEST_SHARED:
                 raise UnsupportedError(
                     f"'{name}' has {size} elements of {dtype} for each thread, more than the "
                     "simulator keeps; no GPU has as much"
                 )
             memory = LocalMemory(name, size, dtype, self.state, is_of_warps=scope == "warp")
-            self.memories[BufferKey(buffer)] = memory
+            self.memories[key] = memory
         elif scope in ("shared", "shared.dyn"):
             size = size or self._pool_bytes // dtype.itemsize  # TIRx says later how large a pool is
             if size * dtype.itemsize > _LARGEST_SHARED:
@@ -572,18 +582,18 @@ class SimulatedGpu:
             block = None
             if self.state.is_joint and self.part is not None:
                 block = int(self.state.batch.block[self.part].min())
-            if buffer not in self._allocated:
-                self._allocated[buffer] = self._make_shared(buffer, size, dtype)
-                self._shadows.append(self._allocated[buffer].shadow)
-                fill(self._allocated[buffer].data, self.state.garbage)
-            elif (buffer, block) in self._begun:
+            if key not in self._allocated:
+                self._allocated[key] = self._make_shared(buffer, size, dtype)
+                self._shadows.append(self._allocated[key].shadow)
+                fill(self._allocated[key].data, self.state.garbage)
+            elif (key, block) in self._begun:
                 # The same memory in all iterations, where others may be in the one before.
-                self._allocated[buffer].shadow.begin_lifetime(block)
+                self._allocated[key].shadow.begin_lifetime(block)
                 if block is None:
-                    fill(self._allocated[buffer].data, self.state.garbage)
-            self._begun.add((buffer, block))
-            self.memories[BufferKey(buffer)] = self._allocated[buffer]
-            self._count_bytes(buffer, scope, size * dtype.itemsize)
+                    fill(self._allocated[key].data, self.state.garbage)
+            self._begun.add((key, block))
+            self.memories[key] = self._allocated[key]
+            self._count_bytes(key, scope, size * dtype.itemsize)
         else:
             raise UnsupportedError(f"the simulator does not support the scope '{scope}' of {name}")
 
@@ -599,8 +609,10 @@ class SimulatedGpu:
         self.memories[BufferKey(buffer)] = view
 
     def _count_scalars(self, buffer: Var) -> int:
-        extents = (self.evaluate(extent) for extent in buffer.shape)
-        return math.prod(extents) * count_lanes(buffer.dtype)
+        if (size := _describe(BufferKey(buffer))[-1]) is None:
+            extents = (self.evaluate(extent) for extent in buffer.shape)
+            size = math.prod(extents) * count_lanes(buffer.dtype)
+        return size
 
     def _make_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> SharedMemory:
         """Cells are as large as the smallest type that the buffer is viewed as."""
@@ -621,7 +633,7 @@ class SimulatedGpu:
         data = np.full(count, filler, dtype)
         return SharedMemory(str(buffer.name), data, shadow, size=size)
 
-    def _count_bytes(self, buffer: Var, scope: str, size: int) -> None:
+    def _count_bytes(self, buffer: BufferKey, scope: str, size: int) -> None:
         """Check bytes of a thread block's shared memory, or of a thread's, against the limits."""
         if self.state.batch.first or buffer in self._counted or not self.is_compact:
             return

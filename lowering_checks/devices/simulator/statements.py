@@ -40,7 +40,7 @@ from .atomics import ATOMICS, WAIT, report_endless
 from .clusters import VECTOR_ACCESSES
 from .expressions import BUILT_IN, Address, Window, restrict, translate, translate_index
 from .flatten import is_allreduce
-from .function_semantics import Threads, read_call
+from .function_semantics import Threads, name_call
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, differ, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
@@ -112,14 +112,14 @@ def _uses_atomics(statement: Any) -> bool:
     if get_names(statement).isdisjoint(ATOMICS):
         return False
     unused = {node.value for node in find_all(statement, Evaluate)}
-    found = [(call, read_call(call)[0]) for call in find_all(statement, Call)]
+    found = [(call, name_call(call)) for call in find_all(statement, Call)]
     return any(has_results(it) or call not in unused for call, it in found if it in ATOMICS)
 
 
 @cached_by_node(4096)
 def get_names(statement: Any) -> frozenset[str]:
     """The names of the functions that a statement calls."""
-    return frozenset(read_call(call)[0] for call in find_all(statement, Call))
+    return frozenset(name_call(call) for call in find_all(statement, Call))
 
 
 def _is_in_step(statement: Any) -> bool:
@@ -453,6 +453,11 @@ def _bind(node: Any) -> Execute:
     return run
 
 
+def _allocate(node: Any) -> Execute:
+    buffer, of_kernels = node.buffer, OF_KERNELS in node.annotations
+    return lambda gpu, mask: gpu.allocate(buffer, of_kernels=of_kernels)
+
+
 def _declare(node: Any) -> Execute:
     """A view of another buffer, from its beginning."""
     buffer, data = node.buffer, translate(node.data)
@@ -514,9 +519,7 @@ _MAKERS: dict[str, Callable[[Any], Execute]] = {
     "Return": lambda node: _return,
     "Break": lambda node: _leave(_BROKEN),
     "Continue": lambda node: _leave(_SKIPPED),
-    "AllocBuffer": lambda node: (
-        lambda gpu, mask: gpu.allocate(node.buffer, of_kernels=OF_KERNELS in node.annotations)
-    ),
+    "AllocBuffer": _allocate,
     "DeclBuffer": _declare,
     "Evaluate": _evaluate,
 }

@@ -831,6 +831,63 @@ def RowTurnedRoundByRoles(A: T.Buffer(128), B: T.Buffer(128)):
         B[tx] = S[127 - tx]
 
 
+# right: each block copies its row to the other one, whose mbarrier gets the bytes
+# needs sm_90
+# B == A.reshape(2, 64)[::-1].ravel()
+@T.prim_func
+def RowsCopiedWithinACluster(A: T.Buffer(128), B: T.Buffer(128)):
+    T.device_entry()
+    cx = T.cta_id_in_cluster([2])
+    bx = T.cta_id([2])
+    tx = T.thread_id([64])
+    S = T.alloc_buffer((64,), "float32", scope="shared", align=128)
+    R = T.alloc_buffer((64,), "float32", scope="shared", align=128)
+    bar = T.alloc_shared((1,), "uint64")
+    there = T.alloc_local((1,), "uint32")
+    ready = T.alloc_local((1,), "uint32")
+    S[tx] = A[bx * 64 + tx]
+    if tx == 0:
+        T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+        T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), T.uint32(256))
+    T.ptx["fence.proxy.async.shared::cta"]()
+    T.cuda.cluster_sync()
+    if tx == 0:
+        T.ptx["mapa.shared::cluster.u32"](
+            there[0],
+            T.cuda.cvta_generic_to_shared(T.address_of(R[0])),
+            T.uint32(1) - T.Cast("uint32", cx),
+        )
+        T.ptx["mapa.shared::cluster.u32"](
+            ready[0],
+            T.cuda.cvta_generic_to_shared(T.address_of(bar[0])),
+            T.uint32(1) - T.Cast("uint32", cx),
+        )
+        T.ptx["cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"](
+            there[0], T.address_of(S[0]), T.uint32(256), ready[0]
+        )
+    T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
+    B[bx * 64 + tx] = R[tx]
+    T.cuda.cluster_sync()
+
+
+# right: lanes of a warp find the bits of a mask, from both ends, and none beyond the last
+# needs sm_80
+# B == np.concatenate([[3, 7, 9, 31], np.full(28, -1), [31, 9, 7, 3], np.full(28, -1)])
+@T.prim_func
+def BitsFoundFromBothEnds(B: T.Buffer(64, "int32")):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    found = T.alloc_local((1,), "uint32")
+    place: T.let = tx % 32 + 1
+    if tx < 32:
+        T.ptx["fns.b32"](found[0], T.uint32(0x80000288), T.uint32(0), place)
+    else:
+        T.ptx["fns.b32"](found[0], T.uint32(0x80000288), T.uint32(31), 0 - place)
+    B[tx] = T.reinterpret("int32", found[0])
+
+
 # right: the fence of a third thread stands between stores and the copy, which both know of
 # needs sm_90
 # B == A * 2

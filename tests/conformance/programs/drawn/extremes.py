@@ -161,3 +161,15 @@ def folded(
         s[1] = m[i] * s[0]
         for k in range(20):
             y[i, k] = x[i, k] * s[0] - s[1]
+
+
+# right: rows in units of their root mean square
+@T.prim_func(s_tir=True)
+def in_units(x: T.Buffer((6, 32), "bfloat16"), y: T.Buffer((6, 32), "bfloat16")):
+    s = T.alloc_buffer((1,))
+    for i in range(6):
+        s[0] = T.float32(1e-6)
+        for k in range(32):
+            s[0] = s[0] + T.Cast("float32", x[i, k]) * T.Cast("float32", x[i, k])
+        for k in range(32):
+            y[i, k] = T.Cast("bfloat16", T.Cast("float32", x[i, k]) / T.sqrt(s[0]))
