@@ -33,7 +33,14 @@ from tvm_ffi import structural_map
 
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.error_bounds import FLOAT_FUNCTIONS
-from tirstep.transforms.tir import LARGEST_INDEX, THREAD_EXTENT, constant, find_all, find_location
+from tirstep.transforms.tir import (
+    LARGEST_INDEX,
+    THREAD_EXTENT,
+    constant,
+    find_all,
+    find_location,
+    is_used,
+)
 
 from ..compile.compiling import make_main
 from ..device import is_scalar
@@ -178,6 +185,7 @@ class _TrackingPass:
         self.places: list[tuple[str, str]] = []
         self.location = ""
         self.unsure = 0  # of what may be computed in vain: a condition, and what it decides over
+        self.guarded: list[Any] = []  # variables that conditions hold against integers from data
 
     def run(self) -> TrackedFunction:
         arguments: list[TrackedBuffer | None] = []
@@ -262,10 +270,12 @@ class _TrackingPass:
         zero, end = tirx.const(0, get_dtype(place)), tirx.const(size, get_dtype(place))
         inside = self.let(tirx.And(place >= zero, place < end))
         certain, found = tirx.EQ(lift(error), number(0)), 1
-        if not has_data and not (self.depth or self.unsure):
+        is_sure = not (self.depth or self.unsure)
+        is_guarded = any(is_used(variable, index) for variable in self.guarded)
+        if is_sure and not (has_data or is_guarded):
             found = BEYOND + len(self.places)
             self.places.append((f"{buffer.source.name}[{index}]", self.location))
-        if has_data or found >= BEYOND:
+        if is_sure or has_data:
             told = BufferStore(self.status, number(found), [STATUS.index("outside")])
             self.emit(IfThenElse(tirx.And(certain, tirx.Not(inside)), told, None))
         if has_data and self._is_shaky(index):
@@ -375,13 +385,14 @@ class _TrackingPass:
                 self.emit(store_cell(self.poison, 0.0))
             before = self.let(BufferLoad(self.poison, [0]))
             self.tracker.add_branch(condition.is_uncertain, [store_cell(self.poison, INFINITE)])
-        self.depth += uncertain
+        self.depth, outer = self.depth + uncertain, self.guarded
+        self.guarded = [*self.guarded, *self._find_guarded(node.condition)]
         for holds, case, runs, reason in cases:
             if case is not None:
                 with self.tracker.inside() as statements:
                     self._track_region(case, runs, f"`{_spell(plain)}` {reason}")
                 self.tracker.add_branch(holds, statements)
-        self.depth -= uncertain
+        self.depth, self.guarded = self.depth - uncertain, outer
         if uncertain:
             self.emit(store_cell(self.poison, before))
 
@@ -618,7 +629,8 @@ class _TrackingPass:
         """One of two, of which only what may be chosen is computed."""
         decided = self.condition(condition)
         is_unsure = self._is_shaky(condition)
-        self.unsure += is_unsure
+        self.unsure, outer = self.unsure + is_unsure, self.guarded
+        self.guarded = [*self.guarded, *self._find_guarded(condition)]
         arms = []
         for holds, arm in ((decided.may_hold, first), (decided.may_fail, second)):
             if not needs_guard(arm):
@@ -637,10 +649,17 @@ class _TrackingPass:
             self.tracker.add_branch(holds, statements)
             parts = {name: self.let(BufferLoad(cell, [0])) for name, cell in cells.items()}
             arms.append(Tracked(dtype=dtype, **parts))
-        self.unsure -= is_unsure
+        self.unsure, self.guarded = self.unsure - is_unsure, outer
         return self.tracker.join(decided, *arms)
 
     # ---- Conditions
+
+    def _find_guarded(self, condition: Any) -> Any:
+        """The variables that a condition holds against data, as ``j`` in ``j + 1 < length[i]``."""
+        if not self._has_data(condition) or self._is_shaky(condition):
+            return ()
+        zero = (TensorLoad, lambda load: tirx.const(0, get_dtype(load)))
+        return undefined_vars(structural_map(condition, zero))
 
     def condition(self, node: Any) -> Condition:
         """Whether a condition may hold, and may fail."""

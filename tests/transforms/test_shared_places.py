@@ -83,7 +83,7 @@ def test_a_padding_in_whose_place_its_powers_are():
     loop = sch.get_loops(power)[0]
     raw = sch.copy()
     raw.bind(loop, "blockIdx.x")
-    assert "race: store to A_pad[0]" in " ".join(find_wrong(problem, raw))
+    assert "race: store to A_pad[0, 0]" in " ".join(find_wrong(problem, raw))
     with refuses(sch, "TVM would keep 'power_pad' in the place of 'A_pad', from which it is comp"):
         tr.bind_loop(sch, loop, axis="blockIdx.x")
 

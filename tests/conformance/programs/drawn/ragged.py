@@ -108,3 +108,17 @@ def sparse_blocks(
         y[i] = T.float32(0)
         for j, k in T.grid(start[i + 1] - start[i], 4):
             y[i] = y[i] + value[start[i] + j, k] * x[column[start[i] + j] * 4 + k]
+
+
+# right: each element less its neighbor, which the length of its row guards and no loop
+@T.prim_func
+def differences(
+    x: T.Buffer((6, 16), "float32"),
+    length: T.Buffer((6,), "int32"),
+    y: T.Buffer((6, 16), "float32"),
+):
+    for i in range(6):
+        for j in range(16):
+            y[i, j] = T.float32(0)
+            if j + 1 < length[i]:
+                y[i, j] = x[i, j + 1] - x[i, j]
