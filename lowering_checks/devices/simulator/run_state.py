@@ -295,8 +295,13 @@ class RunState:
         self.interval += 1
         fences, last = self.get_fences(kind), self.get_last_barrier(self.batch.thread)
         fences.last = np.where(active, self.interval, fences.last)
-        known = last if self.known is None else self.known[: 2 if hears else 1].max(axis=0)
-        fences.known = np.where(active, known, fences.known)
+        if self.known is None:
+            fences.known = np.where(active, last, fences.known)
+        else:  # of these lanes alone: of all threads it is a large table
+            if fences.known.shape != self.known.shape[1:]:
+                fences.known = np.zeros(self.known.shape[1:], np.int64)
+            lanes = np.flatnonzero(active)
+            fences.known[lanes] = self.known[: 2 if hears else 1, lanes].max(axis=0)
         last = np.broadcast_to(last, active.shape)
         for barrier in np.unique(last[active]):
             while len(fences.first) > _KEPT_BARRIERS and barrier not in fences.first:
