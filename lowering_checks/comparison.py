@@ -13,11 +13,12 @@ import tvm_ffi
 from tirstep.modules import AnyProblem, KernelError
 from tirstep.modules.inputs import Array
 
+from .compile.compiling import make_main
 from .device import blank
 from .devices import CpuDevice, Device
 from .diff import Diff, diff_modules
 from .judgement import Judgement, Status, judge_numbers
-from .reference import ModuleKernel
+from .reference import ModuleKernel, ModuleProblem
 from .steps import CheckError
 
 
@@ -88,7 +89,12 @@ def compare_programs(
     outputs: list[Sequence[Array]] = []
     for module, name in zip((first, second), names, strict=True):
         runner = device if device.find_obstacle(module) is None else CpuDevice()
-        judged = judge_numbers(problem, module, runner, where=name, seed=seed)
+        own = problem
+        if isinstance(problem, ModuleProblem) and module is second:  # as `check --reference` does
+            meant = ModuleKernel(make_main(problem.function), names[0])
+            kernel = ModuleKernel(second, name, None, meant, problem.kernel.recorded)
+            own = kernel.problem()
+        judged = judge_numbers(own, module, runner, where=name, seed=seed)
         if judged.unrun and judged.status is not Status.WRONG:
             reason = f"{name}: {'; '.join(judged.unrun)}"
             judged = replace(judged, status=Status.NOT_JUDGED, reason=reason)

@@ -253,6 +253,12 @@ CASES = {
         1,
         "run     the script shows it: tirstep finds: ",
     ),
+    "a variance that cancels, beside one that does not": Case(
+        NORM.format(name="unstable", square=SQUARES) + NORM.format(name="meant", square=OFF),
+        ("diff", "own.py:meant", "--against", "own.py:unstable", "--numbers"),
+        1,
+        "numbers  meant/00_input right, unstable/00_input wrong, on cpu",
+    ),
     "a line that never ran": Case(
         RARE, ("why", "own.py:rare"), 3, "never ran", "nothing is wrong\n"
     ),
