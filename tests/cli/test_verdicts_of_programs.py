@@ -189,6 +189,20 @@ def {name}(A: T.Buffer((4, 64)), B: T.Buffer((4, 64))):
             B[i, k] = (A[i, k] - m[0]) / T.sqrt(T.max(m[1], T.float32(0)) + T.float32(1e-3))
 """
 OFF, SQUARES = "(A[i, k] - m[0]) * (A[i, k] - m[0])", "(A[i, k] * A[i, k] - m[0] * m[0])"
+LAST_BLOCK = """
+@T.prim_func(s_tir=True)
+def last(A: T.Buffer((4,)), F: T.Buffer((1,), "uint32"), P: T.Buffer((4,)), C: T.Buffer((1,))):
+    with T.launch_thread("threadIdx.x", 1) as tx:
+        F[0] = T.uint32(0)
+    with T.launch_thread("blockIdx.x", 4) as bx:
+        place = T.alloc_local((1,), "uint32")
+        P[bx] = A[bx]
+        T.evaluate(T.call_extern("int32", "__threadfence"))
+        place[0] = T.call_extern("uint32", "atomicAdd", T.address_of(F[0]), T.uint32(1))
+        if place[0] == T.uint32(3):
+            T.evaluate(T.call_extern("int32", "__threadfence"))
+            C[0] = P[0] + P[1] + P[2] + P[3]
+"""
 
 
 class Case(NamedTuple):
@@ -258,6 +272,13 @@ CASES = {
         ("diff", "own.py:meant", "--against", "own.py:unstable", "--numbers"),
         1,
         "numbers  meant/00_input right, unstable/00_input wrong, on cpu",
+    ),
+    "CUDA's own fence": Case(LAST_BLOCK, ("check", "own.py:last"), 0, "clean on simulator"),
+    "no fence": Case(
+        LAST_BLOCK.replace('T.call_extern("int32", "__threadfence")', "0", 1),
+        ("check", "own.py:last"),
+        1,
+        "race: ",
     ),
     "a line that never ran": Case(
         RARE, ("why", "own.py:rare"), 3, "never ran", "nothing is wrong\n"

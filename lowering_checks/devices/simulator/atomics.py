@@ -54,7 +54,7 @@ def find_order(kernel: Any) -> str:
     found = ""
     for call in find_all(kernel, Call):
         name, arguments = read_call(call)
-        if name in ("cuda.thread_fence", WAIT):
+        if name in ("cuda.thread_fence", "__threadfence", WAIT):
             return "gpu"
         if name != "ptx.fence" and not name.startswith(_WITH_ORDER):
             continue
@@ -231,7 +231,7 @@ def _change_by_ptx(threads: Threads, *given: Any) -> None:
 
 
 FENCES: dict[str, Semantics] = dict.fromkeys(
-    ("cuda.thread_fence", "ptx.fence"),
+    ("cuda.thread_fence", "__threadfence", "ptx.fence"),
     lambda threads, *words: threads.gpu.releases.fence(threads, words),
 )
 ATOMICS: dict[str, Semantics] = {
