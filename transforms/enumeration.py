@@ -47,6 +47,8 @@ _MOST = 2048
 """Iterations that are tried: a millisecond."""
 _COUNTED = 1 << 15
 """Iterations that are counted: some milliseconds."""
+_SPAN = 1 << 24
+"""What numbers may be apart that are counted: 128 MiB."""
 OPERATORS: dict[Any, Callable[..., Any]] = {
     Add: np.add,
     Sub: np.subtract,
@@ -130,9 +132,11 @@ def _evaluate(node: Any, values: Mapping[int, Any], others: int | None, divisors
 
 def list_values(column: NDArray[Any]) -> list[int]:
     """The numbers of a column, each once and in order, without sorting: of iterations, whose span
-    is short where the column may be long.
+    is mostly short where the column may be long.
     """
-    least = column.min(initial=0)
+    least, most = column.min(initial=0), column.max(initial=0)
+    if most - least > _SPAN:
+        return np.unique(column).tolist()
     return (np.flatnonzero(np.bincount(column - least)) + least).tolist()
 
 

@@ -5,6 +5,7 @@ Each schedule is made with TVM's own primitive first, and is wrong; then a trans
 
 from __future__ import annotations
 
+import numpy as np
 from kernels import at_block
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
@@ -24,6 +25,7 @@ from tirstep.modules import (
     vector_add,
     window_sum,
 )
+from tirstep.transforms.enumeration import list_values
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -127,6 +129,14 @@ def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
     monkeypatch.setattr(guard, "summarize", lambda module: IntImm("int32", 2**31))
     with refuses(sch, "cache_row_at: TVM cannot analyze what this would make: .* exceeds"):
         tr.cache_row_at(sch, block, loop, operand=0)
+
+
+def test_numbers_that_are_far_apart_are_told_in_little_memory():
+    """The first and the last iterations of 2**31 are tried: to count all takes 16 GiB."""
+    assert list_values(np.array([0, 2**50, 5, 5])) == [0, 5, 2**50]
+    sch, block, loop = at_block(vector_add(2**31 - 1), "C")
+    copy = tr.cache_read_at(sch, block, loop, operand=1, scope="local")
+    assert sch.get(copy).writes[0].source.scope() == "local"
 
 
 def test_a_loop_of_an_extent_that_is_no_constant_goes_no_further():
