@@ -194,12 +194,13 @@ def require_structure(module: tvm.IRModule) -> None:
 def find_own_fault(problem: Problem, calls: Iterable[Call]) -> Call | None:
     """The first primitive that makes a right module wrong by itself, which is TVM's own fault.
 
-    Both run as they stand, interpreted and on the CPU, where what was never written may look right:
-    rules see that, and what lies outside of buffers. What cannot be judged blames nobody.
+    Both run as they stand, interpreted and on the CPU, where what was never written may look right,
+    and on the simulator, which alone knows instructions of tensor cores: rules see what is left,
+    and what lies outside of buffers. What cannot be judged blames nobody.
     """
 
     def ask(module: tvm.IRModule) -> Iterator[bool | None]:
-        for judge in (Interpreter(), get_device("cpu")):
+        for judge in (Interpreter(), get_device("cpu"), get_device("simulator")):
             try:
                 yield bool(check_numbers(problem, module, judge, where="as it stands"))
             except Exception:  # of a module that may be anything
