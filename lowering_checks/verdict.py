@@ -513,8 +513,8 @@ def _make_verdict(run: Run, step: Step, judged: Judgement, checked_on: str) -> V
     found, left_open = judged.findings, tuple[str, ...]()
     if step is run.steps[-1]:
         label = run.label(step)
-        found = (*found, *check_bounds(step.module, where=label))
-        found = (*found, *check_ownership(step.module, where=label))
+        for check in (check_bounds, check_ownership):
+            found = (*found, *check(step.module, where=label))
         left_open = tuple(list_left_open(step.module))
     status, reason = (Status.WRONG, "") if found else (judged.status, judged.reason)
     is_scaled = bool(getattr(run.problem.kernel, "scaled_to", ()))  # its lines are in no file

@@ -48,7 +48,7 @@ _MOST = 2048
 _COUNTED = 1 << 15
 """Iterations that are counted: some milliseconds."""
 _SPAN = 1 << 24
-"""What numbers may be apart that are counted: 128 MiB."""
+"""Longest span of numbers that are counted, and not sorted: 128 MiB."""
 OPERATORS: dict[Any, Callable[..., Any]] = {
     Add: np.add,
     Sub: np.subtract,

@@ -33,7 +33,7 @@ from ..compile.passes import (
 )
 from ..device import Device, DeviceError, Program
 from ..devices.cpu import CpuDevice, load_program
-from ..devices.simulator import FLATTENING
+from ..devices.simulator import END_OF_SHAPES
 from ..devices.simulator.interpreter import Interpreter
 from ..devices.simulator.merged_memory import find_shapes
 from ..devices.simulator.run_state import Shapes
@@ -140,10 +140,11 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
 
     # The latest that is judged: TVM alternates between the host's part and the kernels.
     latest, shapes = lowering.module, Shapes()
+    for each in passes:
+        if each.name in END_OF_SHAPES:
+            shapes.update(find_shapes(each.before))
     for place, each in enumerate(passes):
         before = latest
-        if each.name in FLATTENING:
-            shapes.update(find_shapes(each.before))
         if not is_host_alone(each.module, host):
             latest = each.module
         # A pass that another one runs ends before it, and began after it.

@@ -530,7 +530,7 @@ def find_outside(module: IRModule) -> dict[tuple[str, str, str], Outside]:
 def find_left_dimension(access: Access, dimensions: Iterable[int]) -> int | None:
     """The first of some dimensions along which an access leaves its buffer; None for none.
 
-    Along one whose index is data it is taken for one within the buffer.
+    An index that is data counts as one within the buffer.
     """
     if access.element.is_conditional:
         return None

@@ -37,7 +37,7 @@ BLOCK_IDS, THREAD_IDS = 1, 7
 
 
 def check_bounds(module: IRModule, *, where: str = "") -> list[Finding]:
-    """The statements and buffers of which that is found, as findings of the check ``"bounds"``."""
+    """A finding of the check ``"bounds"`` for each statement and buffer with such an index."""
     found: dict[str, None] = {}
     for access in itertools.chain.from_iterable(list_accesses(_give_blocks(module))):
         buffer, block = access.buffer, access.place.block
@@ -62,23 +62,23 @@ def _give_blocks(module: IRModule) -> IRModule:
     iteration or a thread.
     """
 
-    def give(node: Any, known: dict[Any, Any]) -> Any:
+    def give(node: Any) -> Any:
         match node:
             case For():
-                extent, body = substitute(node.extent, known), give(node.body, known)
-                return For(node.loop_var, node.min, extent, node.kind, body, node.thread_binding)
+                bounds, body = (node.loop_var, node.min, node.extent), give(node.body)
+                return For(*bounds, node.kind, body, node.thread_binding)
             case AttrStmt():
-                body, axis = give(node.body, known), node.node
+                body, axis = give(node.body), node.node
                 if node.attr_key != THREAD_EXTENT:
                     return body
                 return For(axis.var, 0, node.value, ForKind.THREAD_BINDING, body, axis)
             case IfThenElse():
-                cases = [it and give(it, known) for it in (node.then_case, node.else_case)]
-                return IfThenElse(substitute(node.condition, known), *cases)
+                cases = [it and give(it) for it in (node.then_case, node.else_case)]
+                return IfThenElse(node.condition, *cases)
             case BufferStore():
-                return SBlockRealize([], True, SBlock([], [], [], "", substitute(node, known)))
+                return SBlockRealize([], True, SBlock([], [], [], "", node))
             case SeqStmt():
-                known, parts, ids = dict(known), list[Any](), dict[int, Any]()
+                known, parts, ids = dict[Any, Any](), list[Any](), dict[int, Any]()
                 for each in node.seq:
                     if isinstance(each, Bind):
                         known[each.var] = substitute(each.value, known)
@@ -86,7 +86,7 @@ def _give_blocks(module: IRModule) -> IRModule:
                         made = getattr(each, "def")
                         ids[made.scope] = made
                     else:
-                        parts.append(give(each, known))
+                        parts.append(give(substitute(each, known) if known else each))
                 parts = [it for it in parts if not isinstance(it, Evaluate)] or [Evaluate(0)]
                 body = SeqStmt(parts) if len(parts) > 1 else parts[0]
                 if ids.keys() <= {BLOCK_IDS, THREAD_IDS}:
@@ -101,8 +101,7 @@ def _give_blocks(module: IRModule) -> IRModule:
         if not isinstance(function, PrimFunc) or find_all(function.body, SBlock):
             continue
         leaves = any("return" in (get_op_name(it) or "") for it in find_all(function.body, Call))
-        if not leaves and not any(
-            find_all(function.body, it) for it in (AssertStmt, Break, Continue)
-        ):
-            functions[variable] = function.with_body(give(function.body, {}))
+        leaves |= any(find_all(function.body, it) for it in (AssertStmt, Break, Continue))
+        if not leaves:
+            functions[variable] = function.with_body(give(function.body))
     return IRModule(functions)

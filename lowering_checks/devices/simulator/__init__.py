@@ -56,8 +56,8 @@ __all__ = [
 ]
 
 NEXT_PASS = "s_tir.MergeSharedMemoryAllocations"
-FLATTENING = "tirx.LowerTIRx", "tirx.FlattenBuffer"
-"""In front of these, buffers have their shapes yet."""
+END_OF_SHAPES = "tirx.LowerTIRx", "tirx.FlattenBuffer"
+"""Passes that flatten buffers, which have the program's shapes before them."""
 LAST_OF_TIRX = "tirx.VerifyMemory"
 """In TVM's pipeline of TIRx kernels, in front of the passes that split a module."""
 
@@ -125,7 +125,7 @@ class SimulatorDevice(Device):
         for function in module.functions.values():
             target = (function.attrs or {}).get("target")
             arch = "" if target is None else str(target.attrs.get("arch", ""))
-            if get_capability(arch) > 90 and get_capability(arch) not in known:
+            if (number := get_capability(arch)) > 90 and number not in known:
                 raise NotRunError(f"the simulator does not know the limits of a GPU of {arch}")
         prepared, self._estimated = self._prepare(module), None
         if most_blocks:
@@ -242,7 +242,7 @@ def _lower(module: tvm.IRModule, target: str = TARGET) -> tuple[tvm.IRModule, Sh
     def note(name: str, given: tvm.IRModule) -> None:
         if name in (NEXT_PASS, LAST_OF_TIRX):
             seen[name] = given.clone()  # which later passes change in place
-        elif name in FLATTENING:
+        elif name in END_OF_SHAPES:
             shapes.update(find_shapes(given))
 
     compile_unrun(module, target, instruments=[watch_passes(before=note)])

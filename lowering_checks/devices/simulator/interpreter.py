@@ -115,7 +115,7 @@ class Interpreter(Device):
             self.in_order = False
             with convert_tvm_errors("TVM does not lower the kernel", module):
                 module = launch_tirx(module)
-        function = module[MAIN]
+        function, shapes = module[MAIN], {**self.shapes, **find_shapes(module)}
         flat = None if leaves_sizes_open(function) else self._flatten(function)
         if flat and most_blocks:
             require_separate_blocks(flat.body)
@@ -130,7 +130,6 @@ class Interpreter(Device):
                 )
             sample = BlockSample(most_blocks) if most_blocks else None
             modes: Any = {"in_order": self.in_order, "is_compact": self.is_compact}
-            shapes = {**self.shapes, **find_shapes(module)}
             gpu = SimulatedGpu(**modes, choose=sample, shapes=shapes)
             gpu.deadline, gpu.most_registers = self.deadline, MAX_REGISTERS
             results = gpu.run(made.parameters, made.body, arguments, program.in_out)
