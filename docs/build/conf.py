@@ -75,7 +75,9 @@ def add_style(app: Any, name: str, template: str, context: dict[str, Any], tree:
 
 
 def complete_page(app: Any, name: str, source: list[str]) -> None:
-    """Add the contents to index.md and the reference to api.md."""
+    """Add the contents to index.md and the reference to api.md, and let files of the repository's
+    root, which are no pages, be downloaded."""
+    source[0] = re.sub(r"\[([A-Z]+)\]\((\.\./\1\.md)\)", r"{download}`\1 <\2>`", source[0])
     if name == "index":
         source[0] += write_contents(source[0])
     elif name == "api":
