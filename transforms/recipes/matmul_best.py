@@ -12,6 +12,7 @@ which of some hundred configs to time first.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -65,10 +66,10 @@ _SHORT = 1024
 _TRANSPOSED = 0.8
 """Relative rate where threads transpose B's tiles element by element: from 5 TF32 matmuls on an
 H100 that need split-K."""
-_LARGE_TILE, _LEAST, _NARROWER = 128 * 192, 96, 0.91
-"""Elements of the smallest tile that may be made narrower, to as many columns at least, and the
-relative rate of that tile then, whose rows of B straddle lines of the L2 cache: from 30 bfloat16
-matmuls on an H200."""
+_LARGE_TILE, _LEAST, _NARROWER = 128 * 192, 0.75, 0.91
+"""Elements of the smallest tile that may be made narrower, to which part of its columns at least,
+and the relative rate of that tile then, whose rows of B straddle lines of the L2 cache: from 30
+bfloat16 matmuls on an H200."""
 _PARTS = (1, 2, 4, 8, 16)
 _WGMMA_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Slices of the reduction that are tried."""
@@ -327,21 +328,22 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
     """The configs by wgmma that are tried for a product on a GPU, the fastest first: the TMA copies
     and stores tiles where that is fastest.
 
-    Large tiles may also be as narrow as the same number of them allows. With `narrows` all are:
-    where B lies as (columns, k), a tile of any width is as fast.
+    Large tiles may also be as narrow as the same number of them along the columns allows, or one
+    more. With `narrows` all are: where B lies as (columns, k), a tile of any width is as fast.
     """
     length, tiles = product.k * product.size, []
     known, narrower = read_tiles("matmul_wgmma"), list[TileRate]()
-    for rate in known if narrows or product.size == 2 else ():
-        wide, elements = -(-product.n // -(-product.n // rate.tile[1])), math.prod(rate.tile)
+    for rate, more in itertools.product(known if narrows or product.size == 2 else (), (0, 1)):
+        wide = -(-product.n // (-(-product.n // rate.tile[1]) + more))
         unit = 32 if narrows and wide > 32 else 16  # a row of the result is slabs of so many
-        made = rate._replace(tile=(rate.tile[0], -(-wide // unit) * unit))
-        if narrows:
-            narrower.append(made)
-        elif rate.roles and _LEAST <= made.tile[1] < rate.tile[1] and elements >= _LARGE_TILE:
+        made, elements = -(-wide // unit) * unit, math.prod(rate.tile)
+        if narrows and not more:
+            narrower.append(rate._replace(tile=(rate.tile[0], made)))
+        elif rate.roles and _LEAST <= made / rate.tile[1] < 1 and elements >= _LARGE_TILE:
             left = _NARROWER if elements == _LARGE_TILE else 1.0
-            made = made._replace(rate=rate.rate * left, crowded=rate.crowded * left)
-            narrower.append(made._replace(padding=-made.tile[1] % SLAB))
+            rates = {"rate": rate.rate * left, "crowded": rate.crowded * left}
+            tile = rate.tile[0], made
+            narrower.append(rate._replace(tile=tile, padding=-made % SLAB, **rates))
     for rate in narrower if narrows else (*known, *narrower):
         if rate.row_bytes > 128 and length < _SHORT:
             continue

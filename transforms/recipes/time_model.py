@@ -420,7 +420,9 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
     # Memory has each tensor once from DRAM, or all tiles through the L2 cache.
     read = product.size * product.batch * (product.m + product.n) * product.k
     fetched, sums = 0.0, 0.0
-    for extent, size, length in zip((product.m, product.n), tile.tile, lengths, strict=True):
+    slabs = tile.padding if tile.copies == "tma" else 0  # which the TMA fetches whole
+    sides = zip((product.m, product.n), (rows, columns + slabs), lengths, strict=True)
+    for extent, size, length in sides:
         is_astride = length * product.size % _LINE > 0
         fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
     fetched *= count_tiles(product, tile, 1) * product.k * product.size
