@@ -182,6 +182,36 @@ def test_a_program_that_works_in_place_is_its_own_reference():
     assert (oracle.expected[1][1:] == np.diff(oracle.arguments[0])).all()
 
 
+COUNTED = """# from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    N = T.alloc_buffer((1,), "int32", scope="local")
+    N[0] = 0
+    while N[0] < 8:
+        B[N[0]] = A[N[0]]
+        N[0] = N[0] + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        (lambda it: it.a, "wrong", "endless loop: an iteration of a while loop changes nothing"),
+        (lambda it: it.b - it.a, "unjudged", "a while loop does not end within 20000"),  # 0, 1, 0
+    ],
+)
+def test_a_loop_that_a_pass_makes_endless_is_run_on_no_device(
+    change: Callable[[Any], Any], status: str, reason: str
+):
+    def count(module: tvm.IRModule) -> tvm.IRModule:
+        return tvm.IRModule({"main": structural_map(module["main"], (tirx.Add, change))})
+
+    with Experiment("count", Edit("before", "tirx.VectorizeLoop", get_pass(count, "count"))) as it:
+        found = try_change(it, make_subject("a program", parse_program(COUNTED)), devices=("cpu",))
+    assert found.status == status
+    assert reason in found.reason
+
+
 SQUARED = """from tvm.script import tirx as T
 @T.prim_func
 def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16, 4), "float32")):

@@ -174,6 +174,10 @@ def test_a_loop_that_never_ends_is_a_deadlock_or_refused(monkeypatch) -> None:
     assert [it.kind for it in findings] == ["deadlock"]
     with pytest.raises(UnsupportedError, match="does not end within 50 iterations in the simulat"):
         run_kernel(arrays, fill, body.format(1, -1))
+    counts = "r = T.alloc_local((1,))\n---\nr[0] = B[tx]\nwhile B[tx] < T.float32(1):\n"
+    counts += "    r[0] = r[0] + T.float32(1)\n    if r[0] > T.float32(9):\n        B[tx] = r[0]"
+    found = run_kernel(arrays, fill, counts)  # a thread lets itself go on, after some iterations
+    assert (found.findings, set(found.arguments[1])) == ([], {10})
 
 
 # ---- Limits of memory.

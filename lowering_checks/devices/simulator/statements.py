@@ -20,6 +20,7 @@ from tvm.tirx import (
     AllocBuffer,
     Break,
     Broadcast,
+    BufferStore,
     Continue,
     DeclBuffer,
     Evaluate,
@@ -57,6 +58,7 @@ SYNC, BLOCK = "tvm_storage_sync", ("shared", "shared.dyn")
 """The call of barriers, and the scopes of those of a thread block."""
 MAX_ITERATIONS = 20_000
 """Most iterations of a while loop, which may wait forever."""
+IS_LONG = "does not end within"
 _ROUNDS = 64
 """Iterations of a loop that waits for other threads' stores, before these threads run."""
 Execute = Callable[["SimulatedGpu", "Array | None"], None]
@@ -360,6 +362,16 @@ def _while(node: Any) -> Execute:
     condition, body = translate(node.condition), translate_statement(node.body)
     location, spins, is_left = get_location(node), _spins(node), _is_left(node)
     asked = [translate(it) for it in find_all(node.condition, TensorLoad)]
+    held = [BufferKey(it.buffer) for it in find_all(node.body, BufferStore)]
+    is_alone = get_names(node).isdisjoint({SYNC, *BUILT_IN})
+    is_private = all(it.source.scope() == "local" for it in find_all(node, TensorLoad))
+
+    def look(gpu: SimulatedGpu, mask: Array | None, number: int) -> list[Any]:
+        """What an iteration may change; a number for memory that nobody knows."""
+        cells = [getattr(it, "base", it) for it in map(gpu.memories.get, held)]
+        return [it(gpu, mask) for it in asked if spins and gpu.state.running is not None] + [
+            np.array(getattr(it, "data", number)) for it in cells
+        ]
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         running: Any = mask
@@ -368,27 +380,37 @@ def _while(node: Any) -> Execute:
             running = restrict(running, condition(gpu, running))
             if running is False:
                 return
-            before, progress = [it(gpu, running) for it in asked], gpu.mbarriers.progress
+            is_host, is_round = gpu.state.running is None, number % _ROUNDS == _ROUNDS - 1
+            waits = spins and not is_host
+            is_asked = waits or (is_round and is_alone and (is_host or is_private))
+            before, progress = (
+                look(gpu, running, number) if is_asked else [],
+                gpu.mbarriers.progress,
+            )
             body(gpu, running)
             if is_left:
                 gpu.values[_SKIPPED].fill(False)
             running = _drop_exited(gpu, running)
             if running is False:
                 return
-            if not spins or gpu.state.running is None:
+            if not is_asked:
                 continue
-            pairs = zip(before, (it(gpu, running) for it in asked), strict=True)
+            pairs = zip(before, look(gpu, running, number + 1), strict=True)
             is_new = progress != gpu.mbarriers.progress or any(
                 differ(np.asarray(old), np.asarray(new)).any() for old, new in pairs
             )
-            if is_new and number % _ROUNDS == _ROUNDS - 1:  # it may count how often it asks
+            if is_new and waits and is_round:  # it may count how often it asks
                 gpu.let_others_run(waits=False)
+            if not is_new and not waits:
+                told = "an iteration of a while loop changes nothing, and so do all after it"
+                gpu.state.log.add_sentence("endless loop", told, location)
+                return
             if not is_new and not gpu.let_others_run():
                 threads = Threads(gpu, running, "while", location)
                 report_endless(threads, running, "what a loop loads")
                 return
         raise UnsupportedError(
-            f"a while loop does not end within {MAX_ITERATIONS} iterations in the simulator, whose "
+            f"a while loop {IS_LONG} {MAX_ITERATIONS} iterations in the simulator, whose "
             "threads run in step"
         )
 

@@ -36,6 +36,7 @@ from tirstep.lowering_checks.device import (
 )
 from tirstep.lowering_checks.devices import Device, get_device, is_cuda_available
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
+from tirstep.lowering_checks.devices.simulator.statements import IS_LONG
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.lowering_checks.legality.lowered_memory import FLATTENING, find_negative_divisors
 from tirstep.lowering_checks.numeric import (
@@ -473,8 +474,8 @@ def try_change(
     verdicts: list[DeviceVerdict] = []
     for pair in pairs:
         verdicts.append(_judge(subject, pair, pipelines))
-        if verdicts[-1].after:
-            break  # it may store anywhere, or divide by zero: no device of this machine runs it
+        if verdicts[-1].after or IS_LONG in verdicts[-1].note:
+            break  # it may store anywhere, or never end: no device of this machine runs it
     judged = [each for each in verdicts if each.before == ()]
     if bad := next((each for each in judged if each.after), None):
         assert bad.after
