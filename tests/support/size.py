@@ -20,11 +20,11 @@ from pathlib import Path
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_812,
-    "transforms": 25_421,
+    "transforms": 25_424,
     "lowering_checks": 24_983,
     "src/tirstep": 18_710,
-    "source": 72_926,
-    "code": 52_296,
+    "source": 72_929,
+    "code": 52_299,
     "transforms/binding.py stands on": 2_738,
     "file names of several files": 5,
     "private helpers with one caller": 315,

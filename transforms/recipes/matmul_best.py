@@ -341,9 +341,8 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
             narrower.append(rate._replace(tile=(rate.tile[0], made)))
         elif rate.roles and _LEAST <= made / rate.tile[1] < 1 and elements >= _LARGE_TILE:
             left = _NARROWER if elements == _LARGE_TILE else 1.0
-            rates = {"rate": rate.rate * left, "crowded": rate.crowded * left}
-            tile = rate.tile[0], made
-            narrower.append(rate._replace(tile=tile, padding=-made % SLAB, **rates))
+            slower = rate._replace(rate=rate.rate * left, crowded=rate.crowded * left)
+            narrower.append(slower._replace(tile=(rate.tile[0], made), padding=-made % SLAB))
     for rate in narrower if narrows else (*known, *narrower):
         if rate.row_bytes > 128 and length < _SHORT:
             continue
