@@ -124,7 +124,7 @@ def test_more_shared_memory_than_there_is_is_refused() -> None:
     ("engine", "shape", "split_k", "tail"),
     [
         ("mma", (16, 4096, 4096), 4, "refuse"),
-        ("wgmma", (16, 1024, 16384), 8, "pad"),
+        ("wgmma", (16, 1024, 16384), 16, "pad"),
         *(
             (engine, *chosen)
             for engine in ("mma", "wgmma")
