@@ -317,6 +317,7 @@ _GATHERED = "fused_moe/cute_dsl/rubin/blockscaled_contiguous_gather_grouped_gemm
 """A file of FlashInfer that a kernel looks for, to import what is beside it."""
 _FASTCU = "fastcu_nvfp4_prepare_schedule"
 _FEW, _SPARSE = {"num_sms": 4}, {"s_q": 2, "s_kv": 256}
+_BLOCK, _EXTRA = {"seqlen_kv": 128, "topk": 4}, {"extra_s_kv": 256, "extra_topk": 64}
 _SMALLER: dict[str, dict[str, Any]] = {
     "deepgemm_sm100_fp8_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
     "deepgemm_sm100_fp4_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
@@ -325,6 +326,8 @@ _SMALLER: dict[str, dict[str, Any]] = {
     "cudnn_sm100_dsa_sparse_attention_backward": {"seqlen_q": 4, "seqlen_kv": 256},
     "flash_attention_backward_sm100": {"seq_len": 256, "num_heads": 1},
     "gdn_prefill_sm100": {"seq_lens": (128,)},
+    "msa_prefill_multishape": {"seqlen_q": 8, "num_qo_heads": 8, "num_kv_heads": 1, **_BLOCK},
+    "sparse_flashmla_decode_head64": {"b": 1, "s_q": 1, "s_kv": 256, **_EXTRA},
     "sparse_flashmla_prefill_head128_phase1": {**_SPARSE, "topk": 256, "d_qk": 576},
     "sparse_flashmla_prefill_head128_small_topk_phase1": {**_SPARSE, "topk": 128},
 }

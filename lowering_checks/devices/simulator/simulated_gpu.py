@@ -456,7 +456,7 @@ class SimulatedGpu:
             group = self.order.integers(0, 2, batch.lanes)[first]
         self.run_parts(run, [active & (group == number) for number in np.unique(group[active])])
 
-    def run_parts(self, run: Execute, parts: list[Array], *, may_split: bool = False) -> None:
+    def run_parts(self, run: Execute, parts: list[Array], **how: bool) -> None:
         """Run a statement for these lanes at a time, as `run_apart` says."""
         before, outer = (self.values, self.memories, self.location), self.part
         ended: list[tuple[Array, dict[int, Any]]] = []
@@ -468,7 +468,7 @@ class SimulatedGpu:
             ended.append((part, self.values))
 
         runs = [functools.partial(run_part, part) for part in parts]
-        self.turns.run_together(runs, may_split=may_split)
+        self.turns.run_together(runs, **how)
         self.values, self.memories, self.location = before
         self.part = outer
         values = self.values  # each lane has the variables that its part of the kernel has bound

@@ -44,7 +44,7 @@ from .flatten import is_allreduce
 from .function_semantics import Threads, name_call
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, differ, get_numpy_dtype
-from .named_barriers import NAMED_BARRIERS
+from .named_barriers import NAMED_BARRIERS, PARTING
 from .operators import as_stored, is_narrow
 from .ptx_calls import has_results
 from .run_state import IN_ORDER, OF_KERNELS, UnsupportedError, get_location
@@ -417,9 +417,17 @@ def _branch(node: Any) -> Execute:
         WAITS.keys().isdisjoint(get_names(case)) for case in (node.then_case, node.else_case)
     )
 
+    lanes_part = node.else_case is not None and not any(
+        PARTING.isdisjoint(get_names(case)) for case in (node.then_case, node.else_case)
+    )
+
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         holds = condition(gpu, mask)
         taken, left = restrict(mask, holds), restrict(mask, holds, wanted=False)
+        if lanes_part and taken is not False and left is not False:
+            run_of = {id(taken): then, id(left): otherwise or then}
+            gpu.run_parts(lambda _, it: run_of[id(it)](gpu, it), [taken, left], splits=True)
+            return
         if both_wait and otherwise is not None and taken is not False and left is not False:
             sides = [functools.partial(then, gpu, taken), functools.partial(otherwise, gpu, left)]
             gpu.turns.run_together(sides)

@@ -1110,3 +1110,22 @@ def TilesOfAMapThatABlockChooses(A: T.Buffer(256), C: T.Buffer(256), B: T.Buffer
     T.cuda.cta_sync()
     T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
     B[bx * 256 + tx] = S[tx]
+
+
+# right: lanes of a warp come to a barrier from both sides of a branch, and it waits for all of them
+# needs sm_80
+# B == A[::-1]
+@T.prim_func
+def RowTurnedRoundByLanesInRoles(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((64,), "float32")
+    if tx % 32 == 0:
+        S[tx] = A[tx]
+        T.ptx["barrier.sync"](T.uint32(1), T.uint32(64))
+        B[tx] = S[63 - tx]
+    else:
+        S[tx] = A[tx]
+        T.ptx["barrier.sync"](T.uint32(1), T.uint32(64))
+        B[tx] = S[63 - tx]
