@@ -207,9 +207,9 @@ def chunk_local_cumsum(x: Any, chunk_size: int, cu_seqlens: Any = None, **_: Any
     return found
 
 
-def chunk_kda_fwd_intra(q: Any, k: Any, chunk_size: int, **_: Any) -> tuple[Any, ...]:
+def chunk_kda_fwd_intra(k: Any, v: Any, chunk_size: int, **_: Any) -> tuple[Any, ...]:
     """Products of tokens within a chunk; the last two are those that the backward pass reads."""
-    batch, tokens, heads, _ = k.shape
+    batch, tokens, heads, _ = v.shape
     inside = 0.05 * torch.randn(2, batch, tokens, heads, chunk_size).to(k.dtype)
     return (None, None, None, None, inside[0], inside[1])
 

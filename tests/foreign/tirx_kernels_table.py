@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,16 @@ import tvm_ffi
 from tvm.ir import Call
 from tvm.script import tirx as T
 from tvm.target import Target
-from tvm.tirx import Bind, Evaluate, PrimFunc, SeqStmt, decl_buffer
+from tvm.tirx import (
+    Bind,
+    DeclBuffer,
+    Evaluate,
+    IntImm,
+    PrimFunc,
+    SeqStmt,
+    Var,
+    decl_buffer,
+)
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks.compile.compiling import make_main
@@ -239,6 +249,13 @@ def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
                 tensor, dtype, rank, *fields = _MAPS[image]
                 at = find_place(tensor, parameter.name)
                 buffer, skipped = parameters[at], tensor.begin - places[at].begin
+                size, other = (get_numpy_dtype(it).itemsize for it in (buffer.dtype, dtype))
+                if size not in (1, other):  # the memory is bytes, of which both types are views
+                    pairs = zip(buffer.shape, arguments[at].shape, strict=True)
+                    sizes = [(it, IntImm(it.ty, n)) for it, n in pairs if isinstance(it, Var)]
+                    parameters[at] = decl_buffer([places[at].size], "uint8", buffer.name)
+                    arguments[at] = places[at]
+                    host[:0] = [*starmap(Bind, sizes), DeclBuffer(buffer, data=parameters[at].data)]
                 host.append(Bind(parameter, T.tvm_stack_alloca("tensormap", 1)))
                 name = "runtime.cuTensorMapEncodeTiled"
                 data = T.handle_add_byte_offset(buffer.data, skipped) if skipped else buffer.data
@@ -299,12 +316,20 @@ def note_launches(name: str, launches: dict[PrimFunc, Launch]) -> None:
 _GATHERED = "fused_moe/cute_dsl/rubin/blockscaled_contiguous_gather_grouped_gemm_swiglu_fusion.py"
 """A file of FlashInfer that a kernel looks for, to import what is beside it."""
 _FASTCU = "fastcu_nvfp4_prepare_schedule"
-_FEW = {"num_sms": 4}
+_FEW, _SPARSE = {"num_sms": 4}, {"s_q": 2, "s_kv": 256}
+_BLOCK, _EXTRA = {"seqlen_kv": 128, "topk": 4}, {"extra_s_kv": 256, "extra_topk": 64}
 _SMALLER: dict[str, dict[str, Any]] = {
     "deepgemm_sm100_fp8_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
     "deepgemm_sm100_fp4_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
     "deepgemm_sm100_fp8_paged_mqa_logits": _FEW,
     "deepgemm_sm100_fp4_paged_mqa_logits": _FEW,
+    "cudnn_sm100_dsa_sparse_attention_backward": {"seqlen_q": 4, "seqlen_kv": 256},
+    "flash_attention_backward_sm100": {"seq_len": 256, "num_heads": 1},
+    "gdn_prefill_sm100": {"seq_lens": (128,)},
+    "msa_prefill_multishape": {"seqlen_q": 8, "num_qo_heads": 8, "num_kv_heads": 1, **_BLOCK},
+    "sparse_flashmla_decode_head64": {"b": 1, "s_q": 1, "s_kv": 256, **_EXTRA},
+    "sparse_flashmla_prefill_head128_phase1": {**_SPARSE, "topk": 256, "d_qk": 576},
+    "sparse_flashmla_prefill_head128_small_topk_phase1": {**_SPARSE, "topk": 128},
 }
 """Sizes that are smaller than those of the package's own configurations."""
 

@@ -14,6 +14,7 @@ from tirstep.lowering_checks.devices.simulator import (
     simulate,
     simulate_lowered,
 )
+from tirstep.lowering_checks.devices.simulator.simulated_gpu import SimulatedGpu
 from tirstep.transforms import set_pass_option
 
 # Halves, and behind them a number of their own; then floats where the halves were.
@@ -71,3 +72,27 @@ def main(A: T.Buffer(4), n: T.int32, B: T.Buffer(32)):
     result = simulate(tvm.IRModule({"main": kernel}), given)
     assert not result.findings
     assert (result.arguments[-1] == 8).all()
+
+
+def test_a_grid_of_open_size_asks_for_no_value_of_threads():
+    kernel = from_source("""
+# from tvm.script import tirx as T
+@T.prim_func
+def main(n: T.int32, B: T.Buffer((4, 32), "uint32")):
+    T.device_entry()
+    b = T.cta_id([n])
+    t = T.thread_id([32])
+    is_one: T.let = T.cuda.elect_sync()
+    B[b, t] = is_one + T.uint32(1)
+""")
+    result = simulate(tvm.IRModule({"main": kernel}), [np.array(4), np.zeros((4, 32), "uint32")])
+    assert not result.findings
+    assert (result.arguments[-1].sum(axis=1) == 33).all()
+
+
+def test_no_memory_lies_where_an_argument_does():
+    """A tensor map's, where arguments have addresses."""
+    gpu = SimulatedGpu()
+    given = gpu.add_global("A", np.zeros(4), 2 << 40, is_input=True)
+    made = gpu.add_global("map", np.zeros(128, "uint8"), is_input=True)
+    assert [gpu.find_memory(it.shadow.begin) for it in (given, made)] == [given, made]

@@ -178,6 +178,11 @@ def test_a_loop_that_never_ends_is_a_deadlock_or_refused(monkeypatch) -> None:
     counts += "    r[0] = r[0] + T.float32(1)\n    if r[0] > T.float32(9):\n        B[tx] = r[0]"
     found = run_kernel(arrays, fill, counts)  # a thread lets itself go on, after some iterations
     assert (found.findings, set(found.arguments[1])) == ([], {10})
+    search = "r = T.alloc_local((1,))\n---\nr[0] = 0.0\n"
+    search += (
+        "while r[0] < 32.0 and B[T.Cast('int32', r[0])] < T.float32(1):\n    r[0] = r[0] + 1.0"
+    )
+    assert not run_kernel(arrays, fill, search).findings  # no load behind the end
 
 
 # ---- Limits of memory.

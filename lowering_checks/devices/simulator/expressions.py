@@ -548,8 +548,8 @@ _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     WAIT: _wait_until,
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
-    "address_of": lambda node: (  # a variable is that of a tensor map
-        translate if isinstance(node.args[0], Var) else _point_to_element
+    "address_of": lambda node: (  # a variable is that of a tensor map, whose address is a number
+        _tell_address if isinstance(node.args[0], Var) else _point_to_element
     )(node.args[0]),
     "tvm_stack_alloca": _make_tensor_map,
     **dict.fromkeys((_ENCODE, "tvm_call_packed"), _encode_tensor_map),

@@ -373,6 +373,11 @@ class RegisterView(Memory):
         super().__init__(name, size, dtype, base.state)
         self.base, self._count = base, dtype.itemsize // base.dtype.itemsize
 
+    def view(
+        self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0
+    ) -> Memory:
+        return self.base.view(name, dtype, size, low)
+
     def locate_base(self, index: Any) -> Array:
         """Where the parts of elements lie in the registers: of shape (lanes or 1, parts)."""
         places = np.atleast_2d(index)[..., None] * self._count + np.arange(self._count)

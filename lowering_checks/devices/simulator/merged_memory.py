@@ -108,7 +108,7 @@ class SharedLayout:
 
     Attributes
     ----------
-    units : an allocation, to the bytes of the smallest type that it is viewed as
+    units : an allocation, of registers too, to the bytes of the smallest type that it is viewed as
     offsets : a view, to the element of the allocation that it begins at, where the kernel tells
     buffer_ids : a view that shares its place with another buffer, to the id of its own buffer
     """
@@ -119,21 +119,27 @@ class SharedLayout:
 
 
 def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
-    """The layout of a kernel's shared memory.
+    """The layout of a kernel's shared memory, and the units of its registers.
 
     `origins` are views to what TVM has merged; without them it is not known whether two views are
     one buffer or two.
     """
     views: dict[Var, list[Var]] = {}
+    units: dict[Var, int] = {}
+    registers: dict[Var, Var] = {}  # views, and what they are views of
     for node in find_all(body, DeclBuffer):
-        base = find_base(node.data)
-        is_buffer = hasattr(base, "dtype")  # and no pointer of mapa
-        if is_buffer and base is not None and str(node.buffer.scope()).startswith("shared"):
+        base, scope = find_base(node.data), str(node.buffer.scope())
+        if base is None or not hasattr(base, "dtype"):  # a pointer of mapa
+            continue
+        if scope == "local":
+            base = registers[node.buffer] = registers.get(base, base)
+            own, size = (get_numpy_dtype(it.dtype).itemsize for it in (base, node.buffer))
+            units[base] = min(size, units.get(base, own))
+        elif scope.startswith("shared"):
             views.setdefault(base, []).append(node.buffer)
     used = {buffer for buffer, _ in get_elements(body)} if views else set()
     calls = find_all(body, Call) if views else []
     used.update(get_pointed(each) for call in calls for each in call.args)
-    units: dict[Var, int] = {}
     offsets: dict[Var, int | None] = {}
     for base, inside in views.items():
         typed = [*inside, *([base] if base in used else [])]

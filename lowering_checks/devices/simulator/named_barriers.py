@@ -3,7 +3,8 @@ threads.
 
 Semantics from the PTX ISA, section "Parallel Synchronization and Communication Instructions: bar,
 barrier". A barrier is complete when as many threads have arrived at it as its instructions say, and
-is there again then. A warp comes as a whole, whether it waits (sync) or not (arrive). Threads that
+is there again then. A warp comes as a whole, whether it waits (sync) or not (arrive); but to a
+``barrier`` that is not ``.aligned`` its lanes come one by one, until all are there. Threads that
 waited know of what all that came had done before. Barrier 0 is ``__syncthreads``, too.
 
 Which warps complete a phase is the same in every order of arrival if each that comes to one knows
@@ -76,6 +77,7 @@ class NamedBarriers:
     gpu: SimulatedGpu
     _made: dict[tuple[int, int], NamedBarrier] = field(default_factory=dict)
     votes: dict[tuple[Any, ...], list[bool]] = field(default_factory=dict)
+    _lanes: dict[tuple[Any, int], Array] = field(default_factory=dict)
 
     def come(self, threads: Threads, number: Any, *rest: Any) -> list[_Waiting]:
         """Each warp comes to the barrier that its threads name, and says what it has done before,
@@ -85,8 +87,11 @@ class NamedBarriers:
         assert state.known is not None
         everybody = -(-batch.threads // WARP) * WARP
         asked = next((each for each in rest if not isinstance(each, str)), everybody)
-        come = []
-        for warp in threads.groups(WARP, is_barrier=True):
+        may_part = threads.name.startswith("ptx.barrier") and "aligned" not in map(str, rest)
+        come, lanes = [], np.flatnonzero(threads.active)
+        firsts = lanes - lanes % batch.threads % WARP
+        parts = [lanes[firsts == first] for first in np.unique(firsts)]
+        for warp in parts if may_part else threads.groups(WARP, is_barrier=True):
             lane = int(warp[0])
             at, count = (int(pick(each, lane)) for each in (number, asked))
             wrong = []
@@ -108,6 +113,15 @@ class NamedBarriers:
                 text = f"for {count} threads, and {others} arrived for {barrier.expected}"
                 self._report(threads, lane, at, text)
             come.append((warp, key, barrier.phase))
+            if may_part:  # a warp has come when all its lanes have that have not returned
+                first = lane - lane % batch.threads % WARP
+                there = self._lanes.setdefault((key, first), np.zeros((batch.lanes, 1), bool))
+                there[warp] = True
+                last = min(first + WARP, first - first % batch.threads + batch.threads)
+                warp = np.arange(first, last)
+                if not (there if state.exited is None else there | state.exited)[warp].all():
+                    continue
+                there[warp] = False
             known, inside = state.known[0, warp].max(axis=0), warp % batch.group
             unknown = barrier.before > known
             unknown[inside] = False
@@ -164,7 +178,7 @@ class NamedBarriers:
                 barrier = self._made[key]
                 text = f"waits forever: {barrier.come} of {barrier.expected} threads have arrived"
                 self._report(threads, int(warp[0]), key[1], text, kind=DEADLOCK)
-            threads.state.exit_threads(threads.get_mask(np.array([it[0] for it in waiting])))
+            threads.state.exit_threads(threads.get_mask(np.concatenate([it[0] for it in waiting])))
             return
 
     def _report(
@@ -177,7 +191,7 @@ class NamedBarriers:
 
 
 _Waiting = tuple[Array, tuple[int, int], int]
-"""A warp, the barrier that it waits at, and how often that was complete before."""
+"""Lanes of a warp, the barrier that it waits at, and how often that was complete before."""
 
 
 def _arrive(threads: Threads, *arguments: Any) -> None:
@@ -206,6 +220,8 @@ def _reduce(threads: Threads, *given: Any) -> None:
         fill_register(operands["d"][0], found, lanes)
 
 
+PARTING = {"ptx.barrier_sync", "ptx.barrier_sync_count"}
+"""Those to which lanes of a warp may come from both sides of a branch."""
 NAMED_BARRIERS: dict[str, Semantics] = {
     "ptx.bar_sync": _sync,
     "ptx.bar_sync_count": _sync,

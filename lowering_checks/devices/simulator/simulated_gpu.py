@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from tvm.ir import TensorLoad
-from tvm.tirx import AllocBuffer, AttrStmt, Bind, BufferStore, For, IfThenElse, Var, While
+from tvm.tirx import AllocBuffer, AttrStmt, BufferStore, For, IfThenElse, Var, While
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all, find_axes, is_used, substitute
@@ -281,12 +281,10 @@ class SimulatedGpu:
         self.require_time()
         extents: dict[str, int] = {}
         for node in find_axes(body):
-            if constant(node.value) is None:
-                # Of sizes that are open; TVM may have named parts of it between two thread axes.
-                for bind in find_all(body, Bind):
-                    if all(hash(it) in self.values for it in find_all(bind.value, Var)):
-                        self.values[hash(bind.var)] = translate(bind.value)(self, None)
-            axis, extent = str(node.node.thread_tag), self.evaluate(node.value)
+            size = node.value
+            if constant(size) is None:  # TVM may have named parts of it between two thread axes
+                size = substitute(size, inline_names(body))
+            axis, extent = str(node.node.thread_tag), self.evaluate(size)
             if axis.startswith("preferred") or (extent == 1 and axis.startswith("cluster")):
                 continue
             if axis not in MAX_EXTENTS and axis not in CLUSTER_AXES:
@@ -458,7 +456,7 @@ class SimulatedGpu:
             group = self.order.integers(0, 2, batch.lanes)[first]
         self.run_parts(run, [active & (group == number) for number in np.unique(group[active])])
 
-    def run_parts(self, run: Execute, parts: list[Array], *, may_split: bool = False) -> None:
+    def run_parts(self, run: Execute, parts: list[Array], **how: bool) -> None:
         """Run a statement for these lanes at a time, as `run_apart` says."""
         before, outer = (self.values, self.memories, self.location), self.part
         ended: list[tuple[Array, dict[int, Any]]] = []
@@ -470,7 +468,7 @@ class SimulatedGpu:
             ended.append((part, self.values))
 
         runs = [functools.partial(run_part, part) for part in parts]
-        self.turns.run_together(runs, may_split=may_split)
+        self.turns.run_together(runs, **how)
         self.values, self.memories, self.location = before
         self.part = outer
         values = self.values  # each lane has the variables that its part of the kernel has bound
@@ -541,7 +539,8 @@ class SimulatedGpu:
             is_written=not is_input,
             starts_written=is_input or is_kept,
         )
-        shadow.begin = address or (1 + len(self._globals)) * GLOBAL
+        last = max((it.shadow.begin for it in self._globals), default=0)
+        shadow.begin = address or (last // GLOBAL + 1) * GLOBAL
         self._globals.append(SharedMemory(name, data, shadow))
         self._shadows.append(shadow)
         return self._globals[-1]
@@ -569,8 +568,11 @@ class SimulatedGpu:
                     f"'{name}' has {size} elements of {dtype} for each thread, more than the "
                     "simulator keeps; no GPU has as much"
                 )
-            memory = LocalMemory(name, size, dtype, self.state, is_of_warps=scope == "warp")
-            self.memories[key] = memory
+            whole = {"is_of_warps": scope == "warp"}
+            unit = self._layout.units.get(buffer, dtype.itemsize)
+            cell = dtype if unit == dtype.itemsize else np.dtype(f"uint{8 * unit}")
+            memory = LocalMemory(name, size * dtype.itemsize // unit, cell, self.state, **whole)
+            self.memories[key] = memory.view(name, dtype, size, 0)
         elif scope in ("shared", "shared.dyn"):
             size = size or self._pool_bytes // dtype.itemsize  # TIRx says later how large a pool is
             if size * dtype.itemsize > _LARGEST_SHARED:

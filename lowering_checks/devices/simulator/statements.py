@@ -44,7 +44,7 @@ from .flatten import is_allreduce
 from .function_semantics import Threads, name_call
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, differ, get_numpy_dtype
-from .named_barriers import NAMED_BARRIERS
+from .named_barriers import NAMED_BARRIERS, PARTING
 from .operators import as_stored, is_narrow
 from .ptx_calls import has_results
 from .run_state import IN_ORDER, OF_KERNELS, UnsupportedError, get_location
@@ -361,17 +361,15 @@ def _loop(node: Any) -> Execute:
 def _while(node: Any) -> Execute:
     condition, body = translate(node.condition), translate_statement(node.body)
     location, spins, is_left = get_location(node), _spins(node), _is_left(node)
-    asked = [translate(it) for it in find_all(node.condition, TensorLoad)]
-    held = [BufferKey(it.buffer) for it in find_all(node.body, BufferStore)]
+    stored = [it.buffer for it in find_all(node.body, BufferStore)]
+    asked = [it.source for it in find_all(node.condition, TensorLoad)]
     is_alone = get_names(node).isdisjoint({SYNC, *BUILT_IN})
     is_private = all(it.source.scope() == "local" for it in find_all(node, TensorLoad))
 
-    def look(gpu: SimulatedGpu, mask: Array | None, number: int) -> list[Any]:
+    def look(gpu: SimulatedGpu, number: int) -> list[Any]:
         """What an iteration may change; a number for memory that nobody knows."""
-        cells = [getattr(it, "base", it) for it in map(gpu.memories.get, held)]
-        return [it(gpu, mask) for it in asked if spins and gpu.state.running is not None] + [
-            np.array(getattr(it, "data", number)) for it in cells
-        ]
+        cells = (gpu.memories.get(BufferKey(it)) for it in (*stored, *asked))
+        return [np.array(getattr(getattr(it, "base", it), "data", number)) for it in cells]
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         running: Any = mask
@@ -382,23 +380,18 @@ def _while(node: Any) -> Execute:
                 return
             is_host, is_round = gpu.state.running is None, number % _ROUNDS == _ROUNDS - 1
             waits = spins and not is_host
-            is_asked = waits or (is_round and is_alone and (is_host or is_private))
-            before, progress = (
-                look(gpu, running, number) if is_asked else [],
-                gpu.mbarriers.progress,
-            )
+            is_seen = waits or (is_round and is_alone and (is_host or is_private))
+            before, progress = look(gpu, number) if is_seen else [], gpu.mbarriers.progress
             body(gpu, running)
             if is_left:
                 gpu.values[_SKIPPED].fill(False)
             running = _drop_exited(gpu, running)
             if running is False:
                 return
-            if not is_asked:
+            if not is_seen:
                 continue
-            pairs = zip(before, look(gpu, running, number + 1), strict=True)
-            is_new = progress != gpu.mbarriers.progress or any(
-                differ(np.asarray(old), np.asarray(new)).any() for old, new in pairs
-            )
+            pairs = zip(before, look(gpu, number + 1), strict=True)
+            is_new = progress != gpu.mbarriers.progress or any(differ(*it).any() for it in pairs)
             if is_new and waits and is_round:  # it may count how often it asks
                 gpu.let_others_run(waits=False)
             if not is_new and not waits:
@@ -424,9 +417,17 @@ def _branch(node: Any) -> Execute:
         WAITS.keys().isdisjoint(get_names(case)) for case in (node.then_case, node.else_case)
     )
 
+    lanes_part = node.else_case is not None and not any(
+        PARTING.isdisjoint(get_names(case)) for case in (node.then_case, node.else_case)
+    )
+
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         holds = condition(gpu, mask)
         taken, left = restrict(mask, holds), restrict(mask, holds, wanted=False)
+        if lanes_part and taken is not False and left is not False:
+            run_of = {id(taken): then, id(left): otherwise or then}
+            gpu.run_parts(lambda _, it: run_of[id(it)](gpu, it), [taken, left], splits=True)
+            return
         if both_wait and otherwise is not None and taken is not False and left is not False:
             sides = [functools.partial(then, gpu, taken), functools.partial(otherwise, gpu, left)]
             gpu.turns.run_together(sides)

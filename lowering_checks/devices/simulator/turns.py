@@ -37,9 +37,15 @@ class Turns:
         """Whether parts of a kernel take turns, and have none of their own."""
         return self._current is not None and not self._current.may_split
 
-    def run_together(self, runs: Sequence[Callable[[], None]], *, may_split: bool = False) -> None:
-        """Run parts of a kernel until all have ended; one at a time."""
-        if self.are_taken:  # within a part: the outer parts are those that take turns
+    def run_together(
+        self, runs: Sequence[Callable[[], None]], *, may_split: bool = False, splits: bool = False
+    ) -> None:
+        """Run parts of a kernel until all have ended; one at a time. One that has its turn `splits`
+        where its lanes part.
+        """
+        if (
+            self.are_taken and not splits
+        ):  # within a part: the outer parts are those that take turns
             for run in runs:
                 run()
             return

@@ -796,7 +796,6 @@ def FloatsInAPoolOfBytes(A: T.Buffer(128), B: T.Buffer(128)):
         T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
         T.ptx["fence.mbarrier_init.release.cluster"]()
     B[64 + tx] = T.Cast("float32", tx)
-    T.cuda.cta_sync()
     if tx == 0:
         T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), T.uint32(256))
         T.ptx["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"](
@@ -831,7 +830,7 @@ def RowTurnedRoundByRoles(A: T.Buffer(128), B: T.Buffer(128)):
         B[tx] = S[127 - tx]
 
 
-# right: each block copies its row to the other one, whose mbarrier gets the bytes
+# right: each block copies its row to the other one, and stores there when that has its bytes
 # needs sm_90
 # B == A.reshape(2, 64)[::-1].ravel()
 @T.prim_func
@@ -848,7 +847,6 @@ def RowsCopiedWithinACluster(A: T.Buffer(128), B: T.Buffer(128)):
     S[tx] = A[bx * 64 + tx]
     if tx == 0:
         T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
-        T.ptx["fence.mbarrier_init.release.cluster"]()
         T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), T.uint32(256))
     T.ptx["fence.proxy.async.shared::cta"]()
     T.cuda.cluster_sync()
@@ -867,8 +865,9 @@ def RowsCopiedWithinACluster(A: T.Buffer(128), B: T.Buffer(128)):
             there[0], T.address_of(S[0]), T.uint32(256), ready[0]
         )
     T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
-    B[bx * 64 + tx] = R[tx]
     T.cuda.cluster_sync()
+    S[tx] = R[tx]
+    B[bx * 64 + tx] = S[tx]
 
 
 # right: lanes of a warp find the bits of a mask, from both ends, and none beyond the last
@@ -900,7 +899,6 @@ def RowStoredBehindTheFenceOfAThirdThread(A: T.Buffer(64), B: T.Buffer(64)):
     bar = T.alloc_shared((1,), "uint64")
     if tx == 0:
         T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
-        T.ptx["fence.mbarrier_init.release.cluster"]()
     S[tx] = A[tx] * T.float32(2)
     T.cuda.cta_sync()
     if tx == 32:
@@ -1053,3 +1051,81 @@ def RowTurnedRoundByThoseThatHaveNotReturned(A: T.Buffer(100), B: T.Buffer(100))
     S[tx] = A[tx]
     T.cuda.cta_sync()
     B[tx] = S[99 - tx]
+
+
+# right: words are stored half by half, and a word is loaded whose halves both are there
+# needs sm_70
+# A = np.arange(64)
+# C = np.arange(64)[::-1]
+# B == np.arange(64) + (np.arange(64)[::-1] << 32)
+@T.prim_func
+def WordsOfTwoHalvesInRegisters(
+    A: T.Buffer(64, "int32"), C: T.Buffer(64, "int32"), B: T.Buffer(64, "uint64")
+):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    words = T.alloc_local((2,), "uint64")
+    halves = T.decl_buffer((4,), "int32", data=words.data, scope="local")
+    halves[2] = A[tx]
+    halves[3] = C[tx]
+    B[tx] = words[1]
+
+
+# right: each block copies by the tensor map that it has chosen, whose address is a number
+# needs sm_90a
+# A = whole(256)
+# C = whole(256, seed=8)
+# B == np.hstack([A, C])
+@T.prim_func
+def TilesOfAMapThatABlockChooses(A: T.Buffer(256), C: T.Buffer(256), B: T.Buffer(512)):
+    first: T.let[T.TensorMap()] = T.tvm_stack_alloca("tensormap", 1)
+    second: T.let[T.TensorMap()] = T.tvm_stack_alloca("tensormap", 1)
+    T.call_packed(
+        *("runtime.cuTensorMapEncodeTiled", first, "float32", 2, A.data),
+        *(32, 8, 128, 32, 8, 1, 1, 0, 0, 2, 0),
+    )
+    T.call_packed(
+        *("runtime.cuTensorMapEncodeTiled", second, "float32", 2, C.data),
+        *(32, 8, 128, 32, 8, 1, 1, 0, 0, 2, 0),
+    )
+    T.device_entry()
+    bx = T.cta_id([2])
+    tx = T.thread_id([256])
+    S = T.alloc_buffer((256,), "float32", scope="shared", align=128)
+    bar = T.alloc_shared((1,), "uint64")
+    chosen = T.alloc_local((1,), "uint64")
+    chosen[0] = T.if_then_else(
+        bx == 1,
+        T.reinterpret("uint64", T.address_of(second)),
+        T.reinterpret("uint64", T.address_of(first)),
+    )
+    if tx == 0:
+        T.ptx["mbarrier.init.shared.b64"](T.address_of(bar[0]), T.uint32(1))
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+        T.ptx["mbarrier.arrive.expect_tx.shared.b64"](T.address_of(bar[0]), T.uint32(1024))
+        T.ptx["cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"](
+            *(T.address_of(S[0]), T.reinterpret("handle", chosen[0]), 0, 0, T.address_of(bar[0]))
+        )
+    T.cuda.cta_sync()
+    T.cuda.mbarrier_wait(T.address_of(bar[0]), 0)
+    B[bx * 256 + tx] = S[tx]
+
+
+# right: lanes of a warp come to a barrier from both sides of a branch, and it waits for all of them
+# needs sm_80
+# B == A[::-1]
+@T.prim_func
+def RowTurnedRoundByLanesInRoles(A: T.Buffer(64), B: T.Buffer(64)):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([64])
+    S = T.alloc_shared((64,), "float32")
+    if tx % 32 == 0:
+        S[tx] = A[tx]
+        T.ptx["barrier.sync"](T.uint32(1), T.uint32(64))
+        B[tx] = S[63 - tx]
+    else:
+        S[tx] = A[tx]
+        T.ptx["barrier.sync"](T.uint32(1), T.uint32(64))
+        B[tx] = S[63 - tx]
