@@ -159,12 +159,15 @@ T.Cast("int64", ($i * 30011) % $d)
 $F $sign $G
 $F $sign T.float32($end)
 T.fabs($F) $sign T.float32($end)
+$F $op $G $sign T.float32(0)
 T.$both($F $sign $G, $F $sign T.float32($end))
 $I $sign $J
 $I $same $end
 $U $sign $V
 $U $op $V $sign T.uint8($low)
 T.Cast("int32", $byte) $op T.Cast("int32", $byte) $sign $end
+T.Cast("int32", $byte) $sign T.Cast("int32", $byte)
+T.Cast("int64", $I) $sign T.Cast("int64", $J)
 T.$div($M, $k) $same $end
 T.$div($I, $d) $sign $end
 T.shift_right($I, $k) $same $end
@@ -673,21 +676,30 @@ class Writer:
                     array = self.one(arrays, "array")
                     return array.at(self.one(near[array.shape[0]], "near"))
 
+                if self.is_so(
+                    3, "known"
+                ):  # what is stored, perhaps to one element, and then loaded
+                    array = [self.one(arrays, "array")]
+                    one, other, target = draw(array), draw(array), draw(arrays)
+                    self.say(f"{one} = {self.number()}; {other} = {self.read()}")
+                    self.say(f"{target} = {self.changed(target, one)}")
                 for _ in range(self.one((1, 2, 2, 3, 4), "stores")):
                     is_known = self.places and self.is_so(2, "named before")
-                    load = self.one(self.places[-3:], "place") if is_known else draw(arrays)
+                    load = self.one(self.places[-4:], "place") if is_known else draw(arrays)
+                    number = self.number()
                     is_temporary = bool(temporaries) and self.is_so(3, "temporary")
                     target = draw(temporaries if is_temporary else arrays)
                     if not is_temporary and self.is_so(6, "accumulated"):
+                        target = self.one((target, *self.places[-3:]), "target")
                         with self.loop(self.width) as inner:
                             other = self.one(arrays, "array")
                             each = other.at(f"{inner.text} % {other.shape[0]}")
                             self.say(f"{target} = {self.changed(target, each)}")
                     else:
-                        other = self.one((draw(arrays), self.read(), self.number()), "operand")
+                        other = self.one((draw(arrays), self.read(), number), "operand")
                         made = self.changed(load, other)
-                        self.say(f"{target} = {self.one((load, made, made), 'value')}")
-                    self.places.append(target)
+                        self.say(f"{target} = {self.one((load, made, made, number), 'value')}")
+                    self.places += [load, target]
 
     def statements(self, depth: int) -> None:
         """Some statements, which may have others within them."""
@@ -849,6 +861,8 @@ class Writer:
         other = other or self.fill(self.one(STORED[:3], "template"))
         pair = [Value(text, self.type, CAP) for text in (place, other)]
         left, right = self.one((pair, pair[::-1]), "order")
+        if self.is_so(4, "three terms"):
+            left = self.combine("add", left, Value(self.fill("$read"), self.type, CAP))
         return self.capped(self.combine(self.one(("add", "subtract"), "sign"), left, right)).text
 
     def number(self) -> str:
@@ -907,6 +921,11 @@ class Writer:
                 self.write_shared(made)
                 if len(shape) == 1 and shape[0] >= self.threads and self.is_so(3, "exchange"):
                     self.exchange(made)
+                if made.shape == (own,) and self.is_so(2, "told"):  # at one index, as registers
+                    self.say(f'T.evaluate(T.tvm_storage_sync("{scope}"))')
+                    read = made.at(self.owners[2])
+                    made = self.allocate("R", made.dtype, (1,), "local")
+                    self.say(f"{made.at('0')} = {read}")
                 self.buffers.append(made)
             for output in outputs:
                 shared = [it for it in self.buffers if it.scope.startswith("shared")]
@@ -1114,6 +1133,7 @@ class Writer:
             return f"T.{name}({left}, {self.condition(depth - 1)})"
         if kind == "place":
             forms = ["$place $sign $number"] * 2 + ["$place $sign $place"]
+            forms += ["$place $op $place $sign $number"] * (not self.is_ordered)
             return self.fill(self.one([*forms, *["$count $sign $low"] * bool(self.count)], "asked"))
         sign = self.one(("<", "<=", ">", ">=", "==", "!="), "comparison")
         if kind == "guarded":  # a load that one side keeps inside of its buffer
