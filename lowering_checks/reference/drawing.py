@@ -266,8 +266,8 @@ class ProgramInputs(InputMaker):
         it takes maxima or compares, in rising and in falling order. Without those of which less is
         known of what they come to.
 
-        Where the program may treat them in another way, also equal elements, the constants that it
-        compares with and their neighbours, infinities, and numbers that exponentials or squares
+        Where the program may treat them in another way, also equal elements, rows that are almost
+        the same, the constants that it compares with and their neighbours, infinities, and numbers that exponentials or squares
         overflow of, as long as something is known of what they come to. Each has another draw of
         the index arrays, and all of these come up.
         """
@@ -323,6 +323,8 @@ class ProgramInputs(InputMaker):
             add(arranged, known)
         for count in (1, 3) if self.has_ties else ():
             add(change(_plant_equal, rng, count, floats=False), 0.0)
+        for apart in (4, 6) if self.has_ties else ():
+            add(change(_plant_alike, rng, apart, floats=False), SOME)
         met = {each.name: sorted(self.compared.get(each.name, ()))[:4] for each in self.tensors}
         for number in range(3 if any(map(any, met.values())) else any(met.values())):
             add(change(_plant_constants, met, number, floats=False), SOME)
@@ -381,6 +383,12 @@ def _plant_signs(_: Tensor, values: Array) -> Array:
 def _plant_equal(_: Tensor, values: Array, rng: np.random.Generator, count: int) -> Array:
     """Numbers of which so many are distinct."""
     return np.resize(rng.integers(1, count, 1 << 10, endpoint=True), values.shape)
+
+
+def _plant_alike(_: Tensor, values: Array, rng: np.random.Generator, apart: int) -> Array:
+    """Rows near one that rises: boxes that overlap, say, or points that are close."""
+    rising = np.arange((values.shape or (1,))[-1]) % 16 * 4
+    return np.reshape(rising + rng.integers(0, apart, values.shape), values.shape)
 
 
 def _plant_constants(

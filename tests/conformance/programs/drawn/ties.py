@@ -72,3 +72,18 @@ def clipped(x: T.Buffer((40,), "float32"), y: T.Buffer((40,), "float32")):
 def grown(x: T.Buffer((40,), "float16"), y: T.Buffer((40,), "float32")):
     for i in range(40):
         y[i] = T.Cast("float32", x[i]) * T.float32(1000)
+
+
+# right: of boxes that overlap by more than half, the first one is kept
+@T.prim_func(s_tir=True)
+def suppressed(x: T.Buffer((12, 4), "float32"), keep: T.Buffer((12,), "int32")):
+    for i in range(12):
+        keep[i] = 1
+    for i, j in T.grid(12, 12):
+        if i < j and keep[i] == 1:
+            wide: T.let[T.float32] = T.max(T.min(x[i, 2], x[j, 2]) - T.max(x[i, 0], x[j, 0]), 0.0)
+            high: T.let[T.float32] = T.max(T.min(x[i, 3], x[j, 3]) - T.max(x[i, 1], x[j, 1]), 0.0)
+            one: T.let[T.float32] = T.max(x[i, 2] - x[i, 0], 0.0) * T.max(x[i, 3] - x[i, 1], 0.0)
+            other: T.let[T.float32] = T.max(x[j, 2] - x[j, 0], 0.0) * T.max(x[j, 3] - x[j, 1], 0.0)
+            if wide * high * T.float32(3) > one + other:
+                keep[j] = 0
