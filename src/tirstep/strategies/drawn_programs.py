@@ -757,7 +757,8 @@ class Writer:
                         self.say(f"{place} = T.{self.type}({state + 1})")
                         self.statements(depth - 1)
             case "branch":
-                asked = self.ask(self.indices[-1]) if kind else self.condition()
+                of_index = kind and self.is_so(2, "of index")
+                asked = self.ask(self.indices[-1]) if of_index else self.condition()
                 times = 1 if kind else self.one((1, 2), "times")
                 for _ in range(times):
                     with self.within(f"if {asked}:"):
