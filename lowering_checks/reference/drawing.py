@@ -267,9 +267,9 @@ class ProgramInputs(InputMaker):
         known of what they come to.
 
         Where the program may treat them in another way, also equal elements, rows that are almost
-        the same, the constants that it compares with and their neighbours, infinities, and numbers that exponentials or squares
-        overflow of, as long as something is known of what they come to. Each has another draw of
-        the index arrays, and all of these come up.
+        the same, the constants that it compares with and their neighbours, infinities, and numbers
+        that exponentials or squares overflow of, as long as something is known of what they come
+        to. Each has another draw of the index arrays, and all of these come up.
         """
         rng = np.random.default_rng([seed, 7])
         answer = self.measure(inputs)
