@@ -74,6 +74,15 @@ def test_what_synchronizes_is_missed_where_it_is_taken_out(program: Program) -> 
                 assert judge(replace(program, text="\n".join(without))), line
 
 
+def test_a_fence_behind_a_wait_takes_away_nothing_that_it_told() -> None:
+    """It is redundant there, and so in no right program."""
+    name, wait = "ColumnsGivenBackBehindARelaxedArrivalAndItsFence", 'wait.acquire.aligned"]()'
+    (program,) = [it for it in PROGRAMS if it.name == name]
+    text = program.text.replace(wait, f'{wait}\n    T.ptx["tcgen05.fence::after_thread_sync"]()')
+    assert text != program.text
+    assert judge(replace(program, text=text)) == []
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     "program",

@@ -358,10 +358,9 @@ def judge_launch(name: str, function: PrimFunc, given: list[Any]) -> Any:
     return judge_numbers(problem, problem.module, SimulatorDevice(), where=name)
 
 
-def hand_on(name: str, launch: Launch, later: list[Launch]) -> None:
+def hand_on(device: SimulatorDevice, problem: Any, launch: Launch, later: list[Launch]) -> None:
     """Run a launch, and put what it stores into the arguments of those after it."""
-    problem = make_problem(name, launch.function, launch.given)
-    program = SimulatorDevice().compile(problem.module)
+    program = device.compile(problem.module)
     program.in_out = problem.loaded_outputs
     results = program(launch.given)
     for at, source in enumerate(launch.places):
@@ -389,20 +388,22 @@ def judge(name: str) -> list[tuple[str, str, set[str]]]:
     rows = []
     launches = note_all(name)
     for number, launch in enumerate(launches):
-        unknown = set()
-        for call in find_all(lower(make_main(launch.function))["main"].body, Call):
+        problem = make_problem(name, launch.function, launch.given)
+        device, unknown = SimulatorDevice(), set()
+        judged = judge_numbers(problem, problem.module, device, where=name)
+        is_judged = judged.status is not Status.NOT_JUDGED
+        for call in [] if is_judged else find_all(lower(problem.module)["main"].body, Call):
             try:
                 translate_statement(Evaluate(call))
             except Exception as error:  # or it is a part of a statement, and none by itself
                 unknown |= {*re.findall("not know the function '(.*?)'", str(error))}
-        judged = judge_launch(name, launch.function, launch.given)
         said = "; ".join(map(str, judged.findings)) or judged.reason
         rows.append((str(judged.status), said, unknown))
         if later := launches[number + 1 :]:
-            if judged.status is Status.NOT_JUDGED:
+            if not is_judged:
                 said = "what it gets is made by a launch that is not judged"
                 return [*rows, *((str(Status.NOT_JUDGED), said, set[str]()) for _ in later)]
-            hand_on(name, launch, later)
+            hand_on(device, problem, launch, later)
     return rows
 
 

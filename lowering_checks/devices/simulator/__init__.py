@@ -91,7 +91,7 @@ class SimulatorDevice(Device):
 
     def __init__(self) -> None:
         self.counts: Counts | None = None
-        self._estimated: tuple[tuple[Any, ...], _Prepared] | None = None
+        self._prepared: tuple[tuple[Any, ...], _Prepared] | None = None
 
     def estimate(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> float:
         """About how many seconds a run of a module, or of about so many thread blocks of a launch,
@@ -104,12 +104,12 @@ class SimulatorDevice(Device):
         return estimate_seconds(prepared.function.body, most_blocks)
 
     def _prepare(self, module: tvm.IRModule) -> _Prepared:
-        """A module as it runs, which is lowered once for estimates and the compilation after it."""
+        """A module as it runs, which is lowered once until another one comes."""
         functions = tuple(module.functions.values())
-        if self._estimated is None or self._estimated[0] != functions:
+        if self._prepared is None or self._prepared[0] != functions:
             with convert_tvm_errors("TVM does not lower the module", module):
-                self._estimated = functions, _Prepared(*_lower(module), is_tirx(module))
-        return self._estimated[1]
+                self._prepared = functions, _Prepared(*_lower(module), is_tirx(module))
+        return self._prepared[1]
 
     def compile(self, module: tvm.IRModule, *, most_blocks: int | None = None) -> Program:
         """Lower a module with TVM's own passes; the program's `findings` are those of its run.
@@ -127,7 +127,8 @@ class SimulatorDevice(Device):
             arch = "" if target is None else str(target.attrs.get("arch", ""))
             if (number := get_capability(arch)) > 90 and number not in known:
                 raise NotRunError(f"the simulator does not know the limits of a GPU of {arch}")
-        prepared, self._estimated = self._prepare(module), None
+        prepared = self._prepare(module)
+        prepared.forget_runs()
         if most_blocks:
             require_separate_blocks(prepared.function.body)
 
@@ -183,7 +184,7 @@ class _Prepared:
         self.function = merge_shared_memory(lowered)["main"]
         self._origins = get_origins(lowered["main"].body, self.function.body)
         self._kernels: dict[Any, TranslatedKernel] = {}
-        self._unrun = {hash(each): each for each in find_all(self.function.body, BufferStore)}
+        self.forget_runs()
 
     def run(
         self,
@@ -213,6 +214,10 @@ class _Prepared:
             else:
                 findings = []
         return Simulation(results, findings, gpu.state.counts, gpu.stored)
+
+    def forget_runs(self) -> None:
+        """No store has run so far."""
+        self._unrun = {hash(each): each for each in find_all(self.function.body, BufferStore)}
 
     def find_unrun(self) -> list[str]:
         """The stores that ran in no run so far, a sentence for each line."""

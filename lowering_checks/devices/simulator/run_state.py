@@ -301,7 +301,8 @@ class RunState:
             if fences.known.shape != self.known.shape[1:]:
                 fences.known = np.zeros(self.known.shape[1:], np.int64)
             lanes = np.flatnonzero(active)
-            fences.known[lanes] = self.known[: 2 if hears else 1, lanes].max(axis=0)
+            told = self.known[: 2 if hears else 1, lanes].max(axis=0)
+            fences.known[lanes] = np.maximum(fences.known[lanes], told)  # of the cluster's, too
         last = np.broadcast_to(last, active.shape)
         for barrier in np.unique(last[active]):
             while len(fences.first) > _KEPT_BARRIERS and barrier not in fences.first:
