@@ -317,18 +317,30 @@ _GATHERED = "fused_moe/cute_dsl/rubin/blockscaled_contiguous_gather_grouped_gemm
 """A file of FlashInfer that a kernel looks for, to import what is beside it."""
 _FASTCU = "fastcu_nvfp4_prepare_schedule"
 _FEW, _SPARSE = {"num_sms": 4}, {"s_q": 2, "s_kv": 256}
+_GROUPS = {"num_groups": 2, "N": 512, "K": 512}
+_ONE_HEAD = {"num_heads": 1, "num_value_heads": 1}
 _BLOCK, _EXTRA = {"seqlen_kv": 128, "topk": 4}, {"extra_s_kv": 256, "extra_topk": 64}
 _SMALLER: dict[str, dict[str, Any]] = {
     "deepgemm_sm100_fp8_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
     "deepgemm_sm100_fp4_mqa_logits": {**_FEW, "seq_len": 32, "seq_len_kv": 512},
     "deepgemm_sm100_fp8_paged_mqa_logits": _FEW,
     "deepgemm_sm100_fp4_paged_mqa_logits": _FEW,
+    "deepgemm_sm100_fp8_bmm": {"H": 2, "R": 512, "D": 256},
+    "deepgemm_sm100_k_grouped_fp8_gemm_contiguous": {"num_groups": 2, "M": 256, "N": 512},
+    "deepgemm_sm100_m_grouped_fp8_gemm_contiguous": {**_GROUPS, "expected_m_per_group": 128},
+    "deepgemm_sm100_m_grouped_fp8_gemm_masked": _GROUPS,
     "cudnn_sm100_dsa_sparse_attention_backward": {"seqlen_q": 4, "seqlen_kv": 256},
+    "flash_attention4": {"seq_len": 256, "num_qo_heads": 1, "num_kv_heads": 1},
     "flash_attention_backward_sm100": {"seq_len": 256, "num_heads": 1},
+    "gdn_cp_prefill_sm100": {"seq_lens": (256,), "cp_chunk_len": 128},
     "gdn_prefill_sm100": {"seq_lens": (128,)},
+    "kda_backward_packed": {"num_qk_heads": 1, "num_v_heads": 2, "seq_lens": (65,)},
+    "kda_forward_portfolio_multishape": {"seq_lens": (1,)},
     "msa_prefill_multishape": {"seqlen_q": 8, "num_qo_heads": 8, "num_kv_heads": 1, **_BLOCK},
+    "recurrent_kda_decode_one_warp": {"num_seqs": 128, **_ONE_HEAD, "pool_size": 128},
     "sparse_flashmla_decode_head64": {"b": 1, "s_q": 1, "s_kv": 256, **_EXTRA},
     "sparse_flashmla_prefill_head128_phase1": {**_SPARSE, "topk": 256, "d_qk": 576},
+    "sparse_flashmla_prefill_head64_phase1": {**_SPARSE, "topk": 128},
     "sparse_flashmla_prefill_head128_small_topk_phase1": {**_SPARSE, "topk": 128},
 }
 """Sizes that are smaller than those of the package's own configurations."""

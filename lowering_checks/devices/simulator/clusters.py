@@ -294,7 +294,7 @@ def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows
         yield memory, Rows(lanes, places, active, ranks)
 
 
-def _point_at(threads: Threads, address: Any) -> Pointer:
+def point_at(threads: Threads, address: Any) -> Pointer:
     """Each lane's own, of numbers in one memory: global, or the shared memory of its block."""
     if isinstance(address, Pointer):
         return address
@@ -337,7 +337,7 @@ def _access(threads: Threads, *given: Any) -> None:
         raise UnsupportedError(
             f"the simulator does not know what {threads.name} of .{words['sem']} orders in clusters"
         )
-    address, size = _point_at(threads, address), len(registers or stored) * dtype.itemsize
+    address, size = point_at(threads, address), len(registers or stored) * dtype.itemsize
     if size % address.dtype.itemsize:
         raise UnsupportedError(
             f"the simulator does not support {threads.name} of {size} bytes in {address.name}, "

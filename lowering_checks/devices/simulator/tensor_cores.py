@@ -26,6 +26,7 @@ import tvm
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
+from .clusters import point_at
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import LocalMemory, get_numpy_dtype
 from .ptx_calls import ELEMENTS, fill_register, get_type, name_operands
@@ -89,9 +90,10 @@ def _read_matrices(
     return warps, np.ascontiguousarray(words.swapaxes(1, 2))
 
 
-def _store_matrices(threads: Threads, target: Pointer, *rest: Any) -> None:
+def _store_matrices(threads: Threads, *given: Any) -> None:
     """stmatrix: all lanes have a share of each 8×8 matrix of b16, and 8 lanes address its rows."""
-    words, operands = name_operands(threads.name, (target, *rest))
+    words, operands = name_operands(threads.name, given)
+    target = point_at(threads, given[0])
     registers, is_transposed = operands["r"], bool(words["trans"])
     count = len(registers)
     warps = threads.groups(WARP)
@@ -177,7 +179,7 @@ def _add_product(
 def _load_registers(threads: Threads, *given: Any) -> None:
     """ldmatrix of TIRx: each 8×8 matrix of b16 in a register of 32 bits of its own."""
     words, operands = name_operands(threads.name, given)
-    registers, (source,) = operands["r"], operands["p"]
+    registers, source = operands["r"], point_at(threads, operands["p"][0])
     if words["type"] != "b16" or words["shape"] != "m8n8":
         raise UnsupportedError(
             f"the simulator supports ldmatrix of .m8n8 and .b16, not of .{words['shape']} and "

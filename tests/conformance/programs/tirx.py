@@ -1129,3 +1129,26 @@ def RowTurnedRoundByLanesInRoles(A: T.Buffer(64), B: T.Buffer(64)):
         S[tx] = A[tx]
         T.ptx["barrier.sync"](T.uint32(1), T.uint32(64))
         B[tx] = S[63 - tx]
+
+
+# right: lanes compute where the rows are that they store and load as matrices, in numbers
+# needs sm_90
+# A = np.arange(32) * 65537 + 5
+# B, C == A.astype("uint32").view("uint16"), A[::-1]
+@T.prim_func
+def MatrixAtAddressesInNumbers(
+    A: T.Buffer(32, "uint32"), B: T.Buffer(64, "uint16"), C: T.Buffer(32, "uint32")
+):
+    T.device_entry()
+    T.cta_id([1])
+    tx = T.thread_id([32])
+    S = T.alloc_buffer((64,), "uint16", scope="shared", align=128)
+    word = T.alloc_local((2,), "uint32")
+    word[0] = A[tx]
+    row: T.let = T.cuda.cvta_generic_to_shared(T.address_of(S[0])) + T.Cast("uint32", tx % 8 * 16)
+    T.ptx["stmatrix.sync.aligned.m8n8.x1.shared.b16"](row, word[0])
+    T.cuda.warp_sync()
+    for i in range(2):
+        B[tx * 2 + i] = S[tx * 2 + i]
+    T.ptx["ldmatrix.sync.aligned.m8n8.x1.shared.b16"](word[1], row)
+    C[31 - tx] = word[1]
