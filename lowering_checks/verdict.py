@@ -615,9 +615,7 @@ def _describe(run: Run) -> str:
     words = [run.problem.shape_text, *([] if dtype == usual else [dtype])]
     if run.problem.symbolic:
         words.append(f"{', '.join(run.problem.symbolic)} open")
-    words += [f"{name}={_spell(it)}" for name, it in changed.items()]
+    for name, it in changed.items():
+        text = "x".join(map(str, it)) if isinstance(it, tuple | list) else str(it).lower()
+        words.append(f"{name}={text}")
     return " ".join(filter(None, words))
-
-
-def _spell(value: object) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value).lower()

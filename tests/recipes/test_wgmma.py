@@ -248,3 +248,12 @@ def test_a_result_of_one_row_is_no_tile_of_the_tma() -> None:
         recipe, {"m": 1, "n": 72, "k": 128}, options=recipe.golden.options, config=config
     )
     assert "stored_by_tma" not in [step.name for step in run.steps]
+
+
+def test_blocks_stay_where_two_warpgroups_share_the_columns() -> None:
+    """Neither of them stores whole slabs: the result has no room beside the stages."""
+    config = {"tile": (128, 256), "stages": 4, "warpgroups": (1, 2), "persistent": 3}
+    options, sizes = {"dtype": "float16", "out": "float16"}, {"m": 128, "n": 256, "k": 256}
+    run = run_recipe(RECIPES["matmul_wgmma_persistent"], sizes, options=options, config=config)
+    assert "stored_by_tma" not in [step.name for step in run.steps]
+    require_right(run, "simulator")

@@ -333,11 +333,12 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
     """
     length, tiles = product.k * product.size, []
     known, narrower = read_tiles("matmul_wgmma"), list[TileRate]()
-    for rate, more in itertools.product(known if narrows or product.size == 2 else (), (0, 1)):
-        wide = -(-product.n // (-(-product.n // rate.tile[1]) + more))
+    wider, more = known if narrows or product.size == 2 else (), (0,) if narrows else (0, 1)
+    for rate, extra in itertools.product(wider, more):
+        wide = -(-product.n // (-(-product.n // rate.tile[1]) + extra))
         unit = 32 if narrows and wide > 32 else 16  # a row of the result is slabs of so many
         made, elements = -(-wide // unit) * unit, math.prod(rate.tile)
-        if narrows and not more:
+        if narrows:
             narrower.append(rate._replace(tile=(rate.tile[0], made)))
         elif rate.roles and _LEAST <= made / rate.tile[1] < 1 and elements >= _LARGE_TILE:
             left = _NARROWER if elements == _LARGE_TILE else 1.0
@@ -363,7 +364,7 @@ def rank_wgmma(product: Product, gpu: Gpu, *, narrows: bool = False) -> list[Ran
         is_whole = product.n * product.result_bytes % PITCH == 0
         if is_whole and length > rate.row_bytes and has_room:
             tiles.append(rate)
-    return _rank(product, gpu, "matmul_wgmma", tiles, _WGMMA_PARTS)
+    return _rank(product, gpu, f"{'conv2d' if narrows else 'matmul'}_wgmma", tiles, _WGMMA_PARTS)
 
 
 def rank_wgmma_gathered(product: Product, gpu: Gpu, *, transposes: bool = False) -> list[Ranked]:

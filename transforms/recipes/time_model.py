@@ -417,12 +417,10 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
         compute = costs.fill_us + waves * max(alone + store, together * crowded)
     else:
         compute = waves * run(together) + (run(rest) if rest else 0.0)
-    # Memory has each tensor once from DRAM, or all tiles through the L2 cache.
+    # Each tensor once from DRAM, or all tiles through the L2 cache; the TMA fetches whole slabs.
     read = product.size * product.batch * (product.m + product.n) * product.k
-    fetched, sums = 0.0, 0.0
-    slabs = tile.padding if tile.copies == "tma" else 0  # which the TMA fetches whole
-    sides = zip((product.m, product.n), (rows, columns + slabs), lengths, strict=True)
-    for extent, size, length in sides:
+    fetched = float(tile.padding) if tile.copies == "tma" else 0.0
+    for extent, size, length in zip((product.m, product.n), tile.tile, lengths, strict=True):
         is_astride = length * product.size % _LINE > 0
         fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
     fetched *= count_tiles(product, tile, 1) * product.k * product.size
@@ -433,7 +431,7 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
         busy = -(-left // gpu.multiprocessors) / together
         last = max(left / (gpu.multiprocessors * together), busy / _FASTEST)
         least *= (full + last) * gpu.multiprocessors * together / tiles
-    memory = max(least, fetched / costs.l2_bytes_per_us)
+    memory, sums = max(least, fetched / costs.l2_bytes_per_us), 0.0
     if parts > 1:
         moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
         sums = costs.sums_us + moved + costs.sums_step_us * -(-parts // 16)

@@ -222,8 +222,9 @@ class WgmmaEngine(TensorCoreEngine):
         if config.persistent and config.roles and config.copies == "tma":
             depth = config.tile_k * config.stages * dtype.itemsize
             stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
-            if by_tma:
-                stored = rows * count_slot_bytes(columns * result.dtype.itemsize)
+            if by_tma:  # slab by slab, where one warpgroup stores all columns
+                row = columns * result.dtype.itemsize
+                stored = rows * (row if config.warpgroups[1] > 1 else count_slot_bytes(row))
             if dtype.bits == 16 and not is_along_k(sch.get(total), -1):
                 columns += -columns % SLAB
             if (rows + columns) * depth + stored + ATOM > MAX_SHARED_BYTES["shared.dyn"]:

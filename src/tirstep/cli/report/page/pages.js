@@ -147,7 +147,7 @@ function ladderTable() {
   const shapes = new Set(recipes.filter((recipe) => recipe.steps.length).map((recipe) => recipe.shape));
   const rows = recipes.map((recipe, at) => {
     const step = last[at];
-    const shape = shapes.size > 1 && recipe.shape && step && h("span", { class: "dim" }, ` ${recipe.shape.replaceAll("x", "×")}`);
+    const shape = shapes.size > 1 && recipe.shape && step && h("span", { class: "dim" }, `, at ${recipe.shape.replaceAll("x", "×")}`);
     return h("tr", {},
       h("th", { scope: "row" }, step ? h("a", { href: stepLink(step, "tir") }, recipe.name) : recipe.name, h("small", {}, recipe.refusal ?? recipe.about, shape)),
       h("td", { class: "num" }, step ? String(recipe.steps.length - 1) : "–"),
@@ -155,7 +155,8 @@ function ladderTable() {
       h("td", {}, verdictWord(recipe.status)),
       metrics.map(({ of, unit }) => h("td", { class: "num" }, step && of(step) !== undefined ? `${number(of(step))}${unit ?? ""}` : "–")));
   });
-  return overviewTable("The ladder", [["Recipe"], ["Steps", "num"], ["Lines", "num"], ["Checks"]], metrics, rows);
+  const kind = report.kind[0].toUpperCase() + report.kind.slice(1);
+  return overviewTable("The ladder", [[kind], ["Steps", "num"], ["Lines", "num"], ["Checks"]], metrics, rows);
 }
 
 function overviewTable(label, columns, metrics, rows) {
