@@ -170,15 +170,17 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
     if problem.kernel.literal_sizes:
         yield from list_smaller_runs(run)
         return
-    numbers, moduli = set[int](), set[int]()
+    numbers, moduli, compared = set[int](), set[int](), set[int]()
     # Of the kernel with its sizes open, and of the last step.
     modules = (problem.kernel.module, run.steps[-1].module) if names else ()
     for body in (it.body for module in modules for it in module.functions.values()):
         for kind in (FloorDiv, FloorMod, Div, Mod):
             moduli |= {constant(it.b) or 0 for it in find_all(body, kind)}
         for kind in (*COMPARISONS, "Min", "Max"):
-            for it in find_all(body, getattr(tirx, kind)):
-                numbers |= {constant(it.a) or 0, constant(it.b) or 0}
+            nodes = find_all(body, getattr(tirx, kind))
+            found = {constant(side) or 0 for it in nodes for side in (it.a, it.b)}
+            numbers |= found
+            compared |= found if kind in COMPARISONS else set()
         axes = {str(it.node.thread_tag): it.value for it in find_axes(body)}
         for loop in find_all(body, For):
             numbers.add(constant(loop.extent) or 0)
@@ -188,16 +190,19 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
             numbers.add(MAX_THREADS)
     moduli = {it for it in moduli if 1 < it <= 4 * MAX_THREADS}
     numbers = {it for it in numbers | moduli if 1 < it <= 4 * MAX_THREADS}
+    # One more than so many tiles as a condition tells from others.
+    whole = {it * count for it in moduli for count in compared - moduli if count > 1}
+    sizes = sorted(it + 1 for it in whole if it <= 4 * MAX_THREADS)[:NUMBERS]
     for most in sorted(numbers, reverse=True)[:NUMBERS]:
         step = math.lcm(*(it for it in moduli if it <= most), most)
-        tried = (3 * most + 5, step if step <= 4 * most else most, most + 1, most - 1, 2 * most)
-        for size in tried:
-            others = [try_run(run, shape=dict.fromkeys(names, size))]
-            tensors = [it.shape for other in others if other for it in other.problem.arguments]
-            if max(size ** len(names), *map(math.prod, tensors), 0) > LARGE:
-                short = {name: 2 * place + 3 for place, name in enumerate(names)}
-                others = [try_run(run, shape={**short, name: size}) for name in names]
-            yield from (_tell(other, "near its numbers") for other in others)
+        sizes += 3 * most + 5, step if step <= 4 * most else most, most + 1, most - 1, 2 * most
+    for size in sizes:
+        others = [try_run(run, shape=dict.fromkeys(names, size))]
+        tensors = [it.shape for other in others if other for it in other.problem.arguments]
+        if max(size ** len(names), *map(math.prod, tensors), 0) > LARGE:
+            short = {name: 2 * place + 3 for place, name in enumerate(names)}
+            others = [try_run(run, shape={**short, name: size}) for name in names]
+        yield from (_tell(other, "near its numbers") for other in others)
 
 
 def list_smaller_runs(run: Run, *, most: float = WHOLE_WORK / 4) -> Iterator[OtherRun]:

@@ -120,16 +120,37 @@ def main(a: T.handle, b: T.handle):
 """
 
 
-def test_a_program_with_axes_of_its_own_gets_no_large_sizes() -> None:
-    kernel = ModuleKernel(tvm.IRModule({"main": from_source(AXES)}), "mine")
-    example = Example({"n": 4, "m": 6})
+STAGED = """
+@T.prim_func(s_tir=True)
+def main(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    for k, j in T.grid((n + 31) // 32, 32):
+        if k * 32 + j < n:
+            B[k * 32 + j] = A[k * 32 + j] + T.if_then_else(k < 16, T.float32(0), T.float32(1))
+"""
+
+
+def list_near(text: str, **sizes: int) -> list:
+    """The problems of a program's runs near its numbers."""
+    kernel = ModuleKernel(tvm.IRModule({"main": from_source(text)}), "mine")
+    example = Example(sizes)
 
     @recipe(kernel=kernel, blocks=("",), default_example=example, golden=example)
     def mine(sch):
         """Nothing is done."""
         yield "same"
 
-    others = itertools.islice(find_other_runs(run_recipe(mine, example.shape)), 12)
-    near = [it.run.problem for it in others if "near" in it.about]
+    others = itertools.islice(find_other_runs(run_recipe(mine, sizes)), 12)
+    return [it.run.problem for it in others if "near" in it.about]
+
+
+def test_a_program_with_axes_of_its_own_gets_no_large_sizes() -> None:
+    near = list_near(AXES, n=4, m=6)
     assert max(problem.shape["m"] for problem in near) > 768
     assert all(math.prod(it.shape) <= verdict.LARGE for own in near for it in own.arguments)
+
+
+def test_sizes_have_as_many_tiles_as_a_condition_tells_from_others() -> None:
+    assert list_near(STAGED, n=6)[0].shape == {"n": 16 * 32 + 1}
