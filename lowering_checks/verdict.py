@@ -191,8 +191,9 @@ def _list_runs_of_program(run: Run) -> Iterator[OtherRun | None]:
     moduli = {it for it in moduli if 1 < it <= 4 * MAX_THREADS}
     numbers = {it for it in numbers | moduli if 1 < it <= 4 * MAX_THREADS}
     # One more than so many tiles as a condition tells from others.
-    whole = {it * count for it in moduli for count in compared - moduli if count > 1}
-    sizes = sorted(it + 1 for it in whole if it <= 4 * MAX_THREADS)[:NUMBERS]
+    counts = compared - moduli - {1, *problem.shape.values()}
+    whole = {it * count for it in moduli for count in counts}
+    sizes = sorted(it + 1 for it in whole if 0 < it <= 4 * MAX_THREADS)[:NUMBERS]
     for most in sorted(numbers, reverse=True)[:NUMBERS]:
         step = math.lcm(*(it for it in moduli if it <= most), most)
         sizes += 3 * most + 5, step if step <= 4 * most else most, most + 1, most - 1, 2 * most

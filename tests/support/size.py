@@ -21,10 +21,10 @@ FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
     "modules": 3_812,
     "transforms": 25_424,
-    "lowering_checks": 25_038,
+    "lowering_checks": 25_039,
     "src/tirstep": 18_731,
-    "source": 73_005,
-    "code": 52_366,
+    "source": 73_006,
+    "code": 52_367,
     "transforms/binding.py stands on": 2_738,
     "file names of several files": 5,
     "private helpers with one caller": 315,

@@ -155,8 +155,7 @@ function ladderTable() {
       h("td", {}, verdictWord(recipe.status)),
       metrics.map(({ of, unit }) => h("td", { class: "num" }, step && of(step) !== undefined ? `${number(of(step))}${unit ?? ""}` : "–")));
   });
-  const kind = report.kind[0].toUpperCase() + report.kind.slice(1);
-  return overviewTable("The ladder", [[kind], ["Steps", "num"], ["Lines", "num"], ["Checks"]], metrics, rows);
+  return overviewTable("The ladder", [["Name"], ["Steps", "num"], ["Lines", "num"], ["Checks"]], metrics, rows);
 }
 
 function overviewTable(label, columns, metrics, rows) {
