@@ -286,7 +286,7 @@ class Costs:
     store_us : of an element of a tile's result, on its way to memory
     hidden : what is left of the shorter one of computing and moving, behind the longer one
     sums_us : of the launch of the kernel that adds up the slices of split-K
-    launch_us : of the kernel itself
+    launch_us, tma_us : of the kernel itself; and more where the TMA has to be set up
     crowd : how much longer first copies take for each other tile of a multiprocessor
     l2_bytes_per_us : that tiles are read with from the L2 cache, by all multiprocessors
     step_us : from asking for a tile of a step to having it, over the stages in flight
@@ -307,6 +307,7 @@ class Costs:
     hidden: float
     sums_us: float
     launch_us: float = 0.0
+    tma_us: float = 0.0
     crowd: float = 0.0
     l2_bytes_per_us: float = math.inf
     step_us: float = 0.0
@@ -421,8 +422,7 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
     read = product.size * product.batch * (product.m + product.n) * product.k
     fetched = float(tile.padding) if tile.copies == "tma" else 0.0
     for extent, size, length in zip((product.m, product.n), tile.tile, lengths, strict=True):
-        is_astride = length * product.size % _LINE > 0
-        fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
+        fetched += min(extent, size) * (costs.astride if length * product.size % _LINE else 1.0)
     fetched *= count_tiles(product, tile, 1) * product.k * product.size
     least = (read + product.result_bytes * product.cells) / costs.dram_bytes_per_us
     if least > compute and not tile.stays:
@@ -435,9 +435,9 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
     if parts > 1:
         moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
         sums = costs.sums_us + moved + costs.sums_step_us * -(-parts // 16)
-    hidden = costs.hidden * min(compute, memory)
-    us = costs.launch_us + max(compute, memory) + hidden + sums
-    times = us, waves + (rest > 0), compute, memory, sums, costs.launch_us
+    launch = costs.launch_us + costs.tma_us * (tile.copies == "tma")
+    us = launch + max(compute, memory) + costs.hidden * min(compute, memory) + sums
+    times = us, waves + (rest > 0), compute, memory, sums, launch
     return Estimate(tile, parts, *times, tiles, together)
 
 

@@ -676,9 +676,8 @@ class Writer:
                     array = self.one(arrays, "array")
                     return array.at(self.one(near[array.shape[0]], "near"))
 
-                if self.is_so(
-                    3, "known"
-                ):  # what is stored, perhaps to one element, and then loaded
+                # What is stored, perhaps to one element, and then loaded.
+                if self.is_so(3, "known"):
                     array = [self.one(arrays, "array")]
                     one, other, target = draw(array), draw(array), draw(arrays)
                     self.say(f"{one} = {self.number()}; {other} = {self.read()}")
