@@ -80,6 +80,8 @@ def good(sch, block, name, parameter):
         "consumer": block,
         "loop": loops[-1],
         "loops": loops[-2:],
+        "first": loops[0],
+        "second": loops[-1],
         "copies": [block],
         "copy": block,
         "consumers": [block],
