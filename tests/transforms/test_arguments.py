@@ -125,7 +125,6 @@ def find_arguments(sch, block, name, parameter, value):
     return by_place, by_name
 
 
-@pytest.mark.share(9)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("make", [start, stage], ids=["plain", "staged"])
 def test_nothing_but_a_transform_error_is_raised_and_nothing_changes(make, name):
