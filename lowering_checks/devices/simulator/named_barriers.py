@@ -88,7 +88,7 @@ class NamedBarriers:
         everybody = -(-batch.threads // WARP) * WARP
         asked = next((each for each in rest if not isinstance(each, str)), everybody)
         may_part = threads.name.startswith("ptx.barrier") and "aligned" not in map(str, rest)
-        come, lanes = [], np.flatnonzero(threads.active)
+        come, lanes = [], np.flatnonzero(threads.active if may_part else [])
         firsts = lanes - lanes % batch.threads % WARP
         parts = [lanes[firsts == first] for first in np.unique(firsts)]
         for warp in parts if may_part else threads.groups(WARP, is_barrier=True):

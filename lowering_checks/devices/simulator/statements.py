@@ -413,25 +413,26 @@ def _while(node: Any) -> Execute:
 def _branch(node: Any) -> Execute:
     condition, then = translate(node.condition), translate_statement(node.then_case)
     otherwise = None if node.else_case is None else translate_statement(node.else_case)
-    both_wait = node.else_case is not None and not any(
-        WAITS.keys().isdisjoint(get_names(case)) for case in (node.then_case, node.else_case)
-    )
-
-    lanes_part = node.else_case is not None and not any(
-        PARTING.isdisjoint(get_names(case)) for case in (node.then_case, node.else_case)
+    called = [get_names(case) for case in (node.then_case, node.else_case) if case is not None]
+    lanes_part, both_wait = (
+        not any(each.isdisjoint(names) for each in called) for names in (PARTING, WAITS)
     )
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         holds = condition(gpu, mask)
         taken, left = restrict(mask, holds), restrict(mask, holds, wanted=False)
-        if lanes_part and taken is not False and left is not False:
-            run_of = {id(taken): then, id(left): otherwise or then}
-            gpu.run_parts(lambda _, it: run_of[id(it)](gpu, it), [taken, left], splits=True)
-            return
-        if both_wait and otherwise is not None and taken is not False and left is not False:
-            sides = [functools.partial(then, gpu, taken), functools.partial(otherwise, gpu, left)]
-            gpu.turns.run_together(sides)
-            return
+        if otherwise is not None and taken is not False and left is not False:
+            if lanes_part:
+                sides = {id(taken): then, id(left): otherwise}
+                gpu.run_parts(lambda _, it: sides[id(it)](gpu, it), [taken, left], splits=True)
+                return
+            if both_wait:
+                runs = [
+                    functools.partial(then, gpu, taken),
+                    functools.partial(otherwise, gpu, left),
+                ]
+                gpu.turns.run_together(runs)
+                return
         if taken is not False:
             then(gpu, taken)
         if otherwise is not None and left is not False:

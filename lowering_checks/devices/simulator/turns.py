@@ -43,9 +43,7 @@ class Turns:
         """Run parts of a kernel until all have ended; one at a time. One that has its turn `splits`
         where its lanes part.
         """
-        if (
-            self.are_taken and not splits
-        ):  # within a part: the outer parts are those that take turns
+        if self.are_taken and not splits:  # within a part: the outer ones take turns
             for run in runs:
                 run()
             return
