@@ -73,14 +73,16 @@ def find_other_runs(run: Run, *, kept: Collection[str] = (), seed: int = 0) -> I
     narrower type, with each other tail, with extents of one, and with sizes left open, as far as
     the recipe has such things; and from there on with knobs, types and extents drawn from the
     seed, until little is left that is new. `kept` names knobs and options of the kernel that stay
-    as they are, but for a tail that the run's config has: that always stays.
+    as they are, but for a tail that the run's config has: that always stays; and so do sizes of a
+    recorded call that nothing relates to others.
     """
     known, repeated = {_identify(run)}, 0
     rng = random.Random(f"{seed} {run.recipe.name}")
+    settled = run.problem.unrelated_sizes if isinstance(run.problem, ModuleProblem) else {}
     for other in _list_candidates(run, kept, rng):
         if other is None:
             continue
-        if _identify(other.run) in known:
+        if _identify(other.run) in known or not settled.items() <= other.run.problem.shape.items():
             repeated += 1
             if repeated > ATTEMPTS:
                 return

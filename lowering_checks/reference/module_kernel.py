@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -13,6 +14,7 @@ import numpy as np
 import tvm
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import Div, For, Var
+from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_map
 
 from tirstep.modules import AnyProblem, KernelError, Tensor
@@ -24,7 +26,7 @@ from tirstep.transforms.tir import find_all, find_axes, get_axis
 from tirstep.tvm_compat import with_parameters
 
 from ..compile.compiling import MAIN, launch_tirx, make_main
-from ..device import blank
+from ..device import blank, is_scalar
 from ..devices.simulator.merged_memory import find_written_buffers
 from ..numeric import make_cases
 from .conditions import compares_data, get_call_name
@@ -311,6 +313,18 @@ class ModuleProblem(AnyProblem):
         known = {tensor.name: array for tensor, array in pairs if array is not None}
         shapes = {tensor.name: tensor.shape for tensor in self.arguments}
         return known if all(it.shape == shapes[name] for name, it in known.items()) else {}
+
+    @property
+    def unrelated_sizes(self) -> dict[str, int]:
+        """The sizes of a recorded call that are of one argument each: their caller knows what they
+        have to do with each other, as its flat arrays of n, of n and of 64 n elements have.
+        """
+        count = Counter[str]()
+        for parameter in self.kernel.function.params:
+            shape = () if is_scalar(parameter) else parameter.shape
+            count.update({str(it.name) for extent in shape for it in undefined_vars(extent)})
+        found = {it: size for it, size in self.shape.items() if count[it] == 1}
+        return found if self.kernel.recorded and len(found) > 1 else {}
 
     @property
     def recorded_integers(self) -> dict[str, Array]:

@@ -320,8 +320,9 @@ class Recorder:
             setattr(getattr(made, "mod", made), _BUILD, build)
             return made
         except BaseException as error:
-            lines = [line for line in str(error).splitlines() if line.strip()]
-            build.error = ": ".join([type(error).__name__, *lines[-1:]])
+            lines = [line.strip("\0 ") for line in str(error).splitlines() if line.strip("\0 ")]
+            faults = [line for line in lines if " error" in line or line.startswith("error")]
+            build.error = ": ".join([type(error).__name__, *(faults[:1] or lines[-1:])])
             raise
         finally:
             self._local.build = None
@@ -391,6 +392,11 @@ class Recorder:
             states = states or [*histories[name][:1], *histories[name][1:][-1:]]
             return [(label, self._write_function(name, it)) for label, it in states]
 
+        def spell(name: str) -> str:
+            """The author's name of a function that was put into a module as its ``main``."""
+            own = histories[name][0][1].attrs.get("global_symbol", name)
+            return str(own) if name == "main" else name
+
         is_tir = {name: isinstance(it[-1][1], PrimFunc) for name, it in histories.items() if it}
         tir = build.functions or [name for name, it in is_tir.items() if it]
         row = {
@@ -399,7 +405,7 @@ class Recorder:
             "target": build.target,
             "seconds": round(build.seconds, 3),
             "error": build.error,
-            "functions": {name: write(name) for name in tir},
+            "functions": {spell(name): write(name) for name in tir},
             "relax": {name: write(name) for name, it in is_tir.items() if not it},
             "passes": passes,
         }

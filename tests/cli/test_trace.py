@@ -62,6 +62,37 @@ if __name__ == "__main__":
 """
 )
 
+FAILED = (
+    HEAD
+    + """
+@T.prim_func
+def repeated(a: T.handle, b: T.handle):
+    k, l, m, n = T.int32(), T.int32(), T.int32(), T.int32()
+    o, p, q = T.int32(), T.int32(), T.int32()
+    A = T.match_buffer(a, (k, l, m, n, o, p), "float32")
+    B = T.match_buffer(b, (q,), "float32")
+    T.device_entry()
+    bx = T.cta_id([k])
+    tx = T.thread_id([4])
+    B[bx * 4 + tx] = A[bx, 0, 0, 0, 0, 0]
+
+@tvm.ir.instrument.pass_instrument
+class Broken:
+    def run_before_pass(self, module, info):
+        if len(sys.argv) > 1:
+            raise RuntimeError("it failed:\\nx.cu(3): warning\\nx.cu(4): error: no\\n1\\n\\0\\0")
+
+with tvm.transform.PassContext(instruments=[Broken()]):
+    made = tvm.IRModule({"main": repeated})
+    try:
+        built = tvm.compile(made, tvm.target.Target("nvidia/nvidia-h100"), tir_pipeline="tirx")
+        shapes = (8, 1, 1, 1, 1, 1), (32,)
+        built(*(tvm.runtime.tensor(np.ones(it, "float32")) for it in shapes))
+    except Exception:
+        print("failed")
+"""
+)
+
 
 def trace(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Of an app as a user begins it; what it prints is its own."""
@@ -128,6 +159,23 @@ def test_a_gpu_s_function_is_wrong_with_the_integers_that_it_was_called_with(
     assert "the same up to names" in compared.out
     page = command("report", "traced", "--no-checks", "-o", "page.html")
     assert (page.code, "1 program" in page.out) == (0, True)
+
+
+@pytest.mark.parametrize("words", [(), ("fail",)])
+def test_a_function_has_its_author_s_name_and_the_sizes_that_it_was_called_with(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+):
+    """One that was put into a module as ``main``, of more open sizes than are at hand, of which one
+    must be four times another: no other sizes are tried. A build that fails is listed, too.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text(FAILED)
+    assert trace(tmp_path, "--", sys.executable, "app.py", *words).stdout == "failed\n"
+    (listed, *_) = command("list", "traced").out.splitlines()
+    assert listed.startswith("capture  repeated")
+    assert not words or listed.endswith("failed: RuntimeError: x.cu(4): error: no")
+    checked = command("check", "traced/:repeated")
+    assert words or (checked.code, "clean on simulator 8x1x1x1x1x1x32" in checked.out) == (0, True)
 
 
 @pytest.mark.share(2)

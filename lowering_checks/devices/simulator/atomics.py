@@ -26,7 +26,7 @@ from ...device import Array
 from .broadcasting import spread_to
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, read_call
 from .ptx_calls import fill_register, get_type, name_operands, read_ptx_call
-from .run_state import RunState
+from .run_state import RunState, UnsupportedError
 
 _CHANGES: dict[str, Callable[..., Any]] = {
     "add": lambda old, value: old + value,
@@ -207,6 +207,8 @@ def _change_by_ptx(threads: Threads, *given: Any) -> None:
     """
     words, operands = name_operands(threads.name, given)
     (address,), (dtype, packed) = operands["addr"], get_type(words["type"])
+    if not isinstance(address, Pointer):
+        raise UnsupportedError(f"{threads.name} is not supported in another block's shared memory")
     memory, size = address.memory.reinterpret(dtype), address.dtype.itemsize
     first = address.offset * size // dtype.itemsize
     values = [np.broadcast_to(it, (threads.lanes, 1)) for it in operands["value"]]

@@ -275,11 +275,13 @@ def list_blocks(
             yield rank, Pointer(threads, pointer.memory, pointer.get_place(lane), rank)
 
 
-def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows]]:
-    """The lanes of a call by the memory that their addresses lie in."""
+def _locate(
+    threads: Threads, address: Any, dtype: np.dtype[Any]
+) -> Iterator[tuple[SharedMemory, Rows]]:
+    """The lanes of a call by the memory that their addresses lie in, as elements of a type."""
     found: dict[int, list[tuple[int, Pointer]]] = {}
     for lane in get_lanes(threads):
-        pointer = find_pointer(threads, address, lane, np.dtype("float32"))
+        pointer = find_pointer(threads, address, lane, dtype)
         if pointer is not None and pointer.rank is not None:
             block = threads.state.batch.get_block(lane, pointer.rank)
             threads.gpu.meetings.reach(threads, lane, block)
@@ -315,20 +317,19 @@ def _access(threads: Threads, *given: Any) -> None:
     (address,), (dtype, _) = operands["addr"], get_type(words["type"])
     registers, stored = operands.get("d", ()), operands.get("value", ())
     if words["space"] == "shared::cluster":
-        others = set(words.values()) - {"", "shared::cluster", "f32"}
-        if others or isinstance(address, Pointer):
+        if set(words.values()) - {"", "shared::cluster", words["type"]}:
             raise UnsupportedError(
-                f"the simulator supports {threads.name} of float32 only in the shared memory "
-                "of a cluster, at an address of mapa"
+                f"the simulator supports {threads.name} of one register, without semantics, only "
+                "in the shared memory of a cluster"
             )
-        for memory, rows in _locate(threads, address):
-            column, lanes = np.zeros((threads.lanes, 1), np.float32), np.array(rows.lanes)
-            for value in stored:
-                column[:] = value
+        for memory, rows in _locate(threads, address, dtype):
+            column, lanes = np.zeros((threads.lanes, 1), dtype), np.array(rows.lanes)
+            if stored:
+                column[:] = join_registers(stored, dtype, threads.lanes)
                 memory.store(rows, column[lanes], None, threads.location, is_vector=False)
             for register in registers:
                 column[lanes] = memory.load(rows, None, threads.location)
-                register.store(0, column, threads.get_mask(lanes))
+                register.store(0, column.view(register.dtype), threads.get_mask(lanes))
         return
     in_cluster = threads.state.batch.cluster > 1
     # Within a block of a cluster barriers order it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -420,15 +421,9 @@ class Picker:
         sizes: Mapping[str, int] | None = None,
         **changes: Any,
     ) -> Recipe:
-        if len(kernel.size_names) > len(SAMPLE_SIZES):
-            raise ProgramError(
-                f"the kernel '{kernel.name}' has {len(kernel.size_names)} sizes; give it a recipe "
-                "with an example"
-            )
         # None was written; of a module it has the sizes that it leaves open.
-        example = Example(
-            {**dict(zip(kernel.size_names, SAMPLE_SIZES, strict=False)), **(sizes or {})}
-        )
+        own = dict(zip(kernel.size_names, itertools.cycle(SAMPLE_SIZES), strict=False))
+        example = Example({**own, **(sizes or {})})
         return ProgramRecipe(
             name=_make_name(name or found.name),
             doc=found.doc,

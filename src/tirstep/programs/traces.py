@@ -76,7 +76,8 @@ def load_trace(folder: Path) -> dict[str, Capture]:
             except Exception as error:  # TVM's, NumPy's and the system's
                 told = describe_error(error)
                 raise ProgramError(f"{folder}: '{name}' cannot be read: {told}") from None
-            about += ", not called" if not arguments else ""
+            if not arguments:
+                about += f", failed: {row['error']}" if row["error"] else ", not called"
             source, _, line = row["place"].rpartition(":")
             place = f"{show_path(source)}:{line}"
             found[unique] = Capture(_keep_alike(loaded), place, about, arguments)

@@ -240,7 +240,7 @@ def RowsExchangedAcrossASquareCluster(A: T.Buffer(512), B: T.Buffer(512)):
     tx = T.thread_id([64])
     S = T.alloc_shared((64,), "float32")
     there = T.alloc_local((1,), "uint32")
-    value = T.alloc_local((1,), "float32")
+    bits = T.alloc_local((1,), "uint32")
     row: T.let = (cy * 2 + cx) * 2 + by // 2
     S[tx] = A[row * 64 + tx]
     T.cuda.cluster_sync()
@@ -249,8 +249,8 @@ def RowsExchangedAcrossASquareCluster(A: T.Buffer(512), B: T.Buffer(512)):
         T.cuda.cvta_generic_to_shared(T.address_of(S[tx])),
         T.Cast("uint32", 3 - cy * 2 - cx),
     )
-    T.ptx["ld.shared::cluster.f32"](value[0], there[0])
-    B[row * 64 + tx] = value[0]
+    T.ptx["ld.shared::cluster.b32"](bits[0], there[0])
+    B[row * 64 + tx] = T.reinterpret("float32", bits[0])
     T.cuda.cluster_sync()
 
 
