@@ -5,8 +5,9 @@ and fits the costs of the tiles to the times in benchmarks/results. These are JS
 ``{gpu, versions, date, dtype, peer, cases: [{shape, peer_us, times: [{config, us}]}]}``, with the
 fastest config by the model first, and without the knobs that are those of `RECIPE`.
 
-The fit is one by least squares of the times' logarithms. Costs and rates are varied by factors;
-each is held near where it began, so that what no time tells apart stays where it was. The steps are
+The fit is one by least squares of the times' logarithms, from the costs and rates of the file on.
+They are varied by factors; each is held near where it began, so that what no time tells apart stays
+where it was. The steps are
 those of Levenberg and Marquardt (D. Marquardt, An algorithm for least-squares estimation of
 nonlinear parameters, 1963).
 """
@@ -18,7 +19,7 @@ import json
 import math
 import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -51,6 +52,8 @@ RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 RECIPE = RECIPES["matmul_split_k"]
 """The last rung of matmul's fast ladder whose knobs may all be set."""
 DTYPE, BYTES, PEER = "float32", 4, "torch"
+SETS = ("calibration", "searched")
+"""What costs are fitted to: the second are shapes of suites, others near these, and drawn ones."""
 CALIBRATION = 52
 MORE: tuple[Sizes, ...] = (
     (3000, 3000, 3000),
@@ -82,26 +85,28 @@ BEST, OTHERS, HOPELESS = 4, 3, 2.0
 """Of a shape: the fastest tiles, and others that were timed least so far, of so
 many times the fastest's time at most."""
 COMPILE_SECONDS = 150.0
-BEGIN = {
-    "sums_bytes_per_us": 6e6,
-    "dram_bytes_per_us": 3e6,
-    "l2_bytes_per_us": 8e6,
-    "fill_us": 0.5,
-    "store_us": 1e-4,
-    "crowd": 0.1,
-    "hidden": 0.1,
-    "sums_us": 2.5,
-    "launch_us": 3.0,
-    "step_us": 0.6,
-    "load_flops": 16.0,
-    "begun": 1.0,
-    "sums_step_us": 0.2,
-    "scatter": 4.0,
-}
-"""Costs that are fitted, and where they begin: as measured before, roughly. The rate of all
-multiprocessors is known, and those of tiles are parts of it."""
-HELD = {"costs": 0.05, "rates": 0.3}
+FITTED = (
+    "sums_bytes_per_us",
+    "dram_bytes_per_us",
+    "l2_bytes_per_us",
+    "fill_us",
+    "store_us",
+    "crowd",
+    "hidden",
+    "sums_us",
+    "launch_us",
+    "step_us",
+    "load_flops",
+    "begun",
+    "sums_step_us",
+    "scatter",
+)
+"""Costs that are fitted; the rate of all multiprocessors is known."""
+HELD = {"costs": 0.05, "rates": 0.1}
 """How much a factor weighs against an error of the same factor in one time, squared."""
+NEAR, FAR = 1.1, 1.3
+"""Times that count twice and once, in times of the fastest; others count less."""
+TURNS = 4
 _STEP, _ROUNDS = 1e-4, 60
 
 
@@ -150,11 +155,12 @@ def main() -> None:
         if name != known:  # the costs are those of that GPU
             return
     tiles, costs = list_tiles(BYTES), read_costs("matmul")
-    times = list_times(read_set(get_file(known, "calibration")), tiles)
+    shapes = [it for name in SETS for it in read_set(get_file(known, name))]
+    times = list_times(shapes, tiles)
     costs, rates = fit_costs(costs, [tile.rate for tile in tiles], times)
     table = json.loads(FILE.read_text(encoding="utf-8"))
     fitted = table["matmul"]
-    fitted["costs"].update({name: float(f"{getattr(costs, name):.4g}") for name in BEGIN})
+    fitted["costs"].update({name: float(f"{getattr(costs, name):.4g}") for name in FITTED})
     for entry, rate in zip(fitted["tiles"], rates, strict=True):
         entry.update(rate=round(rate.rate, 4), crowded=round(rate.crowded or rate.rate, 4))
     pairs = [(predict(it, rates, costs), it.us) for it in times]
@@ -263,27 +269,46 @@ def list_times(shapes: Iterable[TimedShape], tiles: Sequence[MeasuredTile]) -> l
 def fit_costs(
     costs: Costs, tiles: Sequence[TileRate], times: Sequence[TimedTile]
 ) -> tuple[Costs, list[TileRate]]:
-    """The costs and rates that fit times best; costs that are not in `BEGIN` stay as they are."""
-    tiles = [guess_rates(tile) for tile in tiles]
-    start = np.array([*BEGIN.values()])
-    held = np.sqrt([HELD["costs"]] * len(BEGIN) + [HELD["rates"]] * 2 * len(tiles))
+    """The costs and rates that fit times best, from given ones on: each tile's rates by its own
+    times, then the costs `FITTED` by all, by turns. What is nearly as fast as the fastest counts
+    most: among these the model chooses.
+    """
+    fastest, rates = dict[Product, float](), [*tiles]
+    for it in times:
+        fastest[it.product] = min(it.us, fastest.get(it.product, it.us))
 
-    def make(point: np.ndarray) -> tuple[Costs, list[TileRate]]:
-        factors = np.exp(point)
-        found: Any = zip(BEGIN, map(float, start * factors[: len(BEGIN)]), strict=True)
-        alone, many = factors[len(BEGIN) :].reshape(2, len(tiles))
-        rates = [
-            tile._replace(rate=tile.rate * float(a), crowded=tile.crowded * float(b))
-            for tile, a, b in zip(tiles, alone, many, strict=True)
-        ]
-        return replace(costs, **dict(found)), rates
+    def miss(some: Sequence[TimedTile], costs: Costs, rates: Mapping[int, TileRate]) -> np.ndarray:
+        slower = np.array([it.us / fastest[it.product] for it in some])
+        weights = np.sqrt(np.select([slower < NEAR, slower < FAR], [2.0, 1.0], 0.3))
+        errors = [math.log(predict(it, rates, costs) / it.us) for it in some]
+        return weights * np.array(errors)
 
-    def miss(point: np.ndarray) -> np.ndarray:
-        fitted, rates = make(point)
-        errors = [math.log(predict(it, rates, fitted) / it.us) for it in times]
-        return np.concatenate([errors, held * point])
+    for _ in range(TURNS):
+        for place, tile in enumerate(tiles):
+            own = [it for it in times if it.tile == place]
 
-    return make(_minimize(miss, np.zeros(len(held))))
+            def scale(point: np.ndarray, tile: TileRate = tile) -> TileRate:
+                alone, many = map(float, np.exp(point))
+                crowded = (tile.crowded or tile.rate) * many
+                return tile._replace(rate=tile.rate * alone, crowded=crowded)
+
+            def miss_rates(point: np.ndarray) -> np.ndarray:
+                off = miss(own, costs, {place: scale(point)})
+                return np.concatenate([off, math.sqrt(HELD["rates"]) * point])
+
+            rates[place] = scale(_minimize(miss_rates, np.zeros(2)))
+        start = np.array([getattr(costs, name) for name in FITTED])
+
+        def move(point: np.ndarray) -> Costs:
+            found: Any = zip(FITTED, map(float, start * np.exp(point)), strict=True)
+            return replace(costs, **dict(found))
+
+        def miss_costs(point: np.ndarray) -> np.ndarray:
+            off = miss(times, move(point), dict(enumerate(rates)))
+            return np.concatenate([off, math.sqrt(HELD["costs"]) * point])
+
+        costs = move(_minimize(miss_costs, np.zeros(len(FITTED))))
+    return costs, rates
 
 
 def guess_rates(tile: TileRate) -> TileRate:
@@ -295,7 +320,7 @@ def guess_rates(tile: TileRate) -> TileRate:
     return tile._replace(rate=min(1.0, (tile.threads / 256) ** 0.6) * crowded, crowded=crowded)
 
 
-def predict(timed: TimedTile, rates: Sequence[TileRate], costs: Costs) -> float:
+def predict(timed: TimedTile, rates: Mapping[int, TileRate] | Sequence[TileRate], costs: Costs) -> float:
     """What the model expects of a time."""
     return estimate(timed.product, rates[timed.tile], timed.parts, costs).us
 
