@@ -28,7 +28,7 @@ def choose(m: int, n: int, k: int):
 
 
 @pytest.mark.parametrize(
-    ("shape", "ladder", "kernels"), [((12, 20, 23), MmaConfig, 1), ((12, 20, 130), GemmConfig, 1)]
+    ("shape", "ladder", "kernels"), [((12, 20, 23), MmaConfig, 1), ((12, 20, 131), GemmConfig, 1)]
 )
 def test_what_reads_odd_rows_as_they_lie_is_chosen_and_right(shape, ladder, kernels):
     """By mma.sync where k is one step."""
@@ -52,6 +52,17 @@ def test_few_columns_are_read_in_slices_of_k_and_right():
 @pytest.mark.parametrize("shape", [(2000, 1501, 999), (500, 501, 1000), (64, 64, 64)])
 def test_tiles_of_wgmma_are_kept_where_they_are_faster(shape):
     assert isinstance(choose(*shape), WgmmaConfig)
+
+
+@pytest.mark.parametrize("shape", [(700, 700, 300), (500, 1000, 250), (2050, 514, 258)])
+def test_rows_of_whole_pairs_are_read_as_they_lie_by_wgmma(shape):
+    """Of few products, for which copies of operands would take longer."""
+    config = choose(*shape)
+    assert (type(config), config.tail) == (WgmmaConfig, "pad")
+    made = run("matmul_wgmma_roles", 70, 100, 94, **{**vars(config), "tile": (64, 64)})
+    (kernel,) = get_facts(made.steps[-1].module).kernels
+    assert kernel.wgmma > 0
+    require_right(made)
 
 
 def test_large_ones_are_copied_for_tensor_cores():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from golden_runs import require_right
@@ -12,7 +13,13 @@ from tirstep.lowering_checks import run_recipe
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.matmul_best import keep_tiles, list_tiles, make_forecast, rank_gemm
+from tirstep.transforms.recipes.matmul_best import (
+    describe_tile,
+    keep_tiles,
+    list_tiles,
+    make_forecast,
+    rank_gemm,
+)
 from tirstep.transforms.recipes.time_model import (
     GPUS,
     H200,
@@ -50,9 +57,14 @@ def test_any_config_has_the_rates_of_the_tile_that_is_most_like_it():
     problem = get_kernel("matmul").problem(320, 320, 12928)
     forecast = make_forecast(SPLIT, problem, H200)
     assert forecast is not None
-    best = keep_tiles(rank_gemm(forecast.product, H200))
-    for config, choice in best[:: len(best) // 5]:
-        assert forecast.predict(vars(config)) == pytest.approx(choice.us)
+    ranked, times = rank_gemm(forecast.product, H200), dict[Any, list[float]]()
+    for config, choice in ranked:  # some differ in no more than the order of their loops
+        alike = describe_tile(config, 4), config.split_k
+        times.setdefault(alike, []).append(choice.us)
+    best = keep_tiles(ranked)
+    for config, _ in best[:: len(best) // 5]:
+        alike = times[describe_tile(config, 4), config.split_k]
+        assert forecast.predict(vars(config)) in [pytest.approx(us) for us in alike]
 
 
 def test_what_does_not_divide_is_padded():

@@ -134,7 +134,7 @@ def test_what_stays_is_right():
 def test_what_is_chosen_where_something_does_not_divide_or_is_transposed(shape, dtype, expected):
     operand, stored = DataType(dtype), 2 if dtype == "bfloat16" else 4
     product = Product(*shape, operand.itemsize, 1, stored, operand, across_k=True)
-    chosen = choose_for(product, "matmul_wgmma", H200.name)
+    chosen = choose_for(product, "wgmma", H200)
     assert {name: getattr(chosen.config, name) for name in expected} == expected
 
 

@@ -373,14 +373,14 @@ def choose_product(
     simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
     found: list[MatmulConfig | WindowsConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in HALVES:
-        found.insert(0, choose_for(sizes, "matmul_mma", device).config)
+        found.insert(0, choose_for(sizes, "mma", gpu).config)
         takes_wgmma = gpu.architecture == ARCHITECTURE and (
             str(node.iter_vars[0].var.ty.dtype) == "int32"
         )
         if takes_wgmma and sizes.m >= ROWS:
             # Then one that stores results which do not lie as sums do, and one whose tiles threads
             # copy, which may compute.
-            chosen = choose_for(sizes, "matmul_wgmma", device).config
+            chosen = choose_for(sizes, "wgmma", gpu).config
             stored = replace(chosen, persistent=0, store="shared")
             copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
             found[:0] = [*dict.fromkeys((chosen, stored, copied))]

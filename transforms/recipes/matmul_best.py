@@ -1,5 +1,5 @@
-"""How a schedule of matmul, and its config, are chosen for a shape: by a search, or else by a model
-of time, which knows the rates that were measured of some tiles of each schedule.
+"""How a schedule of matmul, and its config, are chosen for a shape: by a model of time, which knows
+the rates that were measured of some tiles of each schedule.
 
 It needs no GPU, and some milliseconds. The schedules and their rungs are in `gemm`, `mma`, `wgmma`
 and `skinny`; the ladders that end in a recipe which chooses are here.
@@ -54,7 +54,6 @@ from .time_model import (
     read_table,
     read_tiles,
 )
-from .tuned import find_tuned
 from .wgmma import SLAB, WgmmaConfig, count_slot_bytes
 
 _FEW_ROWS, _LONG = 2, 512
@@ -85,6 +84,8 @@ _SHALLOW, _SHALLOW_STEP = 0.65, 16
 rows of the result are not whole vectors and there are several waves: from 5 matmuls on an H200."""
 _SLOWER = 1.2
 """What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
+_LOAD_FLOPS = 400.0
+"""What a copy by a thread of fewer than 16 bytes takes, in flops: from 18 bfloat16 matmuls."""
 _BLOCKS_READING = 6.5
 """Blocks of a multiprocessor that read A at the same time."""
 _READ_ROWS, _WEIGHT_BYTES_PER_US = 64, 1.9e6
@@ -106,7 +107,6 @@ class Choice(NamedTuple):
     why: str = ""
 
 
-SEARCHED = "a search found a config at this shape or near it, which is taken"
 FEW_ROWS = "too few rows for tiles: this is from the ladder matmul_skinny"
 VECTOR = "a matrix times a vector is scheduled row by row, as by the ladder of matvec"
 UNALIGNED = "rows that are not whole vectors are read as they are, by this config of the ladder "
@@ -133,12 +133,12 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
 
     best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (
-        "The knobs that a search found best near this shape, or else those of the time model.\n\n"
+        "The knobs that the time model expects to be fastest.\n\n"
         "Where tiles do not divide the shape, they are zero-padded as they are fetched; for\n"
         "tensor cores, a kernel before zero-pads operands with unaligned rows. Matmuls of few\n"
         "rows, or on tensor cores of few unaligned columns, use other ladders of matmul.\n"
         'Knobs: device, a GPU by its name, or by its properties, "multiprocessors=84\n'
-        'megahertz=1695 shared_kib=99 gigabytes=936"; transforms/recipes/tuned has the searches.'
+        'megahertz=1695 shared_kib=99 gigabytes=936".'
     )
     return recipe(
         kernel=family.kernel,
@@ -163,11 +163,12 @@ matmul_wgmma_best = make_best(wgmma.WGMMA, "wgmma", {"tensorized": wgmma.ON_TENS
 def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
     """The config that a choosing recipe takes for a schedule of its matmul, at block "C".
 
-    Without tensor cores it is a tile that a search found or the model expects to be fastest, or
-    none for few rows. Operands of 16 bits with unaligned rows are read as they
-    lie: by mma.sync for a short k and for few columns, and else without tensor cores, but where the
-    fastest tile of wgmma is faster, with the kernels that copy operands for it. Times are compared
-    by models, but for one step of k. What the constants say was measured at 19 products on an H100.
+    Without tensor cores it is the tile that the model expects to be fastest, or none for few rows.
+    Operands of 16 bits with unaligned rows are read as they lie: by mma.sync for a short k and for
+    few columns, by wgmma for few of them, and else without tensor cores, but where the fastest tile
+    of wgmma is faster, with the kernels that copy operands for it. Times are compared by models,
+    but for one step of k. What the constants say was measured at 19 products on an H100, and at 18
+    on an H200.
     """
     kind = "wgmma" if "wgmma" in recipe_name else "mma"
     is_plain = recipe_name == f"matmul_{kind}_best"
@@ -181,12 +182,7 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
         return Choice(best, VECTOR)
     is_few = sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k
     if recipe_name == "matmul_best":
-        given = find_tuned("matmul", device=device, dtype=str(sizes.dtype), shape=sizes.shape)
-        tuned = [] if given is None else [_read_config(given)]
-        for config in [*tuned, *(replace(it, tail="pad") for it in tuned)]:
-            if fits(sch, config):
-                return Choice(config, SEARCHED)
-        if not tuned and is_few:
+        if is_few:
             return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
         ranked = [it.config for it in rank_gemm(sizes, gpu)]
         if (
@@ -197,22 +193,29 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
     if is_plain and is_few and sizes.dtype.bits == 16:
         return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
     # With a bias and a function a product is tiled as without.
-    table = f"{'batched_matmul' if sizes.outer else 'matmul'}_{kind}"
     if not is_plain or sizes.has_whole_rows or not sizes.across_k:
-        return choose_for(sizes, table, device)
+        return choose_for(sizes, kind, gpu)
     is_scattered = sizes.n * sizes.size % VECTOR_BYTES > 0
     if sizes.m <= (_FEW_SCATTERED if is_scattered else _FEW_UNALIGNED):
         return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
     if kind == "mma" or sizes.dtype.bits != 16:
-        return choose_for(sizes, table, device)
+        return choose_for(sizes, kind, gpu)
     by_mma: Any = {**mma.rows.config, "warp": (16, 16), "tile_k": SHORT_K, "tail": "pad"}
     tiles = math.ceil(sizes.m / 32) * math.ceil(sizes.n / 32)
     if sizes.k <= SHORT_K and tiles <= _FEW_TILES * gpu.multiprocessors:
         by_mma |= {"tile": (32, 32), "stages": 1}
         return Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
-    most = rank_wgmma(sizes, gpu)[0].choice.us + count_copies(sizes, gpu)
+    ranked = rank_wgmma(sizes, gpu)
+    most, chosen = ranked[0].choice.us + count_copies(sizes, gpu), None
+    if sizes.n % 2 == sizes.k % 2 == 0:  # threads copy no fewer than 4 bytes asynchronously
+        costs = replace(get_costs("matmul_wgmma", sizes.size, gpu), load_flops=_LOAD_FLOPS)
+        for it in ranked:
+            us = estimate(sizes, it.choice.rate, it.choice.parts, costs).us
+            if it.config.copies == "threads" and us < most:
+                config = replace(it.config, tail="pad", transpose="tile")
+                most, chosen = us, Choice(config, UNALIGNED + "matmul_wgmma")
     # One operand is read once, element by element, in slices of k for all multiprocessors.
-    chosen, read, tiles = None, 0.0, 0
+    read, tiles = 0.0, 0
     if sizes.n <= _FEW_COLUMNS:
         read, tiles = sizes.m / _READ_BYTES_PER_US, math.ceil(sizes.m / 64)
         by_mma |= {"tile": (64, 16), "stages": 2, "layout": "padded"}
@@ -231,7 +234,7 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
             break
         if fits(sch, it.config):
             return Choice(it.config, UNALIGNED + "matmul")
-    return chosen or choose_for(sizes, table, device)
+    return chosen or choose_for(sizes, kind, gpu)
 
 
 def rank_configs(recipe_name: str, product: Product, gpu: Gpu) -> list[Ranked]:
@@ -246,19 +249,13 @@ def find_gpu(device: str) -> Gpu:
     return read_gpu(device) if device in GPUS or "=" in device else H200
 
 
-def choose_for(sizes: Product, table: str, device: str) -> Choice:
-    """The config of tensor cores that a table of searches has for a product, or else the model's.
+def choose_for(sizes: Product, kind: str, gpu: Gpu) -> Choice:
+    """The config of tensor cores, by "mma" or by "wgmma", that the model has for a product.
 
     Tiles of wgmma that are transposed are copied by threads, but behind a kernel: there tiles come
     first that divide the problem, whose results the TMA stores.
     """
-    gpu, by_wgmma = find_gpu(device), table.endswith("wgmma")
-    name = "tf32" if str(sizes.dtype) == "float32" else str(sizes.dtype)  # as it is multiplied
-    given = find_tuned(table, device=device, dtype=name, shape=sizes.shape)
-    if given is not None:
-        make: Any = WgmmaConfig if by_wgmma else MmaConfig
-        config = make(**read_pairs(given))
-    elif not by_wgmma:
+    if kind == "mma":
         config = rank_mma(sizes, gpu)[0].config
     elif not sizes.across_k or sizes.dtype.bits == 16:
         config = rank_wgmma(sizes, gpu)[0].config
@@ -269,9 +266,9 @@ def choose_for(sizes: Product, table: str, device: str) -> Choice:
         whole = (it for it in ranked if choose_tail(sizes, it.tile, it.tile_k) == "refuse")
         config = next(whole, ranked[0])
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
-    if by_wgmma and tail != "refuse":
+    if kind == "wgmma" and tail != "refuse":
         config = replace(config, transpose="tile")  # the one that was timed
-    return Choice(replace(config, tail=tail), "" if given is None else SEARCHED)
+    return Choice(replace(config, tail=tail))
 
 
 def count_copies(product: Product, gpu: Gpu) -> float:
@@ -311,7 +308,7 @@ def list_tiles(size: int) -> tuple[MeasuredTile, ...]:
     """The tiles of the model without tensor cores, for elements of so many bytes."""
     found = []
     for entry in read_table("matmul")["tiles"]:
-        config = _read_config({**gemm.inner_rows.config, **entry["config"]})
+        config = GemmConfig(**{**gemm.inner_rows.config, **read_pairs(entry["config"])})  # type: ignore[arg-type]
         rates = {name: entry[name] for name in ("rate", "crowded", "registers")}
         found.append(MeasuredTile(config, describe_tile(config, size)._replace(**rates)))
     return tuple(found)
@@ -454,18 +451,6 @@ def describe_tile(config: GemmConfig | MmaConfig | WgmmaConfig, size: int) -> Ti
         roles=roles,
         stays=-(-config.persistent // H200.multiprocessors) if roles else 0,
     )
-
-
-def _read_config(knobs: Mapping[str, object]) -> GemmConfig:
-    """Refuse values that no search can have found: a table is a file, and may be damaged."""
-    for name, value in knobs.items():
-        if name not in gemm.split.config or gemm.split.explain_wrong(name, value):
-            raise TransformError(
-                "matmul_best",
-                f"the search chose {name}={value!r}, which no config of matmul has",
-                "search again: tirstep search",
-            )
-    return GemmConfig(**read_pairs(knobs))  # type: ignore[arg-type]
 
 
 def fits(sch: Schedule, config: GemmConfig) -> bool:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import random
+import re
 import statistics
 import time
 from collections import Counter
@@ -19,7 +20,6 @@ from tirstep.files import KeptRows, locked, require_writable
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.matmul_best import Forecast
-from tirstep.transforms.recipes.tuned import find_flaw
 
 from . import BenchError
 from .peers import PEERS, Peer
@@ -395,3 +395,19 @@ def read_best(file: Path) -> dict[str, Any]:
             f"{file} is not a table of best knobs ({flaw}); give --into another file, or delete it"
         )
     return dict(table)
+
+
+def find_flaw(table: Any) -> str:
+    """Why something is no table of best configs; empty where it is one."""
+    levels = [("", table)]
+    for what in ("devices", "dtypes", "shapes"):
+        for name, level in levels:
+            if not isinstance(level, dict) or (name and not level):
+                return f"{name or 'it'} is not an object of {what}"
+        levels = [(f"'{key}'", it) for _, level in levels for key, it in level.items()]
+    for name, entry in levels:
+        if not re.fullmatch(r"'[1-9]\d*(x[1-9]\d*)*'", name, re.ASCII):
+            return f"{name} is not a shape"
+        if not isinstance(entry, dict) or not isinstance(entry.get("config"), dict):
+            return f"{name} has no config"
+    return ""

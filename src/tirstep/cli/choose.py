@@ -34,11 +34,11 @@ def command(
 ) -> int:
     """Predict the fastest knobs for a shape, and say why.
 
-    Recipes whose names end in "best" choose this way for shapes that no search covers. It takes
-    milliseconds and no GPU: a time model adds up waves of tiles (together: tiles on one SM), memory
-    traffic, the launch and the sums of split-K slices. Its constants were measured on an H200; for
-    another GPU they are estimated from its properties. Row kernels follow measured rules; only
-    single reductions over long rows have a model.
+    Recipes whose names end in "best" choose this way. It takes milliseconds and no GPU: a time
+    model adds up waves of tiles (together: tiles on one SM), memory traffic, the launch and the
+    sums of split-K slices. Its constants were measured on an H200; for another GPU they are
+    estimated from its properties. Row kernels follow measured rules; only single reductions over
+    long rows have a model.
     """
     from tvm.s_tir import Schedule
 
@@ -108,8 +108,8 @@ def command(
             why = "a measured rule chooses the first; by the time model these are close:"
         choices = [(config, cut._asdict() if cut else {}) for config, cut in ranked]
     else:
-        # What a search found at the shape, for few rows one without tiles, or for odd ones another
-        # ladder's is taken; then the fastest of each tile.
+        # For few rows one without tiles is taken, or for odd ones another ladder's; then the fastest
+        # of each tile.
         choice = matmul_best.choose(sch, recipe.name, gpu.name)
         if choice.why:
             why, taken = f"{choice.why}; tiles by the time model follow:", choice.config
