@@ -47,14 +47,13 @@ from .accesses import (
     find_launch,
     find_shared_axis,
     list_accesses,
+    tabulate_threads,
 )
 
 _POINTS = 1 << 13
 """Elements that are read, above which of outer loops and axes one iteration at an end is tried."""
 _TRIED = 256
 """Iterations of a reader of global memory that are tried."""
-_STORED = 2048
-"""Those of its writers that are tried."""
 _ASKED = 12
 """Rows that a thread reads and does not write for which another writer is looked for."""
 
@@ -493,11 +492,7 @@ def _find_early_axis(reader: Access, writer: Access) -> str:
     axes = [axis for axis in reader.known if axis in writer.known]
     if not axes:
         return ""
-    tables = []
-    for use in (reader, writer):
-        loops = [use.known[axis] for axis in axes]
-        beside = [loop for loop in loops if not is_among(loop, use.place.loops)]
-        columns = [*(loop.loop_var for loop in loops), *find_launch(use.place)]
-        tables.append(use.tabulate(columns, tried=_STORED, beside=beside))
-    one, other = tables
+    one, other = (
+        tabulate_threads(use, [use.known[axis] for axis in axes]) for use in (reader, writer)
+    )
     return "" if one is None or other is None else find_shared_axis(axes, one, other)

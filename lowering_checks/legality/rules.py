@@ -57,7 +57,7 @@ class Rule(NamedTuple):
     ----------
     name : in the field's words
     find : what there is in a module, of one kind; in a mapping it has the same key in others
-    problem, advice : the sentence of a refusal, with the fields of what is found
+    problem, advice : the sentence of a refusal, with the parts of what is found, a `Fault` say
     needs_motion : whether it takes a block that moves: not asked after primitives of loops alone
     find_at_end : what there is in a schedule that nothing is to be bound in any more, where `check`
         asks for that
@@ -65,17 +65,16 @@ class Rule(NamedTuple):
 
     name: str
     find: Callable[[IRModule], Iterable[Any]]
-    problem: str = "{problem}"
-    advice: str = "{advice}"
+    problem: str = "{0}"
+    advice: str = "{1}"
     needs_motion: bool = False
     find_at_end: Callable[[IRModule], Iterable[Any]] | None = None
 
     def describe(self, found: Any, key: Any) -> Fault:
         """The sentence of one of the things that were found."""
         what = found[key] if isinstance(found, Mapping) else key
-        named = what._asdict() if hasattr(what, "_asdict") else {}
         listed = what if isinstance(what, tuple) else (what,)
-        return Fault(*(it.format(*listed, **named) for it in (self.problem, self.advice)))
+        return Fault(self.problem.format(*listed), self.advice.format(*listed))
 
     def find_new(self, before: IRModule, after: IRModule) -> tuple[bool, Fault | None]:
         """Whether nothing is found in a module, and the first fault that was not in another."""
@@ -263,8 +262,7 @@ OF_LOWERING = (
     Rule(
         "out of bounds",
         _at_some_sizes(find_outside),
-        "block '{block}' would {verb} elements of '{buffer}' outside of its {length} along "
-        "dimension {dimension}",
+        "block '{0}' would {1} elements of '{2}' outside of its {4} along dimension {3}",
         "do this before the loops of the block that writes it are split with a guard, or choose "
         "sizes that divide",
         needs_motion=True,
@@ -292,16 +290,16 @@ OF_LOWERING = (
     Rule(
         "misplaced swizzle",
         find_misplaced_tiles,
-        "TVM would put '{buffer}', whose rows are swizzled in {width} bytes, after other "
-        "buffers, not at a multiple of {repeat} bytes of shared memory",
-        "keep those in registers, or give each a multiple of {repeat} bytes",
+        "TVM would put '{0}', whose rows are swizzled in {1} bytes, after other buffers, not at a "
+        "multiple of {2} bytes of shared memory",
+        "keep those in registers, or give each a multiple of {2} bytes",
     ),
     Rule(
         "overwritten in place",
         find_overwritten,
-        "TVM would keep '{taker}' in the place of '{buffer}', from which it is computed, and block "
-        "'{writer}' would write the same elements several times in one kernel",
-        "place block '{writer}' outside of loops that it does not use, in a kernel of its own",
+        "TVM would keep '{1}' in the place of '{0}', from which it is computed, and block '{2}' "
+        "would write the same elements several times in one kernel",
+        "place block '{2}' outside of loops that it does not use, in a kernel of its own",
         find_at_end=partial(find_overwritten, is_last=True),
     ),
     Rule(
