@@ -30,7 +30,6 @@ from .lowered_memory import (
 from .masks import find_broken_ends
 from .pipelines import find_broken_pipelines
 from .reads import (
-    blame_leak,
     find_foreign_reads,
     find_leaks,
     find_lost_reads,
@@ -126,28 +125,6 @@ def _find_vectors(module: IRModule) -> dict[str, tuple[str, str]]:
                 name = prefix + str(loop.loop_var.name)
                 found[name] = name, what
     return found
-
-
-def _describe_lost_reads(module: IRModule, *, is_last: bool = False) -> dict[Any, Fault]:
-    faults: dict[Any, Fault] = {}
-    closed = close_sizes(module) if is_last else module
-    # A read of what other threads own is one before its write, too, and is told once.
-    leaked = [it.buffer for it in find_leaks(closed).values()][:1] if is_last else []
-    for key, lost in find_lost_reads(closed).items():
-        if lost.buffer in leaked:
-            continue
-        problem = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
-        problem += "has not written by then"
-        advice = "place the block that writes it before it, with all that it reads"
-        if lost.loop:
-            why = f"TVM makes a new '{lost.buffer}' in each"
-            if lost.axis:
-                why = f"nothing orders the accesses of the others on '{lost.axis}'"
-            problem += f" in the same iteration of loop '{lost.loop}': {why}"
-            advice = "place it outside of the loops that write a part of that, or use sizes that "
-            advice += "divide"
-        faults[key] = Fault(problem, advice)
-    return faults
 
 
 OF_SIZES = (
@@ -255,9 +232,9 @@ OF_LOWERING = (
     ),
     Rule(
         "read before write",
-        _at_some_sizes(_describe_lost_reads),
+        _at_some_sizes(find_lost_reads),
         needs_motion=True,
-        find_at_end=partial(_describe_lost_reads, is_last=True),
+        find_at_end=partial(find_lost_reads, is_last=True),
     ),
     Rule(
         "out of bounds",
@@ -357,8 +334,7 @@ that were not found sound before."""
 
 def list_faults_at_end(module: IRModule) -> Iterator[Fault]:
     """What is wrong with a schedule that nothing is to be bound in any more."""
-    for leak in [*find_leaks(close_sizes(module)).values()][:1]:
-        yield blame_leak(leak)
+    yield from [*find_leaks(close_sizes(module)).values()][:1]
     for rule in OF_LOWERING:
         found = rule.find_at_end(module) if rule.find_at_end else ()
         for key in found:
