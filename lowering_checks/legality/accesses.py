@@ -58,7 +58,8 @@ from tirstep.transforms.tir import (
     list_functions,
     substitute,
 )
-from tirstep.tvm_compat import with_parameters
+
+from ..device import close_extents
 
 ROWS = 1 << 17
 """Rows of one table at most: some milliseconds."""
@@ -289,6 +290,21 @@ def _measure(loops: Sequence[Any]) -> list[Count] | None:
     return spans
 
 
+_STORED = 2048
+"""Iterations of a block that are tried for elements that several threads use."""
+
+
+def tabulate_threads(use: Access, loops: Sequence[For]) -> Table | None:
+    """A row for each element that is used, of some iterations: loops of threads, launch, indices.
+
+    Of loops that stand around other blocks alone the first and the last thread do the same.
+    """
+    beside = [loop for loop in loops if not is_among(loop, use.place.loops)]
+    ends = {it.loop_var: [0, (constant(it.extent) or 1) - 1] for it in beside}
+    columns = [*(loop.loop_var for loop in loops), *find_launch(use.place)]
+    return use.tabulate(columns, ends, tried=_STORED, beside=beside)
+
+
 def find_shared_axis(axes: Sequence[str], one: Table, other: Table) -> str:
     """An axis on which different threads have one cell, in two tables; empty if there is none.
 
@@ -476,8 +492,7 @@ def close_sizes(module: IRModule) -> IRModule:
         if not found or len(found) > len(_SIZES):
             return function
         values = {var: IntImm(str(var.ty), size) for var, size in zip(found, _SIZES, strict=False)}
-        own = [var for var in found if not is_among(var, function.params)]
-        return with_parameters(function, [*own, *function.params]).specialize(values)
+        return close_extents(function, values)
 
     functions = dict(module.functions_items())
     closed = {variable: close(function) for variable, function in functions.items()}
@@ -489,25 +504,10 @@ _TRIED = 2048
 """Iterations of a block that are tried."""
 
 
-class Outside(NamedTuple):
-    """A block that uses elements beyond those of a buffer.
-
-    Attributes
-    ----------
-    verb : what it does to them, ``"read"`` or ``"write"``
-    dimension : of the buffer, along which they are beyond
-    """
-
-    block: str
-    verb: str
-    buffer: str
-    dimension: int
-    length: int
-
-
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
-def find_outside(module: IRModule) -> dict[tuple[str, str, str], Outside]:
-    """What blocks use beyond the ends of buffers, by block, verb and buffer.
+def find_outside(module: IRModule) -> dict[tuple[str, str, str], tuple[Any, ...]]:
+    """What blocks use beyond the ends of buffers, by block, verb (``"read"`` or ``"write"``) and
+    buffer: these, the dimension along which it is, and the buffer's length there.
 
     TVM estimates what a block writes from its loops, and forgets guards of loops that were fused
     and split: a copy of what such a block writes would go over all of the rounded-up tile.
@@ -515,15 +515,19 @@ def find_outside(module: IRModule) -> dict[tuple[str, str, str], Outside]:
     open, in loops of many iterations, or with indices from data.
     """
     found = {}
-    for accesses in list_accesses(module):
-        for access in accesses:
-            dimension = find_left_dimension(access, range(len(access.buffer.shape)))
-            if dimension is not None:
-                verb = "write" if access.element.is_written else "read"
-                key = (access.place.name, verb, str(access.buffer.name))
-                length = constant(access.buffer.shape[dimension]) or 0
-                found[key] = Outside(*key, dimension, length)
+    for access, dimension in list_outside(module):
+        verb = "write" if access.element.is_written else "read"
+        key = (access.place.name, verb, str(access.buffer.name))
+        found[key] = (*key, dimension, constant(access.buffer.shape[dimension]) or 0)
     return found
+
+
+def list_outside(module: IRModule, *, first: int = 0) -> Iterator[tuple[Access, int]]:
+    """The accesses that leave their buffers along a dimension, from the `first` on, and that."""
+    for access in itertools.chain.from_iterable(list_accesses(module)):
+        dimension = find_left_dimension(access, range(first, len(access.buffer.shape)))
+        if dimension is not None:
+            yield access, dimension
 
 
 @functools.lru_cache(maxsize=1024)

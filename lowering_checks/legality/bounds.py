@@ -4,7 +4,6 @@ columns for ``A[i + 1, 0]``, so that no device sees them. What is found is so: i
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from tvm.ir import Call, IRModule
@@ -30,7 +29,7 @@ from tirstep.transforms.tir import THREAD_EXTENT, find_all, find_location, subst
 from tirstep.tvm_compat import get_op_name
 
 from ..steps import Finding
-from .accesses import find_left_dimension, list_accesses
+from .accesses import list_outside
 
 BLOCK_IDS, THREAD_IDS = 1, 7
 """TIRx's numbers of ``cta_id`` and ``thread_id``, which are independent of one another."""
@@ -39,11 +38,8 @@ BLOCK_IDS, THREAD_IDS = 1, 7
 def check_bounds(module: IRModule, *, where: str = "") -> list[Finding]:
     """A finding of the check ``"bounds"`` for each statement and buffer with such an index."""
     found: dict[str, None] = {}
-    for access in itertools.chain.from_iterable(list_accesses(_give_blocks(module))):
+    for access, dimension in list_outside(_give_blocks(module), first=1):
         buffer, block = access.buffer, access.place.block
-        dimension = find_left_dimension(access, range(1, len(buffer.shape)))
-        if dimension is None:
-            continue
         verb = "store to" if access.element.is_written else "load of"
         within = f" in block '{block.name_hint}'" * bool(block.name_hint)
         places = map(find_location, (block, *find_all(block.body, BufferStore)))

@@ -18,7 +18,7 @@ from tirstep.transforms.schedule import Change, Fault
 from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_places, list_functions
 
 from .block_summary import summarize
-from .reads import blame_leak, find_leaks
+from .reads import find_leaks
 from .rules import OF_LOWERING, OF_PLACES, OF_SIZES, REPORT, SMALLER, Rule
 
 _RENAMED = "_update"
@@ -50,7 +50,7 @@ def find_fault(change: Change) -> Fault | None:
     before, after, primitives = change.before, change.after, change.primitives
     if primitives is None or not _SHARING.isdisjoint(primitives):
         for leak in find_leaks(after).values():
-            return blame_leak(leak)
+            return leak
     old, new = summarize(before), summarize(after)
     for name, blocks in () if change.inlines else old.blocks.items():
         if new.blocks[name] + new.blocks[name + _RENAMED] - old.blocks[name + _RENAMED] < blocks:

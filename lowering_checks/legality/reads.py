@@ -16,7 +16,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,68 +47,15 @@ from .accesses import (
     find_launch,
     find_shared_axis,
     list_accesses,
+    tabulate_threads,
 )
 
 _POINTS = 1 << 13
 """Elements that are read, above which of outer loops and axes one iteration at an end is tried."""
 _TRIED = 256
 """Iterations of a reader of global memory that are tried."""
-_STORED = 2048
-"""Those of its writers that are tried."""
 _ASKED = 12
 """Rows that a thread reads and does not write for which another writer is looked for."""
-
-
-class RegisterLeak(NamedTuple):
-    """A buffer whose reader needs what other threads, or thread blocks, wrote.
-
-    Attributes
-    ----------
-    guard : of the writer, where that keeps threads out whose reader is let in; empty otherwise
-    """
-
-    buffer: str
-    scope: str
-    axis: str
-    writer: str
-    reader: str
-    guard: str = ""
-
-
-class LostRead(NamedTuple):
-    """An element that a block reads, and that no block has written by then.
-
-    Attributes
-    ----------
-    element : such as ``X[0, 1]``
-    loop : the innermost whose iterations do not find what others have written; empty if there is
-        none
-    axis : on which the iterations run side by side, with nothing that orders what they do to global
-        memory; empty where each has a buffer of its own
-    """
-
-    element: str
-    buffer: str
-    reader: str
-    writer: str
-    loop: str
-    axis: str
-
-
-class ForeignRead(NamedTuple):
-    """A block that reads of global memory what others write in its kernel.
-
-    Attributes
-    ----------
-    axis : on which these others run
-    is_settled : whether the reader has threads of its own on that axis, and reads no sum over
-        threads, which it could have in registers
-    """
-
-    reader: str
-    buffer: str
-    axis: str
-    is_settled: bool
 
 
 class _Frame:
@@ -262,28 +209,33 @@ def _tell_time(use: Access, loops: list[For]) -> list[Any]:
     return [it.loop_var if is_among(it.loop_var, decided) else 0 for it in loops]
 
 
-def find_leaks(module: IRModule) -> dict[tuple[str, str, str], RegisterLeak]:
-    """The buffers that leak from thread to thread, or thread block to thread block."""
-    leaks: dict[tuple[str, str, str], RegisterLeak] = {}
-    for leak in _find_unwritten(close_sizes(module)):
-        if isinstance(leak, RegisterLeak):
-            leaks.setdefault((leak.buffer, leak.writer, leak.reader), leak)
+def find_leaks(module: IRModule) -> dict[tuple[str, ...], Fault]:
+    """Buffers whose readers need what other threads, or thread blocks, wrote; by buffer, writer and
+    reader.
+    """
+    leaks: dict[tuple[str, ...], Fault] = {}
+    for key, fault in _find_unwritten(close_sizes(module)):
+        if len(key) > 2:
+            leaks.setdefault(key, fault)
     return leaks
 
 
-def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
+def find_lost_reads(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, ...], Fault]:
     """What blocks read of buffers that was not written in the same life, by reader and buffer.
 
     What is found is so; what is not found may be there, of many elements, or with indices from
-    data.
+    data. If a module `is_last`, a read of what other threads own, which is told as that, is none.
     """
-    found = _find_unwritten(module)
-    return {(it.reader, it.buffer): it for it in found if isinstance(it, LostRead)}
+    closed = close_sizes(module) if is_last else module
+    leaked = [buffer for buffer, *_ in find_leaks(closed)][:1] if is_last else []
+    found = _find_unwritten(closed)
+    return {key: it for key, it in found if len(key) == 2 and key[1] not in leaked}
 
 
 @cached_by_module(4)  # what one transform leaves behind, the next one finds
-def _find_unwritten(module: IRModule) -> tuple[RegisterLeak | LostRead, ...]:
-    found: list[RegisterLeak | LostRead] = []
+def _find_unwritten(module: IRModule) -> tuple[tuple[tuple[str, ...], Fault], ...]:
+    """All of both kinds."""
+    found: list[tuple[tuple[str, ...], Fault]] = []
     pairs = zip(list_functions(module), list_accesses(module), strict=True)
     for function, accesses in pairs:
         places = get_places(function.body) if accesses else []
@@ -315,8 +267,8 @@ def _find_unwritten(module: IRModule) -> tuple[RegisterLeak | LostRead, ...]:
 @functools.lru_cache(maxsize=1024)  # most of what one transform leaves is as it was before
 def _look_at(
     reader: Access, writers: tuple[Access, ...], early: tuple[bool, ...], life: tuple[Any, ...]
-) -> RegisterLeak | LostRead | None:
-    """What of a reader another thread writes, and what nobody has written before it is read.
+) -> tuple[tuple[str, ...], Fault] | None:
+    """What of a reader another thread writes, or what nobody has written before it is read.
 
     `early` says which writers stand before the reader in the program.
     """
@@ -349,37 +301,41 @@ def _look_at(
             is_spread = any(is_used(variable, cell) for cell in writer.cells)
             guards = [] if is_spread else writer.place.find_real_guards()
             guard = next((str(it) for it in guards if is_used(variable, it)), "")
-            names = (str(reader.buffer.name), reader.scope, axis, writer.place.name)
-            return RegisterLeak(*names, place.name, guard)
+            names = (str(reader.buffer.name), writer.place.name, place.name)
+            return names, blame_leak(*names, reader.scope, axis, guard)
     if is_open or written.all() or reader.element.is_conditional:
         return None
-    element = frame.rows[~written][0][-len(reader.buffer.shape) :]
+    name, element = str(reader.buffer.name), frame.rows[~written][0][-len(reader.buffer.shape) :]
+    problem = (
+        f"block '{place.name}' would read {name}[{', '.join(map(str, element))}], which block "
+        f"'{writers[0].place.name}' has not written by then"
+    )
+    advice = "place the block that writes it before it, with all that it reads"
+    # The innermost loop whose iterations do not find what others have written.
     around = [
         loop
         for loop in place.loops
         if is_among(loop.loop_var, life) or (is_global and is_among(loop, axes.values()))
     ]
-    return LostRead(
-        f"{reader.buffer.name}[{', '.join(map(str, element))}]",
-        str(reader.buffer.name),
-        place.name,
-        writers[0].place.name,
-        str(around[-1].loop_var.name) if around else "",
-        str(get_axis(around[-1]) or "") if around and is_global else "",
-    )
+    for loop in around[-1:]:
+        why = f"TVM makes a new '{name}' in each"
+        if is_global and get_axis(loop):  # they run side by side
+            why = f"nothing orders the accesses of the others on '{get_axis(loop)}'"
+        problem += f" in the same iteration of loop '{loop.loop_var.name}': {why}"
+        advice = "place it outside of the loops that write a part of that, or use sizes that divide"
+    return (place.name, name), Fault(problem, advice)
 
 
-def blame_leak(leak: RegisterLeak) -> Fault:
-    """Why a thread would have to read the registers of another."""
-    what = "register" if leak.scope == "local" else "shared"
-    if leak.guard:
+def blame_leak(buffer: str, writer: str, reader: str, scope: str, axis: str, guard: str) -> Fault:
+    """Why a thread would have to read the registers of another: the `guard` keeps threads out."""
+    what = "register" if scope == "local" else "shared"
+    if guard:
         return Fault(
-            f"the guard {leak.guard} lets only a part of '{leak.axis}' write the {what} buffer "
-            f"'{leak.buffer}' in block '{leak.writer}', and all of '{leak.axis}' would read it in "
-            f"block '{leak.reader}'",
-            f"place '{leak.reader}' outside of that loop, or let all of it write and read",
+            f"the guard {guard} lets only a part of '{axis}' write the {what} buffer '{buffer}' in "
+            f"block '{writer}', and all of '{axis}' would read it in block '{reader}'",
+            f"place '{reader}' outside of that loop, or let all of it write and read",
         )
-    if leak.scope == "local":
+    if scope == "local":
         owners, why = "threads", "a thread cannot read the registers of another"
         advice = (
             'use scope "shared", or let the same threads write and read (bind the reader first)'
@@ -391,8 +347,8 @@ def blame_leak(leak: RegisterLeak) -> Fault:
             "writer over threads"
         )
     return Fault(
-        f"the {owners} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "
-        f"'{leak.writer}', and block '{leak.reader}' would read what other {owners} wrote: {why}",
+        f"the {owners} of '{axis}' write the {what} buffer '{buffer}' in block '{writer}', and "
+        f"block '{reader}' would read what other {owners} wrote: {why}",
         advice,
     )
 
@@ -410,12 +366,14 @@ def _allocate(module: IRModule) -> list[Place]:
 
 
 @cached_by_module(2)
-def find_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
-    """Blocks that read of global memory what other threads write in the same kernel.
+def find_foreign_reads(module: IRModule) -> dict[tuple[str, str, str, bool], Fault]:
+    """Blocks that read of global memory what other threads write in the same kernel: by reader,
+    buffer, the axis on which those run, and whether the reader is settled. It has threads of its
+    own on that axis then, and reads no sum over threads, which it could have in registers.
 
     Some of what is read is tried; what is found is so.
     """
-    found: dict[ForeignRead, Fault] = {}
+    found: dict[tuple[str, str, str, bool], Fault] = {}
     kernels: dict[tuple[For, Any], list[Access]] = {}
     for access in itertools.chain.from_iterable(list_accesses(close_sizes(module))):
         if access.scope == "global" and access.place.kernel is not None:
@@ -427,16 +385,16 @@ def find_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
             if axis := _find_foreign_axis(reader, writers):
                 is_bound = axis in reader.bound or axis in reader.element.lanes
                 is_settled = is_bound and not any(writer.summed for writer in writers)
-                found[ForeignRead(block, name, axis, is_settled)] = _blame(block, name, axis)
+                found[block, name, axis, is_settled] = _blame(block, name, axis)
             behind = (use for use in uses[uses.index(reader) :] if use.element.is_written)
             if axis := next(filter(None, (_find_early_axis(reader, it) for it in behind)), ""):
-                found[ForeignRead(block, name, axis, True)] = _blame(block, name, axis)
+                found[block, name, axis, True] = _blame(block, name, axis)
     return found
 
 
-def find_settled_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
+def find_settled_foreign_reads(module: IRModule) -> dict[tuple[str, str, str, bool], Fault]:
     """Those that no binding yet to come, and no registers, would mend."""
-    return {read: fault for read, fault in find_foreign_reads(module).items() if read.is_settled}
+    return {read: fault for read, fault in find_foreign_reads(module).items() if read[-1]}
 
 
 def _blame(block: str, name: str, axis: str) -> Fault:
@@ -493,11 +451,7 @@ def _find_early_axis(reader: Access, writer: Access) -> str:
     axes = [axis for axis in reader.known if axis in writer.known]
     if not axes:
         return ""
-    tables = []
-    for use in (reader, writer):
-        loops = [use.known[axis] for axis in axes]
-        beside = [loop for loop in loops if not is_among(loop, use.place.loops)]
-        columns = [*(loop.loop_var for loop in loops), *find_launch(use.place)]
-        tables.append(use.tabulate(columns, tried=_STORED, beside=beside))
-    one, other = tables
+    one, other = (
+        tabulate_threads(use, [use.known[axis] for axis in axes]) for use in (reader, writer)
+    )
     return "" if one is None or other is None else find_shared_axis(axes, one, other)

@@ -30,7 +30,6 @@ from .lowered_memory import (
 from .masks import find_broken_ends
 from .pipelines import find_broken_pipelines
 from .reads import (
-    blame_leak,
     find_foreign_reads,
     find_leaks,
     find_lost_reads,
@@ -57,7 +56,7 @@ class Rule(NamedTuple):
     ----------
     name : in the field's words
     find : what there is in a module, of one kind; in a mapping it has the same key in others
-    problem, advice : the sentence of a refusal, with the fields of what is found
+    problem, advice : the sentence of a refusal, with the parts of what is found, a `Fault` say
     needs_motion : whether it takes a block that moves: not asked after primitives of loops alone
     find_at_end : what there is in a schedule that nothing is to be bound in any more, where `check`
         asks for that
@@ -65,17 +64,16 @@ class Rule(NamedTuple):
 
     name: str
     find: Callable[[IRModule], Iterable[Any]]
-    problem: str = "{problem}"
-    advice: str = "{advice}"
+    problem: str = "{0}"
+    advice: str = "{1}"
     needs_motion: bool = False
     find_at_end: Callable[[IRModule], Iterable[Any]] | None = None
 
     def describe(self, found: Any, key: Any) -> Fault:
         """The sentence of one of the things that were found."""
         what = found[key] if isinstance(found, Mapping) else key
-        named = what._asdict() if hasattr(what, "_asdict") else {}
         listed = what if isinstance(what, tuple) else (what,)
-        return Fault(*(it.format(*listed, **named) for it in (self.problem, self.advice)))
+        return Fault(self.problem.format(*listed), self.advice.format(*listed))
 
     def find_new(self, before: IRModule, after: IRModule) -> tuple[bool, Fault | None]:
         """Whether nothing is found in a module, and the first fault that was not in another."""
@@ -127,28 +125,6 @@ def _find_vectors(module: IRModule) -> dict[str, tuple[str, str]]:
                 name = prefix + str(loop.loop_var.name)
                 found[name] = name, what
     return found
-
-
-def _describe_lost_reads(module: IRModule, *, is_last: bool = False) -> dict[Any, Fault]:
-    faults: dict[Any, Fault] = {}
-    closed = close_sizes(module) if is_last else module
-    # A read of what other threads own is one before its write, too, and is told once.
-    leaked = [it.buffer for it in find_leaks(closed).values()][:1] if is_last else []
-    for key, lost in find_lost_reads(closed).items():
-        if lost.buffer in leaked:
-            continue
-        problem = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
-        problem += "has not written by then"
-        advice = "place the block that writes it before it, with all that it reads"
-        if lost.loop:
-            why = f"TVM makes a new '{lost.buffer}' in each"
-            if lost.axis:
-                why = f"nothing orders the accesses of the others on '{lost.axis}'"
-            problem += f" in the same iteration of loop '{lost.loop}': {why}"
-            advice = "place it outside of the loops that write a part of that, or use sizes that "
-            advice += "divide"
-        faults[key] = Fault(problem, advice)
-    return faults
 
 
 OF_SIZES = (
@@ -256,15 +232,14 @@ OF_LOWERING = (
     ),
     Rule(
         "read before write",
-        _at_some_sizes(_describe_lost_reads),
+        _at_some_sizes(find_lost_reads),
         needs_motion=True,
-        find_at_end=partial(_describe_lost_reads, is_last=True),
+        find_at_end=partial(find_lost_reads, is_last=True),
     ),
     Rule(
         "out of bounds",
         _at_some_sizes(find_outside),
-        "block '{block}' would {verb} elements of '{buffer}' outside of its {length} along "
-        "dimension {dimension}",
+        "block '{0}' would {1} elements of '{2}' outside of its {4} along dimension {3}",
         "do this before the loops of the block that writes it are split with a guard, or choose "
         "sizes that divide",
         needs_motion=True,
@@ -292,16 +267,16 @@ OF_LOWERING = (
     Rule(
         "misplaced swizzle",
         find_misplaced_tiles,
-        "TVM would put '{buffer}', whose rows are swizzled in {width} bytes, after other "
-        "buffers, not at a multiple of {repeat} bytes of shared memory",
-        "keep those in registers, or give each a multiple of {repeat} bytes",
+        "TVM would put '{0}', whose rows are swizzled in {1} bytes, after other buffers, not at a "
+        "multiple of {2} bytes of shared memory",
+        "keep those in registers, or give each a multiple of {2} bytes",
     ),
     Rule(
         "overwritten in place",
         find_overwritten,
-        "TVM would keep '{taker}' in the place of '{buffer}', from which it is computed, and block "
-        "'{writer}' would write the same elements several times in one kernel",
-        "place block '{writer}' outside of loops that it does not use, in a kernel of its own",
+        "TVM would keep '{1}' in the place of '{0}', from which it is computed, and block '{2}' "
+        "would write the same elements several times in one kernel",
+        "place block '{2}' outside of loops that it does not use, in a kernel of its own",
         find_at_end=partial(find_overwritten, is_last=True),
     ),
     Rule(
@@ -359,8 +334,7 @@ that were not found sound before."""
 
 def list_faults_at_end(module: IRModule) -> Iterator[Fault]:
     """What is wrong with a schedule that nothing is to be bound in any more."""
-    for leak in [*find_leaks(close_sizes(module)).values()][:1]:
-        yield blame_leak(leak)
+    yield from [*find_leaks(close_sizes(module)).values()][:1]
     for rule in OF_LOWERING:
         found = rule.find_at_end(module) if rule.find_at_end else ()
         for key in found:

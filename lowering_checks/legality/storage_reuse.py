@@ -113,29 +113,16 @@ def _find_lives(places: list[Place]) -> list[_Life]:
     return [*lives.values()]
 
 
-class Overwritten(NamedTuple):
-    """A buffer in whose place another one is, and the block that writes elements of it again.
-
-    Attributes
-    ----------
-    taker : the buffer that takes its place
-    writer : a block that writes one of the two
-    """
-
-    buffer: str
-    taker: str
-    writer: str
-
-
 @cached_by_module(4)
-def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwritten]:
-    """The buffers in whose place TVM keeps another one, while a kernel writes one of them again.
+def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[tuple[str, str, str]]:
+    """The buffers in whose place TVM keeps another one, that one, and the block of a kernel that
+    writes one of the two again.
 
     TVM's passes are run where a kernel computes one buffer from another and writes elements of
     either more than once. Empty where it does not lower. If a module `is_last`, a thread axis of
     the kernel on which a block has no loop counts, too: it runs in all threads of that axis.
     """
-    found: list[Overwritten] = []
+    found: list[tuple[str, str, str]] = []
     for function in list_functions(module):
         # Pairs of buffers, the second one computed from the first, of which one is written again.
         places = [place for place in get_places(function.body) if place.is_innermost]
@@ -163,7 +150,7 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
                 continue
             for writer in inside:
                 if any(_writes_again(writer, buffer, is_last) for buffer in (source, taker)):
-                    found.append(Overwritten(str(source.name), str(taker.name), writer.name))
+                    found.append((str(source.name), str(taker.name), writer.name))
                     break
     around = lower_around(module, [_REWRITING]).get(_REWRITING) if found else None
     if around is None:
@@ -177,7 +164,7 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
             storage.setdefault(homes.get(new, new), set()).add(str(old.name))
         for names in storage.values():
             common.update(itertools.permutations(names, 2))
-    return [item for item in found if (item.buffer, item.taker) in common]
+    return [item for item in found if item[:2] in common]
 
 
 def _writes_again(place: Place, buffer: Any, is_last: bool) -> bool:
@@ -360,22 +347,10 @@ _ENCODING = "wgmma_encode_matrix_descriptor"
 _WIDTHS = {code: width for width, code in CODES.items()}
 
 
-class MisplacedTile(NamedTuple):
-    """A tile that begins where its swizzle does not.
-
-    Attributes
-    ----------
-    width, repeat : bytes of the swizzle, and of eight rows, after which it repeats
-    """
-
-    buffer: str
-    width: int
-    repeat: int
-
-
 @cached_by_module(4)
-def find_misplaced_tiles(module: IRModule) -> list[MisplacedTile]:
-    """The tiles that would begin at no multiple of what their swizzle repeats after.
+def find_misplaced_tiles(module: IRModule) -> list[tuple[str, int, int]]:
+    """The tiles that would begin at no multiple of what their swizzle repeats after, with the bytes
+    of the swizzle, and of eight rows, after which it repeats.
 
     TVM's passes are run where there are descriptors. Empty where it does not lower.
     """
@@ -389,7 +364,7 @@ def find_misplaced_tiles(module: IRModule) -> list[MisplacedTile]:
     if around is None:
         return []
     merged = MergeSharedMemoryAllocations()(around.after)
-    found: list[MisplacedTile] = []
+    found: list[tuple[str, int, int]] = []
     for variable, function in around.after.functions_items():
         kernels: list[list[Any]] = []
         for each in (function, merged[variable]):
@@ -414,5 +389,5 @@ def find_misplaced_tiles(module: IRModule) -> list[MisplacedTile]:
                 begin = None if offset is None else static + offset * int(dtype.ty.dtype.itemsize)
                 if width > CHUNK_BYTES and (begin is None or begin % (8 * width)):
                     name = str(data.args[0].name if isinstance(data, Call) else data.name)
-                    found.append(MisplacedTile(name, width, 8 * width))
+                    found.append((name, width, 8 * width))
     return list(dict.fromkeys(found))

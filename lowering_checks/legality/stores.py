@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tvm.ir import IRModule, TensorLoad
@@ -46,11 +45,11 @@ from .accesses import (
     find_shared_axis,
     list_accesses,
     list_places,
+    tabulate_threads,
 )
 
 
-@dataclass(frozen=True, eq=False)
-class _Writer:
+class _Writer(NamedTuple):
     """A block that stores elements of a buffer that threads share, and the loops of these threads.
 
     Where data decide over what it stores, these are the loops of other blocks alone, on axes that
@@ -59,47 +58,17 @@ class _Writer:
 
     place: Place
     buffer: Any
-    stores: tuple[Access, ...]
+    stores: list[Access]
     axes: dict[str, For]
-
-    @property
-    def is_global(self) -> bool:
-        return str(self.buffer.scope()) == "global"
 
     def tabulate(self, axes: list[str]) -> Table:
         """A row for each element that is stored, of some iterations: axes, launch, indices."""
         loops = [self.axes[axis] for axis in axes]
-        beside = [loop for loop in loops if not is_among(loop, self.place.loops)]
-        ends = {it.loop_var: [0, (constant(it.extent) or 1) - 1] for it in beside}
-        columns = [*(loop.loop_var for loop in loops), *find_launch(self.place)]
-        tables = (
-            store.tabulate(columns, ends, tried=_TRIED, beside=beside) for store in self.stores
-        )
-        width = len(columns) + len(self.buffer.shape)
+        tables = [tabulate_threads(store, loops) for store in self.stores]
+        width = len(axes) + len(find_launch(self.place)) + len(self.buffer.shape)
         return np.concatenate(
             [np.empty((0, width), np.int64), *(it for it in tables if it is not None)]
         )
-
-    def changes(self) -> bool:
-        """Whether the block stores several values to one element: a reduction does."""
-        block = self.place.block
-        loads = find_all(block.body, TensorLoad)
-        return block.init is not None or any(load.source.same_as(self.buffer) for load in loads)
-
-    def varies(self) -> bool:
-        """Whether what the block stores is computed from the iterators of a block around it."""
-        own = [iterator.var for iterator in self.place.block.iter_vars]
-        outer = [variable for variable in self.place.values if not is_among(variable, own)]
-        return any(
-            is_used(variable, store.value)
-            for store in (find_all(self.place.block.body, BufferStore) if outer else ())
-            if store.buffer.same_as(self.buffer)
-            for variable in outer
-        )
-
-
-_TRIED = 2048
-"""Iterations of a block that are tried."""
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
@@ -128,27 +97,38 @@ def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, 
         levels = LEVELS if str(buffer.scope()) == "global" else ("threadIdx",)
         loops = [loop for loop in around if constant(loop.extent) != 1]
         bound = {axis: it for it in loops if (axis := get_axis(it) or "").startswith(levels)}
-        writer = _Writer(place, buffer, tuple(own), bound)
+        writer = _Writer(place, buffer, own, bound)
         kernels.setdefault((place.kernel, buffer), []).append(writer)
     for writers in kernels.values():
         name = str(writers[0].buffer.name)
         for writer in writers:
-            axes = list(writer.axes) if writer.changes() or writer.varies() else []
+            # A reduction stores several values to one element; and so does a block whose value is
+            # computed from the iterators of a block around it.
+            block, own = writer.place.block, [it.var for it in writer.place.block.iter_vars]
+            loads = [load.source for load in find_all(block.body, TensorLoad)]
+            changes = block.init is not None or is_among(writer.buffer, loads)
+            outer = [variable for variable in writer.place.values if not is_among(variable, own)]
+            varies = any(
+                is_used(variable, store.value)
+                for store in (find_all(block.body, BufferStore) if outer else ())
+                if store.buffer.same_as(writer.buffer)
+                for variable in outer
+            )
+            axes = list(writer.axes) if changes or varies else []
             rows = writer.tabulate(axes) if axes else np.empty((0, 0), np.int64)
             if axis := find_shared_axis(axes, rows, rows):
-                block = writer.place.name
                 who = "threads" if axis.startswith("thread") else "thread blocks"
                 sums = "initial values and incomplete sums among them, while others read final ones"
-                what = sums if writer.changes() else "each a value of its own"
-                found[block, name, axis] = Fault(
+                what = sums if changes else "each a value of its own"
+                found[writer.place.name, name, axis] = Fault(
                     f"{who} on '{axis}' would store the same elements of '{name}' in block "
-                    f"'{block}', {what}",
+                    f"'{writer.place.name}', {what}",
                     'keep its results in registers (cache_write_at with scope="local"), place it '
                     "where one thread computes each of them, or leave it a kernel of its own",
                 )
         for one, other in itertools.combinations(writers, 2):
             axes = [axis for axis in one.axes if axis in other.axes]
-            if not one.is_global or not axes:
+            if str(one.buffer.scope()) != "global" or not axes:
                 continue
             values = [
                 store.value

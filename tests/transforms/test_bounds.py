@@ -9,7 +9,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.lowering_checks.legality.accesses import Outside, find_outside
+from tirstep.lowering_checks.legality.accesses import find_outside
 from tirstep.modules import Problem, matmul_bias_relu
 from tirstep.transforms import bind_loop, cache_read_at, fuse_loops, split_loop, stage_operand_at
 
@@ -69,7 +69,7 @@ def test_what_is_outside_is_told_with_its_dimension():
                 B[vi, vj + vk] = T.if_then_else(vj > 0, A[vi, vj - 1], T.float32(0)) + A[vi, vj]
     """)
 
-    assert list(find_outside(Shifted).values()) == [Outside("B", "write", "B", 1, 8)]
+    assert list(find_outside(Shifted).values()) == [("B", "write", "B", 1, 8)]
 
 
 def test_rows_that_a_guard_keeps_inside_and_data_that_nobody_knows():

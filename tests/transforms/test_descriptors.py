@@ -30,7 +30,7 @@ def schedule() -> tuple[Schedule, list[str]]:
     plain.compute_at(copy, plain.get_loops(block)[2], preserve_unit_loops=True)
     split = plain.split(plain.get_loops(copy)[-1], [None, 128])
     plain.bind(split[1], "threadIdx.x")
-    assert {tile.repeat for tile in find_misplaced_tiles(plain.mod)} == {1024}
+    assert {repeat for _, _, repeat in find_misplaced_tiles(plain.mod)} == {1024}
     found = check_numbers(problem, plain.mod, get_device("simulator"), where="here")
     return sch, [finding.message for finding in found]
 
