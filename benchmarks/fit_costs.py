@@ -19,7 +19,7 @@ import json
 import math
 import random
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -155,8 +155,8 @@ def main() -> None:
         if name != known:  # the costs are those of that GPU
             return
     tiles, costs = list_tiles(BYTES), read_costs("matmul")
-    shapes = [it for name in SETS for it in read_set(get_file(known, name))]
-    times = list_times(shapes, tiles)
+    sets = [it for name in SETS for it in read_set(get_file(known, name))]
+    times = list_times(sets, tiles)
     costs, rates = fit_costs(costs, [tile.rate for tile in tiles], times)
     table = json.loads(FILE.read_text(encoding="utf-8"))
     fitted = table["matmul"]
@@ -276,39 +276,46 @@ def fit_costs(
     fastest, rates = dict[Product, float](), [*tiles]
     for it in times:
         fastest[it.product] = min(it.us, fastest.get(it.product, it.us))
-
-    def miss(some: Sequence[TimedTile], costs: Costs, rates: Mapping[int, TileRate]) -> np.ndarray:
-        slower = np.array([it.us / fastest[it.product] for it in some])
-        weights = np.sqrt(np.select([slower < NEAR, slower < FAR], [2.0, 1.0], 0.3))
-        errors = [math.log(predict(it, rates, costs) / it.us) for it in some]
-        return weights * np.array(errors)
-
+    slower = np.array([it.us / fastest[it.product] for it in times])
+    weights = np.sqrt(np.select([slower < NEAR, slower < FAR], [2.0, 1.0], 0.3))
+    own = [[at for at, it in enumerate(times) if it.tile == place] for place in range(len(tiles))]
     for _ in range(TURNS):
         for place, tile in enumerate(tiles):
-            own = [it for it in times if it.tile == place]
-
-            def scale(point: np.ndarray, tile: TileRate = tile) -> TileRate:
-                alone, many = map(float, np.exp(point))
-                crowded = (tile.crowded or tile.rate) * many
-                return tile._replace(rate=tile.rate * alone, crowded=crowded)
-
-            def miss_rates(point: np.ndarray) -> np.ndarray:
-                off = miss(own, costs, {place: scale(point)})
-                return np.concatenate([off, math.sqrt(HELD["rates"]) * point])
-
-            rates[place] = scale(_minimize(miss_rates, np.zeros(2)))
-        start = np.array([getattr(costs, name) for name in FITTED])
-
-        def move(point: np.ndarray) -> Costs:
-            found: Any = zip(FITTED, map(float, start * np.exp(point)), strict=True)
-            return replace(costs, **dict(found))
-
-        def miss_costs(point: np.ndarray) -> np.ndarray:
-            off = miss(times, move(point), dict(enumerate(rates)))
-            return np.concatenate([off, math.sqrt(HELD["costs"]) * point])
-
-        costs = move(_minimize(miss_costs, np.zeros(len(FITTED))))
+            some = [times[at]._replace(tile=0) for at in own[place]]
+            rates[place] = _fit_rates(tile, some, weights[own[place]], costs)
+        costs = _fit_costs(costs, rates, times, weights)
     return costs, rates
+
+
+def _fit_rates(
+    tile: TileRate, times: Sequence[TimedTile], weights: np.ndarray, costs: Costs
+) -> TileRate:
+    def scale(point: np.ndarray) -> TileRate:
+        alone, many = map(float, np.exp(point))
+        crowded = (tile.crowded or tile.rate) * many
+        return tile._replace(rate=tile.rate * alone, crowded=crowded)
+
+    def miss(point: np.ndarray) -> np.ndarray:
+        errors = [math.log(predict(it, [scale(point)], costs) / it.us) for it in times]
+        return np.concatenate([weights * np.array(errors), math.sqrt(HELD["rates"]) * point])
+
+    return scale(_minimize(miss, np.zeros(2)))
+
+
+def _fit_costs(
+    costs: Costs, rates: Sequence[TileRate], times: Sequence[TimedTile], weights: np.ndarray
+) -> Costs:
+    start = np.array([getattr(costs, name) for name in FITTED])
+
+    def scale(point: np.ndarray) -> Costs:
+        found: Any = zip(FITTED, map(float, start * np.exp(point)), strict=True)
+        return replace(costs, **dict(found))
+
+    def miss(point: np.ndarray) -> np.ndarray:
+        errors = [math.log(predict(it, rates, scale(point)) / it.us) for it in times]
+        return np.concatenate([weights * np.array(errors), math.sqrt(HELD["costs"]) * point])
+
+    return scale(_minimize(miss, np.zeros(len(FITTED))))
 
 
 def guess_rates(tile: TileRate) -> TileRate:
@@ -320,7 +327,7 @@ def guess_rates(tile: TileRate) -> TileRate:
     return tile._replace(rate=min(1.0, (tile.threads / 256) ** 0.6) * crowded, crowded=crowded)
 
 
-def predict(timed: TimedTile, rates: Mapping[int, TileRate] | Sequence[TileRate], costs: Costs) -> float:
+def predict(timed: TimedTile, rates: Sequence[TileRate], costs: Costs) -> float:
     """What the model expects of a time."""
     return estimate(timed.product, rates[timed.tile], timed.parts, costs).us
 

@@ -550,13 +550,13 @@ def _borrow_rates(tile: TileRate, table: str, size: int) -> TileRate:
     """A tile with the rates of that measured one which is most like it.
 
     Alike are tiles by the factors between their rows and columns, those of their warps, their
-    threads, bytes along k and stages, and by who copies and whether blocks stay.
+    threads, bytes along k and stages, and by who copies, whether blocks stay and how sums lie.
     """
 
     def differ(known: TileRate) -> float:
         pair = tile, known
         sizes = ((*it.tile, *it.part, it.threads, it.row_bytes, it.stages) for it in pair)
-        ways = ((it.copies, it.roles, it.stays) for it in pair)
+        ways = ((it.copies, it.roles, it.stays, it.strip) for it in pair)
         factors = (abs(math.log2(one / other)) for one, other in zip(*sizes, strict=True))
         return sum(factors) + sum(one != other for one, other in zip(*ways, strict=True))
 

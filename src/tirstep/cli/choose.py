@@ -108,8 +108,8 @@ def command(
             why = "a measured rule chooses the first; by the time model these are close:"
         choices = [(config, cut._asdict() if cut else {}) for config, cut in ranked]
     else:
-        # For few rows one without tiles is taken, or for odd ones another ladder's; then the fastest
-        # of each tile.
+        # For few rows one without tiles is taken, or for odd ones another ladder's; then the
+        # fastest of each tile.
         choice = matmul_best.choose(sch, recipe.name, gpu.name)
         if choice.why:
             why, taken = f"{choice.why}; tiles by the time model follow:", choice.config
