@@ -52,8 +52,9 @@ RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 RECIPE = RECIPES["matmul_split_k"]
 """The last rung of matmul's fast ladder whose knobs may all be set."""
 DTYPE, BYTES, PEER = "float32", 4, "torch"
-SETS = ("calibration", "searched")
-"""What costs are fitted to: the second are shapes of suites, others near these, and drawn ones."""
+SETS = {"calibration": 1.0, "near": 2.0, "suites": 4.0}
+"""What costs are fitted to, and how much a time of each counts: drawn shapes, those near others of
+suites, and those of suites and models, whose sizes are multiples of 128."""
 CALIBRATION = 52
 MORE: tuple[Sizes, ...] = (
     (3000, 3000, 3000),
@@ -102,11 +103,11 @@ FITTED = (
     "scatter",
 )
 """Costs that are fitted; the rate of all multiprocessors is known."""
-HELD = {"costs": 0.05, "rates": 0.1}
+HELD = {"costs": 0.05, "rates": 0.05}
 """How much a factor weighs against an error of the same factor in one time, squared."""
 NEAR, FAR = 1.1, 1.3
 """Times that count twice and once, in times of the fastest; others count less."""
-TURNS = 4
+TURNS = 3
 _STEP, _ROUNDS = 1e-4, 60
 
 
@@ -155,9 +156,10 @@ def main() -> None:
         if name != known:  # the costs are those of that GPU
             return
     tiles, costs = list_tiles(BYTES), read_costs("matmul")
-    sets = [it for name in SETS for it in read_set(get_file(known, name))]
-    times = list_times(sets, tiles)
-    costs, rates = fit_costs(costs, [tile.rate for tile in tiles], times)
+    sets = {name: list_times(read_set(get_file(known, name)), tiles) for name in SETS}
+    times = [it for found in sets.values() for it in found]
+    weights = np.concatenate([[SETS[name]] * len(found) for name, found in sets.items()])
+    costs, rates = fit_costs(costs, [tile.rate for tile in tiles], times, weights)
     table = json.loads(FILE.read_text(encoding="utf-8"))
     fitted = table["matmul"]
     fitted["costs"].update({name: float(f"{getattr(costs, name):.4g}") for name in FITTED})
@@ -267,17 +269,17 @@ def list_times(shapes: Iterable[TimedShape], tiles: Sequence[MeasuredTile]) -> l
 
 
 def fit_costs(
-    costs: Costs, tiles: Sequence[TileRate], times: Sequence[TimedTile]
+    costs: Costs, tiles: Sequence[TileRate], times: Sequence[TimedTile], weights: np.ndarray
 ) -> tuple[Costs, list[TileRate]]:
-    """The costs and rates that fit times best, from given ones on: each tile's rates by its own
-    times, then the costs `FITTED` by all, by turns. What is nearly as fast as the fastest counts
-    most: among these the model chooses.
+    """The costs and rates that fit times of such weights best, from given ones on: each tile's
+    rates by its own times, then the costs `FITTED` by all, by turns. What is nearly as fast as the
+    fastest counts most: among these the model chooses.
     """
     fastest, rates = dict[Product, float](), [*tiles]
     for it in times:
         fastest[it.product] = min(it.us, fastest.get(it.product, it.us))
     slower = np.array([it.us / fastest[it.product] for it in times])
-    weights = np.sqrt(np.select([slower < NEAR, slower < FAR], [2.0, 1.0], 0.3))
+    weights = np.sqrt(weights * np.select([slower < NEAR, slower < FAR], [2.0, 1.0], 0.3))
     own = [[at for at, it in enumerate(times) if it.tile == place] for place in range(len(tiles))]
     for _ in range(TURNS):
         for place, tile in enumerate(tiles):

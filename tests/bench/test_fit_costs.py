@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import fit_costs
+import numpy as np
 import pytest
 from fake_machine import FakeMachine
 
@@ -66,7 +67,7 @@ def test_the_fit_finds_what_times_were_made_with(monkeypatch: pytest.MonkeyPatch
         for place in range(len(tiles))
         for parts in (1, 4)
     ]
-    costs, found = fit_costs.fit_costs(known, tiles, times)
+    costs, found = fit_costs.fit_costs(known, tiles, times, np.ones(len(times)))
     pairs = [(fit_costs.predict(it, found, costs), it.us) for it in times]
     assert fit_costs.measure_error(pairs) < 0.03
     assert 5.5 < costs.launch_us < 6.5
