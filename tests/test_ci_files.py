@@ -13,8 +13,7 @@ import pytest
 import typer
 import yaml
 
-from tirstep.cli.app import app
-from tirstep.cli.settings import read_settings, tomllib
+from tirstep.cli.app import app, read_settings, tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples/first_steps"

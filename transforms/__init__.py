@@ -60,8 +60,8 @@ from .loops import suggest_unrolling as suggest_unrolling
 from .loops import unroll_loop as unroll_loop
 from .masked_loops import end_loop_at_mask as end_loop_at_mask
 from .masked_loops import launch_longest_first as launch_longest_first
+from .masked_loops import mask_operand as mask_operand
 from .masked_loops import split_loop_at_mask as split_loop_at_mask
-from .masked_operands import mask_operand as mask_operand
 from .padding import pad_axis as pad_axis
 from .pass_options import get_pass_options as get_pass_options
 from .pass_options import get_pipeline as get_pipeline

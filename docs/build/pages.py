@@ -78,7 +78,7 @@ TOPICS = {
     "Tensor cores": ("tensor_cores",),
     "Hopper: the TMA, wgmma, warp specialization": ("hopper",),
     "Fusion of reductions": ("fusion",),
-    "Masks": ("masked_loops", "masked_operands"),
+    "Masks": ("masked_loops",),
     "Exponentials": ("exponentials",),
     "TVM's passes": ("pass_options",),
 }

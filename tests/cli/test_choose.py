@@ -29,11 +29,6 @@ def test_a_document(command: Command):
     assert other["recipe"] == "matmul_mma_best"  # whose instructions it has
 
 
-def test_what_a_search_found_is_told(command: Command):
-    result = command("choose", "matmul_best", "--shape", "512x512x512", "--best", "1")
-    assert "a search found a config at this shape" in result.out
-
-
 @pytest.mark.parametrize(
     ("shape", "dtype"), [("1x4096x4096", "float32"), ("3x777x3001", "bfloat16")]
 )

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tirstep.cli.formats import list_cases
-from tirstep.cli.json_output import DOCUMENT
+from tirstep.cli.formats import DOCUMENT, list_cases
 
 from .conftest import Command, Result
 

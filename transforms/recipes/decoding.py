@@ -20,8 +20,7 @@ from ..binding import bind_loop
 from ..fusion.fuse import fuse_reductions, split_reductions
 from ..gpu_limits import MAX_SHARED_BYTES, REGISTERS, THREADS, WARP
 from ..loops import reorder_loops, split_loop, suggest_unrolling
-from ..masked_loops import end_loop_at_mask, split_loop_at_mask
-from ..masked_operands import mask_operand
+from ..masked_loops import end_loop_at_mask, mask_operand, split_loop_at_mask
 from ..padding import pad_axis
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, get_spatial_loops

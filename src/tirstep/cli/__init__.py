@@ -1,7 +1,7 @@
 """The command ``tirstep``.
 
 Each command has a module of its own, with its options, its help and its work; `app` names them.
-`request` has the options that several share, `judging` the checks, `json_output` the keys of
+`request` has the options that several share, `judging` the checks, `formats` the keys of
 ``--json``. Exit codes: 0 good, 1 a check failed, 2 wrong use, 3 nothing could be judged.
 """
 

@@ -75,7 +75,7 @@ def command(
     from tirstep.bench.session import Settings, run_bench
     from tirstep.files import locked
 
-    from .json_output import print_document
+    from .formats import print_document
     from .screen import Screen, show_text_table
 
     own = [name for name in names or () if is_program(name)]
@@ -189,7 +189,7 @@ def show_comparison(old: Path, new: Path, *, as_json: bool = False) -> int:
     from tirstep.bench.peers import show_name
     from tirstep.bench.results import compare_runs, list_differences, read_run
 
-    from .json_output import print_document
+    from .formats import print_document
     from .screen import Screen, show_text_table
 
     before, after, screen = read_run(old), read_run(new), Screen(quiet=as_json)

@@ -104,7 +104,7 @@ def command(
     from tirstep.programs.naming import NoProgramError
     from tirstep.transforms.recipes import RECIPES
 
-    from .json_output import print_document, read_keys, run_keys
+    from .formats import print_document, read_keys, run_keys
     from .judging import Judge, find_exit_code, rung_documents, show_findings, show_judge
     from .screen import Screen
 
@@ -287,7 +287,7 @@ def write_goldens_of(names: Sequence[str], request: Request, *, as_json: bool) -
     from tirstep.lowering_checks.golden import INPUTS, VERSION_FILE
     from tirstep.transforms.recipes import RECIPES
 
-    from .json_output import print_document
+    from .formats import print_document
     from .judging import show_findings
     from .screen import Screen
 

@@ -51,7 +51,7 @@ def command(
     from tirstep.transforms.recipes.row_ladders import rank_rows
     from tirstep.transforms.recipes.time_model import read_gpu
 
-    from .json_output import print_document, read_keys
+    from .formats import print_document, read_keys
     from .screen import Screen
 
     if sentence := explain_unknown(name, "name"):

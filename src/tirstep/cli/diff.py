@@ -131,7 +131,7 @@ def _print_diffs(
     from tirstep.lowering_checks import diff_modules
     from tirstep.lowering_checks.steps import step_label
 
-    from .json_output import print_document, run_keys
+    from .formats import print_document, run_keys
     from .screen import Screen, show_diffs
 
     diffs = []
@@ -186,7 +186,7 @@ def compare(
     from tirstep.lowering_checks.judgement import get_exit_code
     from tirstep.lowering_checks.steps import step_label
 
-    from .json_output import print_document, read_keys, run_keys
+    from .formats import print_document, read_keys, run_keys
     from .judging import show_findings
     from .screen import Screen, show_facts_table
 

@@ -120,7 +120,7 @@ def command(
     Writes its trace as JSON, as Python, or as a record in a MetaSchedule database, with a replay.py
     that applies it and was run once; or one TIRx kernel, kernel.py, whose numbers were checked.
     """
-    from .json_output import print_document, run_keys
+    from .formats import print_document, run_keys
     from .screen import Screen
 
     if form not in FILES:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tirstep.lowering_checks.facts import CompiledFacts, Fact, Facts
     from tirstep.transforms.recipes import Step
 
-    from .json_output import Document
+    from .formats import Document
 
 
 @with_options(*RECIPE_OPTIONS)
@@ -53,7 +53,7 @@ def command(
         from tirstep.lowering_checks.facts.compiled import MISSING_NVDISASM
         from tirstep.lowering_checks.steps import step_label
 
-        from .json_output import print_document, read_keys, run_keys
+        from .formats import print_document, read_keys, run_keys
         from .screen import Screen, show_facts_table
 
         screen = Screen()

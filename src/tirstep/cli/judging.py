@@ -33,8 +33,8 @@ from tirstep.modules import KernelError
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.schedule import TransformError
 
+from .formats import Document, read_keys, run_keys
 from .formatting import first_sentence, get_dtype, spell_config
-from .json_output import Document, read_keys, run_keys
 from .request import GOLDEN_DIR, ExampleName, Request, run_requested
 from .screen import WORD_STYLES, Part, Screen, change_words
 from .wrong_use import UseError, find_sentence

@@ -44,7 +44,7 @@ def command(
     from tirstep.lowering_checks import count_accesses
     from tirstep.modules import KernelError
 
-    from .json_output import print_document, read_keys
+    from .formats import print_document, read_keys
     from .judging import (
         Judge,
         find_baseline,

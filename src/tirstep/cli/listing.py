@@ -56,7 +56,7 @@ def command(
     from tirstep.modules import kernels
     from tirstep.transforms.recipes import LADDERS, RECIPES
 
-    from .json_output import print_document, read_keys
+    from .formats import print_document, read_keys
     from .screen import Screen
 
     if name is not None and (sentence := explain_unknown(name, "name")):
@@ -169,7 +169,7 @@ def list_programs(text: str, *, as_json: bool) -> int:
     from tirstep.programs.loading import load_place
     from tirstep.programs.picking import Picker
 
-    from .json_output import print_document, read_keys
+    from .formats import print_document, read_keys
     from .screen import Screen
 
     loaded = load_place(spelling.place)

@@ -53,7 +53,7 @@ def command(
         from tirstep.lowering_checks.compile.passes import lower_through_passes
         from tirstep.lowering_checks.steps import step_label
 
-        from .json_output import print_document, read_keys, run_keys
+        from .formats import print_document, read_keys, run_keys
         from .screen import Screen, change_words, make_table, step_heading
 
         at, screen = pick_step(run, step), Screen(quiet=json)

@@ -26,7 +26,7 @@ def command(
     from tirstep.files import write_file
     from tirstep.programs.modernizing import modernize_text
 
-    from .json_output import print_document
+    from .formats import print_document
     from .screen import Screen
 
     results = []

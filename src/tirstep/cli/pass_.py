@@ -12,9 +12,9 @@ from tirstep.printing import print_error
 from tirstep.programs.loading import load_place
 from tirstep.programs.naming import read_spelling
 
+from .formats import Document, print_document, read_keys
 from .formatting import count
 from .guarding import note_tried
-from .json_output import Document, print_document, read_keys
 from .request import (
     LADDER,
     Request,

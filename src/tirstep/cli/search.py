@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .bench import make_machine
+from .formats import Document, read_keys
 from .formatting import count, get_dtype, join_alternatives, spell
-from .json_output import Document, read_keys
 from .request import (
     Request,
     choose_config,
@@ -95,7 +95,7 @@ def command(
     from tirstep.transforms.recipes.matmul_best import make_forecast
     from tirstep.transforms.recipes.time_model import GPUS, H200
 
-    from .json_output import print_document
+    from .formats import print_document
     from .screen import Screen
 
     if into is not None:

@@ -24,7 +24,7 @@ def command(
     def show(run: Run) -> int:
         from tirstep.lowering_checks import print_module
 
-        from .json_output import print_document, read_keys, run_keys
+        from .formats import print_document, read_keys, run_keys
         from .screen import Screen, step_heading
 
         steps = run.steps if step is None else (pick_step(run, step),)

@@ -60,7 +60,7 @@ def command(
     from tirstep.files import write_file
     from tirstep.tracing import VARIABLE, prepare_folder, read_rows
 
-    from .json_output import print_document
+    from .formats import print_document
 
     if shutil.which(app[0]) is None:
         raise UseError(f"there is no program {app[0]}; give it after --, as in -- python app.py")

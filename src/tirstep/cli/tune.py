@@ -63,7 +63,7 @@ def command(
     from tirstep.tuning.database import add_record, require_database
     from tirstep.tuning.tuner import Tuner, make_plan
 
-    from .json_output import print_document
+    from .formats import print_document
     from .screen import Screen
 
     single, among = separate_lists(config or [])

@@ -92,7 +92,7 @@ def explain(
     from tirstep.lowering_checks.steps import step_label
     from tirstep.lowering_checks.verdict import list_smaller_runs
 
-    from .json_output import print_document, read_keys, run_keys
+    from .formats import print_document, read_keys, run_keys
     from .screen import Screen
 
     if request.symbolic == ("all",):

@@ -23,8 +23,16 @@ from tirstep.files import show_path
 from tirstep.printing import printing_beside
 from tirstep.tracing import is_trace
 
-from .naming import STDIN, ProgramError, Spelling, describe_error, watch_file
-from .refusals import explain_spelling, find_line, find_own_file
+from .naming import (
+    STDIN,
+    ProgramError,
+    Spelling,
+    describe_error,
+    explain_spelling,
+    find_line,
+    find_own_file,
+    watch_file,
+)
 
 KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's or of a trace"
 

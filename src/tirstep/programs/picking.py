@@ -29,8 +29,7 @@ from tirstep.transforms.tir import constant
 from .databases import Record
 from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
-from .naming import NoProgramError, ProgramError, Spelling, read_spelling
-from .refusals import explain_spelling
+from .naming import NoProgramError, ProgramError, Spelling, explain_spelling, read_spelling
 from .traces import Capture
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)

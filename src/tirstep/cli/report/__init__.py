@@ -60,7 +60,7 @@ def command(
     TIR that each line of CUDA comes from, facts, traces, verdicts, and times or the simulator's
     counts. An existing report is replaced; other files are not.
     """
-    from ..json_output import print_document, read_keys
+    from ..formats import print_document, read_keys
     from ..screen import Screen
 
     if watch and json:

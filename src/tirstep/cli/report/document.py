@@ -22,7 +22,7 @@ from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.facts import Fact
 from tirstep.lowering_checks.judgement import Status
 
-from ..json_output import FIELDS, read_keys
+from ..formats import FIELDS, read_keys
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ from tirstep.processes import WorkerProcesses, count_cores
 from tirstep.programs.naming import STDIN
 from tirstep.transforms.recipes import Step
 
+from ..formats import read_keys
 from ..formatting import count, describe_recipe, get_dtype
-from ..json_output import read_keys
 from ..judging import Judge
 from ..request import ExampleName, Request, pick_recipe
 from ..screen import Screen

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tirstep.cli import main
+from tirstep.cli import new as projects
+from tirstep.cli.new import NAME, make_project
 from tirstep.files import write_file
-from tirstep.programs import project as projects
-from tirstep.programs.project import NAME, make_project
 
 
 def call(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
