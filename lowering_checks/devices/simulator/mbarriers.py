@@ -25,7 +25,7 @@ from .async_copies import CP_ASYNC
 from .clusters import find_pointer
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .ptx_calls import fill_register
-from .shadow import GLOBAL_PROXY, OPAQUE, PROXY
+from .shadow import GLOBAL_PROXY, OPAQUE, PROXY, Shadow
 from .tensor_memory import AFTER
 
 if TYPE_CHECKING:
@@ -108,18 +108,13 @@ class MBarriers:
 
     def __init__(self, gpu: SimulatedGpu) -> None:
         self.gpu, self.progress = gpu, 0
-        self._made: dict[tuple[int, int], MBarrier] = {}
+        self._made: dict[tuple[Shadow, int], MBarrier] = {}
         self._asked: dict[tuple[int, int], list[int]] = {}
         self._later: dict[int, list[MBarrier]] = {}  # a lane's arrivals that hardware brings
 
-    def find(self, pointer: Pointer, lane: int) -> tuple[int, int]:
-        """What names the mbarrier that a lane's pointer points at."""
-        shadow, cell = pointer.locate(lane)
-        return id(shadow), cell
-
     def get(self, threads: Threads, pointer: Pointer, lane: int) -> MBarrier | None:
         """The mbarrier of a lane's pointer; None, and a finding, where there is none."""
-        found = self._made.get(self.find(pointer, lane))
+        found = self._made.get(pointer.locate(lane))
         if found is None:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
@@ -137,11 +132,11 @@ class MBarriers:
 
     def tell_phase(self, pointer: Pointer, lane: int) -> int:
         """The phase that goes on; 0 where there is no mbarrier."""
-        found = self._made.get(self.find(pointer, lane))
+        found = self._made.get(pointer.locate(lane))
         return 0 if found is None else found.phase
 
     def make(self, threads: Threads, pointer: Pointer, lane: int, count: int) -> None:
-        key = self.find(pointer, lane)
+        key = pointer.locate(lane)
         if key in self._made:
             self.report(threads, pointer, lane, "which is one already: invalidate it first")
         if not 1 <= count <= MAX_COUNT:
@@ -169,7 +164,7 @@ class MBarriers:
                     self.report(threads, pointer, lane, why, kind="race")
                     break
             self._mark(pointer, lane, is_opaque=False)
-            del self._made[self.find(pointer, lane)]
+            del self._made[pointer.locate(lane)]
 
     def _mark(self, pointer: Pointer, lane: int, *, is_opaque: bool) -> None:
         """Threads may not load or store what an mbarrier is made of."""
