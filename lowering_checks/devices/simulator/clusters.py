@@ -254,6 +254,15 @@ def find_pointer(
     return Pointer(threads, viewed, place, rank) if is_there else None
 
 
+def list_pointers(
+    threads: Threads, address: Any, dtype: np.dtype[Any] | None = None
+) -> Iterator[tuple[int, Pointer]]:
+    """The lanes of a call, and what the address of each points at; none where there is no block."""
+    for lane in get_lanes(threads):
+        if (pointer := find_pointer(threads, address, lane, dtype)) is not None:
+            yield lane, pointer
+
+
 def has_block(threads: Threads, rank: int, lane: int) -> bool:
     """Whether there is a block of that rank in a lane's cluster; a finding where there is none."""
     size = threads.state.batch.cluster
@@ -283,9 +292,8 @@ def _locate(
 ) -> Iterator[tuple[SharedMemory, Rows]]:
     """The lanes of a call by the memory that their addresses lie in, as elements of a type."""
     found: dict[int, list[tuple[int, Pointer]]] = {}
-    for lane in get_lanes(threads):
-        pointer = find_pointer(threads, address, lane, dtype)
-        if pointer is not None and pointer.rank is not None:
+    for lane, pointer in list_pointers(threads, address, dtype):
+        if pointer.rank is not None:
             block = threads.state.batch.get_block(lane, pointer.rank)
             threads.gpu.meetings.reach(threads, lane, block)
             found.setdefault(id(pointer.memory), []).append((lane, pointer))

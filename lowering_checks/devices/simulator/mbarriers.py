@@ -22,7 +22,7 @@ from tirstep.transforms.gpu_limits import WARP, count_registers
 
 from ...device import Array
 from .async_copies import CP_ASYNC
-from .clusters import find_pointer
+from .clusters import list_pointers
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .ptx_calls import fill_register
 from .shadow import GLOBAL_PROXY, OPAQUE, PROXY, Shadow
@@ -346,11 +346,9 @@ def _for_each(method: Callable[..., None], *before: int) -> Semantics:
         values = [*before, *(each for each in rest if not isinstance(each, str))]
         is_relaxed = any(isinstance(each, str) and each == "relaxed" for each in rest)
         words = {"releases": False} if is_relaxed and method is MBarriers.arrive else {}
-        for lane in get_lanes(threads):
-            place = find_pointer(threads, pointer, lane)
-            if place is not None:
-                numbers = (int(pick(value, lane)) for value in values)
-                method(threads.gpu.mbarriers, threads, place, lane, *numbers, **words)
+        for lane, place in list_pointers(threads, pointer):
+            numbers = (int(pick(value, lane)) for value in values)
+            method(threads.gpu.mbarriers, threads, place, lane, *numbers, **words)
         threads.state.interval += 1
 
     return run
@@ -361,23 +359,20 @@ def _wait(threads: Threads, address: Any, parity: Any, *, words: Sequence[str] =
 
     Threads that would wait forever return, so that the run goes on.
     """
-    mbarriers, waiting = threads.gpu.mbarriers, get_lanes(threads)
-    places = {lane: find_pointer(threads, address, lane) for lane in waiting}
+    mbarriers, waiting = threads.gpu.mbarriers, [*list_pointers(threads, address)]
     while waiting:
         waiting = [
-            lane
-            for lane in waiting
-            if (it := places[lane]) is not None
-            and not mbarriers.pass_wait(threads, it, lane, int(pick(parity, lane)), words)
+            (lane, it)
+            for lane, it in waiting
+            if not mbarriers.pass_wait(threads, it, lane, int(pick(parity, lane)), words)
         ]
         if waiting and not threads.gpu.let_others_run():
-            pointer = places[waiting[0]]
-            assert pointer is not None
-            barrier = mbarriers.get(threads, pointer, waiting[0])
+            lane, pointer = waiting[0]
+            barrier = mbarriers.get(threads, pointer, lane)
             assert barrier is not None
             text = f"waits forever for the end of phase {barrier.phase}, {barrier.describe_lack()}"
-            mbarriers.report(threads, pointer, waiting[0], text, kind=DEADLOCK)
-            threads.state.exit_threads(threads.get_mask(np.array(waiting)))
+            mbarriers.report(threads, pointer, lane, text, kind=DEADLOCK)
+            threads.state.exit_threads(threads.get_mask(np.array([it for it, _ in waiting])))
             return
 
 
@@ -409,10 +404,8 @@ def _arrive_with_copies(threads: Threads, pointer: Any, *words: str) -> None:
     phase expects one more for it unless that is .noinc.
     """
     barriers, queue = threads.gpu.mbarriers, threads.gpu.get_queue(CP_ASYNC)
-    for lane in get_lanes(threads):
-        place = find_pointer(threads, pointer, lane)
-        barrier = None if place is None else barriers.get(threads, place, lane)
-        if place is None or barrier is None:
+    for lane, place in list_pointers(threads, pointer):
+        if (barrier := barriers.get(threads, place, lane)) is None:
             continue
         barrier.pending += "noinc" not in words
         bring = queue.track(threads.get_mask(np.array([lane])))
