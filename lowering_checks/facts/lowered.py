@@ -36,14 +36,13 @@ from ..device import DeviceError, blank, convert_tvm_errors, require_arguments
 from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
 from ..devices.simulator.access_counts import Counts
 from ..devices.simulator.periodic_loops import is_decided_by_memory
+from ..devices.simulator.statements import is_barrier
 from ..steps import CheckError
 from .model import SCOPES, Accesses, Fact, Facts, KernelFacts, add_up, multiply
 
 UNROLL_PASS = "tirx.UnrollLoop"
 COUNTED = "first thread block, simulated"
 """The group of facts that the simulator counted."""
-BLOCK_BARRIERS = ("shared", "shared.dyn")
-"""What a storage_sync of the whole thread block names; a warp's is no barrier of the block."""
 COPY_BYTES = (4, 8, 16)
 HELPER = "tirx.cuda.func_call"
 IN_HELPERS = {"ldmatrix": "ldmatrix.", "mma": " mma.", "wgmma": "wgmma.mma_async"}
@@ -249,17 +248,12 @@ def count_async_copies(body: Any) -> dict[int, int]:
 
 def count_barriers(statement: Any) -> int:
     """The barriers of the thread block that a statement runs into."""
-    total = 0
-    for call in find_all(statement, Call):
-        if get_op_name(call) == "tirx.cuda.cta_sync":
-            total += 1
-        elif get_op_name(call) in ("tirx.ptx.bar_sync", "tirx.ptx.barrier_sync"):
-            total += constant(call.args[0]) == 0
-        elif get_op_name(call) == "tirx.tvm_storage_sync":
-            total += str(getattr(call.args[0], "value", call.args[0])) in BLOCK_BARRIERS
-        elif get_op_name(call) == HELPER:
-            total += _helper_text(call).count("__syncthreads()")
-    return total
+    return sum(
+        _helper_text(call).count("__syncthreads()")
+        if get_op_name(call) == HELPER
+        else is_barrier(call)
+        for call in find_all(statement, Call)
+    )
 
 
 def _helper_text(call: Any) -> str:

@@ -17,7 +17,6 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .broadcasting import spread_to
 
 BANKS, BANK_BYTES, SECTOR_BYTES = 32, 4, 32
 _GROUP_BIT = 44
@@ -111,7 +110,7 @@ class Counts:
     def add_access(self, scope: str, cells: Array, active: Array, itemsize: int) -> None:
         """Add an access: cells of shape (threads of the block, vector), and which are active."""
         counts = self.scopes.setdefault(scope, AccessCounts())
-        lanes = np.flatnonzero(spread_to(active, cells.shape)[:, 0])
+        lanes = np.flatnonzero(active[:, 0])
         if lanes.size:
             near = cells if len(lanes) == len(cells) else cells[lanes]
             # Sectors and banks come again every 128 bytes, so what is counted is where the cells

@@ -23,10 +23,9 @@ from tvm.ir import Call
 from tirstep.transforms.tir import find_all
 
 from ...device import Array
-from .broadcasting import spread_to
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, read_call
 from .ptx_calls import fill_register, get_type, name_operands, read_ptx_call
-from .run_state import RunState, UnsupportedError
+from .run_state import RunState, UnsupportedError, spread_to
 
 _CHANGES: dict[str, Callable[..., Any]] = {
     "add": lambda old, value: old + value,

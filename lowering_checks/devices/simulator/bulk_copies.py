@@ -18,7 +18,7 @@ import numpy as np
 from tvm.backend.cuda.ptx.table import TABLE
 
 from ...device import Array
-from .clusters import find_pointer, list_blocks
+from .clusters import find_pointer, list_blocks, list_pointers
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .mbarriers import Arrival
 from .memory import Arrive, Memory, get_numpy_dtype
@@ -343,13 +343,10 @@ def _store(threads: Threads, *given: Any) -> None:
     (target,), (address,), (size,) = (operands[it] for it in ("dst_mem", "src_mem", "size"))
     dtype = get_type(words["type"])[0] if words.get("redop") else None
     change = _find_reduction(threads, words, dtype)
-    for lane in get_lanes(threads):
-        if (pointer := find_pointer(threads, address, lane, dtype)) is None:
-            continue
+    for lane, pointer in list_pointers(threads, address, dtype):
         _check_aligned(threads, pointer, pointer.get_place(lane), lane, "linear")
         if pointer.dtype.itemsize < target.dtype.itemsize:  # whose cells may be no finer
-            pointer = find_pointer(threads, pointer, lane, target.dtype)
-            assert pointer is not None
+            pointer = find_pointer(threads, pointer, lane, target.dtype) or pointer
         memory, steps = target.memory.reinterpret(pointer.dtype), int(pick(size, lane))
         _check_aligned(threads, target, target.get_place(lane), lane, "linear")
         first = target.get_place(lane) * target.dtype.itemsize // memory.dtype.itemsize
@@ -491,10 +488,7 @@ def _store_with_arrival(threads: Threads, address: Any, *given: Any) -> None:
     words, operands = name_operands(threads.name, (address, *given))
     (dtype, _), (barrier,) = get_type(words["type"]), operands["mbar"]
     stored = join_registers(operands["b"], dtype, threads.lanes)
-    for lane in get_lanes(threads):
-        target = find_pointer(threads, address, lane)
-        if target is None:
-            continue
+    for lane, target in list_pointers(threads, address):
         brought = stored[lane : lane + 1]
         places = target.get_place(lane) + np.arange(brought.nbytes // target.dtype.itemsize)
         _deliver(
@@ -510,10 +504,7 @@ def _try_cancel(threads: Threads, address: Any, barrier: Any, *words: str) -> No
 
     Here every request is granted while there are such clusters.
     """
-    for lane in get_lanes(threads):
-        target = find_pointer(threads, address, lane)
-        if target is None:
-            continue
+    for lane, target in list_pointers(threads, address):
         response = np.zeros((1, 4), np.uint32)
         if (block := threads.gpu.cancel_cluster()) is not None:
             response[0] = *threads.state.locate_block(block), 1

@@ -167,8 +167,7 @@ def _meet(threads: Threads) -> None:
 
 def _map_address(threads: Threads, result: Pointer, own: Any, rank: Any, *modifiers: str) -> None:
     """mapa: where what an address names lies in another block of the cluster."""
-    if isinstance(own, Pointer):
-        own = tell_address(threads.gpu, own.memory, own.offset)
+    own = read_address(threads, own)
     ranks = np.asarray(rank, np.int64)
     ranks = np.where((ranks < 0) | (ranks > 0xFF), 0xFF, ranks)
     value = np.asarray(own, np.int64) & (1 << _RANK_BIT) - 1 | ranks << _RANK_BIT
@@ -177,10 +176,8 @@ def _map_address(threads: Threads, result: Pointer, own: Any, rank: Any, *modifi
 
 def _convert_address(threads: Threads, result: Pointer, pointer: Any, *modifiers: str) -> None:
     """cvta: the number of a pointer in the window of its memory, here of shared memory alone."""
-    number = pointer
-    if isinstance(pointer, Pointer):
-        number = tell_address(threads.gpu, pointer.memory, pointer.offset)
-    fill_register(result, np.broadcast_to(number, (threads.lanes, 1)).astype(np.uint64))
+    number = np.broadcast_to(read_address(threads, pointer), (threads.lanes, 1))
+    fill_register(result, number.astype(np.uint64))
 
 
 def _read_special(threads: Threads, bits: int, name: str) -> Array:
@@ -196,6 +193,12 @@ def _read_special(threads: Threads, bits: int, name: str) -> Array:
     if name not in found:
         raise UnsupportedError(f"the simulator does not know the special register %{name}")
     return np.broadcast_to(found[name], (threads.lanes, 1)).astype(f"int{bits}")
+
+
+def read_address(threads: Threads, given: Any) -> Any:
+    """The number of an argument, which may be a pointer."""
+    is_pointer = isinstance(given, Pointer)
+    return tell_address(threads.gpu, given.memory, given.offset) if is_pointer else given
 
 
 def tell_address(gpu: SimulatedGpu, memory: Memory, offset: Any) -> Any:
@@ -251,6 +254,15 @@ def find_pointer(
     return Pointer(threads, viewed, place, rank) if is_there else None
 
 
+def list_pointers(
+    threads: Threads, address: Any, dtype: np.dtype[Any] | None = None
+) -> Iterator[tuple[int, Pointer]]:
+    """The lanes of a call, and what the address of each points at; none where there is no block."""
+    for lane in get_lanes(threads):
+        if (pointer := find_pointer(threads, address, lane, dtype)) is not None:
+            yield lane, pointer
+
+
 def has_block(threads: Threads, rank: int, lane: int) -> bool:
     """Whether there is a block of that rank in a lane's cluster; a finding where there is none."""
     size = threads.state.batch.cluster
@@ -280,9 +292,8 @@ def _locate(
 ) -> Iterator[tuple[SharedMemory, Rows]]:
     """The lanes of a call by the memory that their addresses lie in, as elements of a type."""
     found: dict[int, list[tuple[int, Pointer]]] = {}
-    for lane in get_lanes(threads):
-        pointer = find_pointer(threads, address, lane, dtype)
-        if pointer is not None and pointer.rank is not None:
+    for lane, pointer in list_pointers(threads, address, dtype):
+        if pointer.rank is not None:
             block = threads.state.batch.get_block(lane, pointer.rank)
             threads.gpu.meetings.reach(threads, lane, block)
             found.setdefault(id(pointer.memory), []).append((lane, pointer))

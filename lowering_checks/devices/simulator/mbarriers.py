@@ -22,10 +22,10 @@ from tirstep.transforms.gpu_limits import WARP, count_registers
 
 from ...device import Array
 from .async_copies import CP_ASYNC
-from .clusters import find_pointer
+from .clusters import list_pointers
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .ptx_calls import fill_register
-from .shadow import GLOBAL_PROXY, OPAQUE, PROXY
+from .shadow import GLOBAL_PROXY, OPAQUE, PROXY, Shadow
 from .tensor_memory import AFTER
 
 if TYPE_CHECKING:
@@ -108,18 +108,13 @@ class MBarriers:
 
     def __init__(self, gpu: SimulatedGpu) -> None:
         self.gpu, self.progress = gpu, 0
-        self._made: dict[tuple[int, int], MBarrier] = {}
+        self._made: dict[tuple[Shadow, int], MBarrier] = {}
         self._asked: dict[tuple[int, int], list[int]] = {}
         self._later: dict[int, list[MBarrier]] = {}  # a lane's arrivals that hardware brings
 
-    def find(self, pointer: Pointer, lane: int) -> tuple[int, int]:
-        """What names the mbarrier that a lane's pointer points at."""
-        shadow, cell = pointer.locate(lane)
-        return id(shadow), cell
-
     def get(self, threads: Threads, pointer: Pointer, lane: int) -> MBarrier | None:
         """The mbarrier of a lane's pointer; None, and a finding, where there is none."""
-        found = self._made.get(self.find(pointer, lane))
+        found = self._made.get(pointer.locate(lane))
         if found is None:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
@@ -137,11 +132,11 @@ class MBarriers:
 
     def tell_phase(self, pointer: Pointer, lane: int) -> int:
         """The phase that goes on; 0 where there is no mbarrier."""
-        found = self._made.get(self.find(pointer, lane))
+        found = self._made.get(pointer.locate(lane))
         return 0 if found is None else found.phase
 
     def make(self, threads: Threads, pointer: Pointer, lane: int, count: int) -> None:
-        key = self.find(pointer, lane)
+        key = pointer.locate(lane)
         if key in self._made:
             self.report(threads, pointer, lane, "which is one already: invalidate it first")
         if not 1 <= count <= MAX_COUNT:
@@ -169,7 +164,7 @@ class MBarriers:
                     self.report(threads, pointer, lane, why, kind="race")
                     break
             self._mark(pointer, lane, is_opaque=False)
-            del self._made[self.find(pointer, lane)]
+            del self._made[pointer.locate(lane)]
 
     def _mark(self, pointer: Pointer, lane: int, *, is_opaque: bool) -> None:
         """Threads may not load or store what an mbarrier is made of."""
@@ -351,11 +346,9 @@ def _for_each(method: Callable[..., None], *before: int) -> Semantics:
         values = [*before, *(each for each in rest if not isinstance(each, str))]
         is_relaxed = any(isinstance(each, str) and each == "relaxed" for each in rest)
         words = {"releases": False} if is_relaxed and method is MBarriers.arrive else {}
-        for lane in get_lanes(threads):
-            place = find_pointer(threads, pointer, lane)
-            if place is not None:
-                numbers = (int(pick(value, lane)) for value in values)
-                method(threads.gpu.mbarriers, threads, place, lane, *numbers, **words)
+        for lane, place in list_pointers(threads, pointer):
+            numbers = (int(pick(value, lane)) for value in values)
+            method(threads.gpu.mbarriers, threads, place, lane, *numbers, **words)
         threads.state.interval += 1
 
     return run
@@ -366,23 +359,20 @@ def _wait(threads: Threads, address: Any, parity: Any, *, words: Sequence[str] =
 
     Threads that would wait forever return, so that the run goes on.
     """
-    mbarriers, waiting = threads.gpu.mbarriers, get_lanes(threads)
-    places = {lane: find_pointer(threads, address, lane) for lane in waiting}
+    mbarriers, waiting = threads.gpu.mbarriers, [*list_pointers(threads, address)]
     while waiting:
         waiting = [
-            lane
-            for lane in waiting
-            if (it := places[lane]) is not None
-            and not mbarriers.pass_wait(threads, it, lane, int(pick(parity, lane)), words)
+            (lane, it)
+            for lane, it in waiting
+            if not mbarriers.pass_wait(threads, it, lane, int(pick(parity, lane)), words)
         ]
         if waiting and not threads.gpu.let_others_run():
-            pointer = places[waiting[0]]
-            assert pointer is not None
-            barrier = mbarriers.get(threads, pointer, waiting[0])
+            lane, pointer = waiting[0]
+            barrier = mbarriers.get(threads, pointer, lane)
             assert barrier is not None
             text = f"waits forever for the end of phase {barrier.phase}, {barrier.describe_lack()}"
-            mbarriers.report(threads, pointer, waiting[0], text, kind=DEADLOCK)
-            threads.state.exit_threads(threads.get_mask(np.array(waiting)))
+            mbarriers.report(threads, pointer, lane, text, kind=DEADLOCK)
+            threads.state.exit_threads(threads.get_mask(np.array([it for it, _ in waiting])))
             return
 
 
@@ -414,10 +404,8 @@ def _arrive_with_copies(threads: Threads, pointer: Any, *words: str) -> None:
     phase expects one more for it unless that is .noinc.
     """
     barriers, queue = threads.gpu.mbarriers, threads.gpu.get_queue(CP_ASYNC)
-    for lane in get_lanes(threads):
-        place = find_pointer(threads, pointer, lane)
-        barrier = None if place is None else barriers.get(threads, place, lane)
-        if place is None or barrier is None:
+    for lane, place in list_pointers(threads, pointer):
+        if (barrier := barriers.get(threads, place, lane)) is None:
             continue
         barrier.pending += "noinc" not in words
         bring = queue.track(threads.get_mask(np.array([lane])))

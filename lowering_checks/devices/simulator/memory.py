@@ -12,8 +12,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .broadcasting import get_everywhere, is_any, is_within, spread_to
-from .run_state import UNSTORED, RunState, UnsupportedError
+from .run_state import UNSTORED, RunState, UnsupportedError, spread_to
 
 Arrive = Callable[..., None]
 """Completes a store that hardware began, for some lanes: a mask of shape (lanes, 1)."""
@@ -141,14 +140,14 @@ class Memory:
         if mask is not None or given != lanes:
             own = (1, 1) if mask is None else mask.shape
             shape = np.broadcast_shapes(given or (1, 1), own, lanes)
-        active = get_everywhere(shape) if mask is None else spread_to(mask, shape)
+        active = spread_to(self.state.batch.everywhere if mask is None else mask, shape)
         places = spread_to(index, shape)
         if mask is not None:
             places = np.where(active, places, self.low)
         end = self.low + self.size
         if not access or (index.__class__ is int and self.low <= index < end):
             return places, active
-        if places.size and not is_within(places, self.low, end):
+        if places.size and (places.min() < self.low or places.max() >= end):
             wrong = active & ((places < self.low) | (places >= end))
 
             def describe(at: tuple[int, ...]) -> str:
@@ -217,7 +216,7 @@ class LocalMemory(Memory):
             at = cells, self._owner
             values, written = self.data[at], self.written[at]
         wrong = ~written if mask is None else ~written & mask
-        if not is_any(wrong):
+        if not wrong.any():
             return values
         self._report_uninitialized(wrong, spread_to(cells, wrong.shape), location)
         if self.state.garbage is not None:
@@ -349,7 +348,7 @@ class LocalMemory(Memory):
         if isinstance(index, int):
             return np.array([index]) if 0 <= index < self.size else None
         places: Array = np.atleast_2d(index)
-        if len(places) > 1 or not is_within(places, 0, self.size):
+        if len(places) > 1 or places.min() < 0 or places.max() >= self.size:
             return None
         return places[0]
 

@@ -22,11 +22,10 @@ import ml_dtypes
 import numpy as np
 
 from ...device import Array
-from .broadcasting import spread_to
 from .function_semantics import Semantics, Threads
 from .operators import ARITHMETIC, get_operator
 from .ptx_calls import PREFIX, fill_register, get_type, list_types, name_operands
-from .run_state import UnsupportedError
+from .run_state import UnsupportedError, spread_to
 
 Words = Mapping[str, str]
 Compute = Callable[..., Any]

@@ -18,7 +18,6 @@ from tirstep.transforms.tir import find_location
 
 from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array, DeviceFinding
 from .access_counts import Counts
-from .broadcasting import get_everywhere, spread_to
 
 LANES = 1 << 15
 """About how many threads are evaluated at once: enough to hide Python, few enough for the cache."""
@@ -91,6 +90,12 @@ def get_location(node: Any) -> str:
     return "" if location is None else f"{show_path(location[0])}:{location[1]}"
 
 
+def spread_to(value: Any, shape: tuple[int, ...]) -> Array:
+    """As `np.broadcast_to`, which takes ten times as long to find that there is nothing to do."""
+    is_spread = isinstance(value, np.ndarray) and value.shape == shape
+    return value if is_spread else np.broadcast_to(value, shape)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Some thread blocks with all their threads, which are the lanes; columns of shape (lanes, 1).
@@ -105,6 +110,7 @@ class Batch:
     block : each lane's thread block, counted within this batch
     thread : each lane's thread, counted over the whole grid
     lane : 0, 1, 2, ...
+    everywhere : the mask of all lanes
     """
 
     first: int
@@ -114,6 +120,7 @@ class Batch:
     block: Array
     thread: Array
     lane: Array
+    everywhere: Array
     cluster: int = 1
     span: int = 1
 
@@ -166,7 +173,8 @@ def split_grid(
         }
         thread = first * threads + lane
         span = count if is_joint else cluster
-        yield Batch(first, count, threads, coordinates, block, thread, lane, cluster, span)
+        columns = block, thread, lane, np.broadcast_to(True, lane.shape)
+        yield Batch(first, count, threads, coordinates, *columns, cluster, span)
 
 
 def count_places(extents: Mapping[str, int], axes: tuple[str, ...]) -> int:
@@ -380,8 +388,8 @@ class RunState:
 
     def get_active(self, mask: Array | None) -> Array:
         """The lanes of a mask (None: all), of shape (lanes, 1); the host's code has one lane."""
-        shape = (1 if self.running is None else self.running.lanes, 1)
-        return get_everywhere(shape) if mask is None else spread_to(mask, shape)
+        everywhere = np.ones((1, 1), bool) if self.running is None else self.running.everywhere
+        return everywhere if mask is None else spread_to(mask, everywhere.shape)
 
     def exit_threads(self, mask: Array | None) -> None:
         """Threads return: they do nothing more."""

@@ -17,9 +17,8 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .broadcasting import are_all, is_any, spread_to
 from .memory import LOAD, STORE, Arrive, Memory, differ, get_garbage
-from .run_state import UNSTORED, UnsupportedError
+from .run_state import UNSTORED, UnsupportedError, spread_to
 from .shadow import BY_PROXY, CHANGED, NO_THREAD, OPAQUE, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
@@ -156,7 +155,7 @@ class SharedMemory(Memory):
     ) -> Any:
         if self.state.running is None:
             cells = self._clip(index, mask, location, LOAD)
-            if (written := self.shadow.written).size and not are_all(known := written[cells]):
+            if (written := self.shadow.written).size and not (known := written[cells]).all():
                 what = ("uninitialized read", ~known, mask, cells, location, LOAD)
                 self._report_host(*what, "before any store to it")
             return self.data[cells]
@@ -323,7 +322,7 @@ class SharedMemory(Memory):
         cells = access.cells[access.touched]
         lanes = np.full(cells.shape, rows.lanes[0])
         wrong = shadow.find_unfenced(cells, lanes, loads=loads, fence=fence)
-        if not is_any(wrong):
+        if not wrong.any():
             return None
         at = int(np.argmax(wrong))
         accessors = shadow.loader if loads else shadow.writer
@@ -417,7 +416,7 @@ class SharedMemory(Memory):
         written = shadow.find_writers(cells, threads)
         if written is not None:
             self._report_race(access, changes & written, shadow.writer, AND_STORE)
-        co_writers = shadow.find_rivals(cells, threads) if is_any(changes) else None
+        co_writers = shadow.find_rivals(cells, threads) if changes.any() else None
         if co_writers is not None:
             wrong = changes & (co_writers != NO_THREAD)
             wrong = wrong if written is None else wrong & ~written
@@ -436,7 +435,7 @@ class SharedMemory(Memory):
         """Where a store changes the value that a thread stored there."""
         differs = self._per_cell(differ(self.data[access.elements], values))
         shadow, cells = self.shadow, access.cells
-        if shadow.written.size and not are_all(differs):
+        if shadow.written.size and not differs.all():
             holds = shadow.written[cells]
             if shadow.written_before is not None:
                 holds |= shadow.written_before[cells]
@@ -453,7 +452,7 @@ class SharedMemory(Memory):
             foreign = written & (shadow.owner[cells] != self.buffer_id)
             text = f"{before} (another buffer's value is in its place)"
             self._report(kind, access, foreign, text)
-        if not are_all(written):
+        if not written.all():
             wrong = ~written if in_flight is None else ~written & ~in_flight
             self._report(kind if shadow.is_global else UNSTORED, access, wrong, before)
 
@@ -465,7 +464,7 @@ class SharedMemory(Memory):
 
     def _check_lost(self, access: _CellAccess, lost: Array, winner: Array) -> None:
         """Check stores of several threads to one element: one wins; `lost` is sorted."""
-        if is_any(lost):
+        if lost.any():
             overwritten = np.zeros(access.elements.shape, bool)
             overwritten[access.active] = lost
             wrong = self._per_cell(overwritten) & (winner[access.cells] != access.threads)
@@ -535,7 +534,7 @@ class SharedMemory(Memory):
     ) -> None:
         """`rivals` are the other threads, of each access or of each cell of the memory."""
         wrong = access.touched & wrong
-        if is_any(wrong):
+        if wrong.any():
             at = int(np.argmax(wrong))
             place = at if rivals.shape == access.cells.shape else access.cells.ravel()[at]
             rival, batch = int(rivals.ravel()[place]), self.state.batch

@@ -87,16 +87,6 @@ class Memories(dict[BufferKey, Memory]):
         raise UnsupportedError(f"{buffer.name} is not defined where it is used{why}")
 
 
-@functools.lru_cache(maxsize=4096)
-def _describe(key: BufferKey) -> tuple[np.dtype[Any], str, str, int | None]:
-    """A buffer's type, scope, name, and how many scalars it has, if that is open for none."""
-    buffer = key.buffer
-    extents = [constant(it) for it in buffer.shape]
-    known = [it for it in extents if it is not None]
-    size = math.prod(known) * count_lanes(buffer.dtype) if len(known) == len(extents) else None
-    return get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name), size
-
-
 _POOL_BYTES = "tirx.dyn_smem_bytes"
 _PLACES = 64
 """Arrays of shared memory begin at multiples of so many bytes, as TVM declares them."""
@@ -549,8 +539,8 @@ class SimulatedGpu:
         """Make a buffer: registers, shared memory of thread blocks, or global memory; one that is
         `of_kernels` and allocated outside of them is all thread blocks', and the host has it not.
         """
-        key = BufferKey(buffer)
-        size, (dtype, scope, name, _) = self._count_scalars(buffer), _describe(key)
+        key, size = BufferKey(buffer), self._count_scalars(buffer)
+        dtype, scope, name = get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name)
         if self.state.running is None:
             data = np.full(size, get_garbage(dtype), dtype)
             to = self._of_kernels if of_kernels else self.memories
@@ -611,10 +601,7 @@ class SimulatedGpu:
         self.memories[BufferKey(buffer)] = view
 
     def _count_scalars(self, buffer: Var) -> int:
-        if (size := _describe(BufferKey(buffer))[-1]) is None:
-            extents = (self.evaluate(extent) for extent in buffer.shape)
-            size = math.prod(extents) * count_lanes(buffer.dtype)
-        return size
+        return math.prod(map(self.evaluate, buffer.shape)) * count_lanes(buffer.dtype)
 
     def _make_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> SharedMemory:
         """Cells are as large as the smallest type that the buffer is viewed as."""

@@ -130,7 +130,7 @@ def _is_in_step(statement: Any) -> bool:
         return True
     if not BLOCK_REDUCTIONS.keys().isdisjoint(get_names(statement)):  # which have barriers in them
         return True
-    return bool(find_axes(statement)) or any(map(_is_barrier, find_all(statement, Call)))
+    return bool(find_axes(statement)) or any(map(is_barrier, find_all(statement, Call)))
 
 
 def _has_roles(node: Any) -> bool:
@@ -139,10 +139,10 @@ def _has_roles(node: Any) -> bool:
         return False
     cases = [find_all(it, Call) for it in (node.then_case, node.else_case)]
     others = [it for it in find_all(node, AllocBuffer) if str(it.buffer.scope()) != "local"]
-    return not others and all(any(map(_is_barrier, calls)) for calls in cases)
+    return not others and all(any(map(is_barrier, calls)) for calls in cases)
 
 
-def _is_barrier(call: Any) -> bool:
+def is_barrier(call: Any) -> bool:
     """Whether a call is a barrier of the thread block, of which PTX has number 0."""
     name = get_op_name(call)
     if name.endswith((".bar_sync", ".barrier_sync")):
@@ -514,7 +514,7 @@ def _evaluate(node: Any) -> Execute:
         return _leave(key)
     if name.endswith("thread_return"):
         return _return
-    if isinstance(call, Call) and _is_barrier(call):
+    if isinstance(call, Call) and is_barrier(call):
         return lambda gpu, mask: gpu.pass_barrier(mask, location)
     if name.endswith(SYNC):
         scope = str(call.args[0].value)

@@ -26,7 +26,7 @@ from tvm.backend.cuda.cpp.descriptors import (
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .clusters import UNDEFINED, find_pointer, has_block, list_blocks, tell_address
+from .clusters import UNDEFINED, find_pointer, has_block, list_blocks, read_address
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .ptx_calls import get_type, name_operands
 from .run_state import UnsupportedError
@@ -451,9 +451,7 @@ def _encode_tile(
     threads: Threads, target: Pointer, tile: Any, leading: Any, stride: Any, swizzle: Any
 ) -> None:
     """A descriptor of shared memory, stored to 64 bits of the thread."""
-    if isinstance(tile, Pointer):
-        tile = tell_address(threads.gpu, tile.memory, tile.offset)
-    start = np.asarray(tile, np.int64) // _UNIT
+    start = np.asarray(read_address(threads, tile), np.int64) // _UNIT
     value = np.full((threads.lanes, 1), _SWIZZLES[int(swizzle)] << 61 | 1 << 46, np.uint64)
     for field, bit in ((start, 0), (leading, 16), (stride, 32)):
         value |= (np.asarray(field).astype(np.uint64) & np.uint64(_FIELD)) << np.uint64(bit)
