@@ -519,7 +519,7 @@ class _TrackingPass:
                 if getattr(one, "value", None) == -1:  # a sum stays one
                     value = self.expression(other)
                     zero = number(0) if value.is_float else tirx.const(0, dtype)
-                    return tracker.name(replace(value, value=zero - value.value))
+                    return tracker.name(replace(value, value=zero - value.value, least=None))
             return tracker.multiply(self.expression(node.a), self.expression(node.b))
         if kind == "Div" and dtype_facts(dtype).is_float:
             return tracker.divide(self.expression(node.a), self.expression(node.b))

@@ -75,10 +75,9 @@ def test_the_catalogue_means_what_numpy_says(name: str) -> None:
         ours = get_kernel(name).problem(**SHAPES[name], dtype=dtype)
         theirs = ModuleKernel(ours.module, name).problem()
         assert [each.name for each in theirs.outputs] == [each.name for each in ours.outputs]
-        drawn = [ours.float_inputs(0), ours.integer_inputs(0)]
-        # Sums of whole numbers are so far below 0 that exponentials of gelu overflow, where a
-        # module's own bound is no number.
-        for inputs in drawn[: 1 + (name != "matmul_bias_gelu")]:
+        # Of sums of whole numbers, what a program knows of its gelu is up to 300 times as loose.
+        steep = 300 if name == "matmul_bias_gelu" else 1.3
+        for inputs, loose in ((ours.float_inputs(0), 1.3), (ours.integer_inputs(0), steep)):
             found = zip(
                 ours.reference(inputs),
                 theirs.reference(inputs),
@@ -89,7 +88,7 @@ def test_the_catalogue_means_what_numpy_says(name: str) -> None:
             for right, value, bound, error in found:
                 # Constants are those of float32 in the program, and NumPy's in the kernel.
                 assert np.all(np.abs(right - value) <= 1e-12 * np.abs(right) + bound + error)
-                assert np.all(error <= 1.3 * bound + 1e-30), dtype
+                assert np.all(error <= loose * bound + 1e-30), dtype
         if ours.is_exact:
             assert theirs.is_exact
             assert theirs.answer(ours.integer_inputs(0)).is_exact
@@ -137,6 +136,12 @@ def test_a_sigmoid_of_halves_is_0_where_its_exponential_overflows() -> None:
     (error,) = problem.answer([values]).errors.values()
     near = values.astype("float64") * 4
     assert np.all(error < np.maximum(5e-2 * np.abs(near / (1 + np.exp(-near))), 2e-4 * abs(near)))
+
+
+@T.prim_func
+def by_hand(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")) -> None:
+    for i in range(64):
+        C[i] = A[i] / (T.float32(1) + T.exp(T.float32(0) - A[i]))
 
 
 @T.prim_func
@@ -189,13 +194,16 @@ SUM = '(T.Cast("int32", A[i]) + T.Cast("int32", B[i])) // 2'
         (saturated, "T.max(A[i], -128)", "A[i]"),
         (saturated, "T.min(T.max(A[i], -128), 127)", "T.max(A[i], -128)"),
         (saturated, "-128", "-127"),
+        (by_hand, "- A[i]", "- T.max(A[i], T.float32(-88.5))"),
     ],
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_only_extremes_show_is_found(
     function: tvm.tirx.PrimFunc, right: str, wrong: str, seed: int
 ) -> None:
-    """One column of 500 in a maximum, and integers beyond what they are clipped to."""
+    """One column of 500 in a maximum, integers beyond what they are clipped to, and a quotient
+    where the exponential in it overflows.
+    """
     problem = ModuleKernel(tvm.IRModule({"main": function}), "function").problem()
     assert not check_numbers(problem, problem.module, CpuDevice(), where="", seed=seed)
     text = problem.module.script()
