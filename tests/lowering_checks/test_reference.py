@@ -201,9 +201,7 @@ SUM = '(T.Cast("int32", A[i]) + T.Cast("int32", B[i])) // 2'
 def test_what_only_extremes_show_is_found(
     function: tvm.tirx.PrimFunc, right: str, wrong: str, seed: int
 ) -> None:
-    """One column of 500 in a maximum, integers beyond what they are clipped to, and a quotient
-    where the exponential in it overflows.
-    """
+    """One column of 500, integers beyond what they are clipped to, exponentials that overflow."""
     problem = ModuleKernel(tvm.IRModule({"main": function}), "function").problem()
     assert not check_numbers(problem, problem.module, CpuDevice(), where="", seed=seed)
     text = problem.module.script()
