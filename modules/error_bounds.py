@@ -473,8 +473,6 @@ def bound_exact(problem: Problem, magnitudes: Any, terms: Any, xp: Any = np) -> 
     all but 11 bits, 2^-10 of each at most: tensor cores cut bits off, the vendor's libraries round.
     """
     acc, operands = dtype_facts(problem.accumulator), str(problem.options.get("dtype"))
-    if not acc.is_float:
-        return xp.zeros_like(magnitudes)
     roundings = terms if problem.multiplies else xp.maximum(terms - 1.0, 0.0 * terms)
     lost = (1 + 2 * dtype_facts("tf32").unit_roundoff * (operands == "tf32")) ** 2 - 1
     rounding = bound_sums(magnitudes, roundings, acc, xp)

@@ -150,7 +150,7 @@ class ModuleKernel:
         scaled.scaled_to = MappingProxyType(dict(sizes))
         problem = scaled.problem()
         is_known = problem.find_refusal() is None and problem.work <= SCALED_WORK
-        if is_known and problem.answer(problem.probe()).is_outside:
+        if is_known and problem.answer(problem._maker.probe()).is_outside:
             raise KernelError(
                 f"{self.name}: with {dict(sizes)} in its text, its indices leave its buffers: "
                 "how its constants depend on the sizes is not known; leave its sizes symbolic"
@@ -420,10 +420,6 @@ class ModuleProblem(AnyProblem):
     def shape_text(self) -> str:
         """The sizes; of a kernel with other literals those."""
         return "x".join(map(str, (self.shape or self.kernel.scaled_to).values()))
-
-    def probe(self) -> list[Array]:
-        """Some inputs, of which nothing is known."""
-        return self._maker.probe()
 
     @property
     def work(self) -> float:
