@@ -18,6 +18,7 @@ import tvm
 
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.error_bounds import round_end
 from tirstep.modules.inputs import Array
 
 from .device import Arrays, Device, Program, blank
@@ -63,7 +64,7 @@ def check_program(
     on whole numbers and on random floats once.
     """
     program.in_out = problem.in_out
-    for case in make_cases(problem, seed, is_short).all:
+    for case in make_cases(problem, seed, is_short):
         findings = check_case(problem, program, case, where)
         faults = [Finding(device, where, str(fault)) for fault in program.findings]
         if findings or faults:
@@ -99,21 +100,11 @@ class NumericCase:
         return f"{self.rows[row % len(self.rows)] or 'random floats'}, {self.name}"
 
 
-@dataclass(frozen=True)
-class NumericCases:
-    """The cases of a seed: whole numbers, one or more times, then random floats, corner cases."""
-
-    exact: tuple[NumericCase, ...]
-    floats: tuple[NumericCase, ...]
-
-    @property
-    def all(self) -> tuple[NumericCase, ...]:
-        return (*self.exact, *self.floats)
-
-
 @functools.lru_cache(maxsize=2)
-def make_cases(problem: AnyProblem, seed: int, is_short: bool = False) -> NumericCases:
-    """The cases of a seed; cached, since every step of a run needs them."""
+def make_cases(problem: AnyProblem, seed: int, is_short: bool) -> list[NumericCase]:
+    """The cases of a seed: whole numbers (`INTEGERS`), one or more times, then random floats and
+    corner cases; cached, since every step of a run needs them.
+    """
     meaning = problem.kernel.meaning
     row_shape = problem.inputs[0].shape[:-1] if meaning.has_matrices else (1,)
 
@@ -123,19 +114,16 @@ def make_cases(problem: AnyProblem, seed: int, is_short: bool = False) -> Numeri
         is_bitwise = meaning.is_bitwise and rows != INTEGERS
         expected = problem.reference(as_bits(inputs) if is_bitwise else inputs)
         if is_exact:
-            pairs = zip(problem.outputs, expected, strict=True)
-            stored = [array.astype(dtype_facts(it.dtype).numpy) for it, array in pairs]
-            expected = _as_float64(stored)
+            pairs = zip(expected, problem.outputs, strict=True)
+            expected = [round_end(array, tensor.dtype, 1) for array, tensor in pairs]
         is_interval = not is_exact and not is_bitwise
         ends = problem.error_interval(inputs) if is_interval else [(it, it) for it in expected]
         return NumericCase(inputs, expected, ends, name, is_bitwise, rows, row_shape)
 
-    rounds = enumerate(problem.integer_rounds(seed)[: 1 if is_short else None], 1)
-    exact = tuple(make(INTEGERS, inputs, number) for number, inputs in rounds)
+    whole = [(INTEGERS, it) for it in problem.integer_rounds(seed)[: 1 if is_short else None]]
     is_plain = is_short and not meaning.is_bitwise
     drawn = [(("",), problem.float_inputs(seed))] if is_plain else problem.planted_inputs(seed)
-    floats = (make(*each, number) for number, each in enumerate(drawn, 1))
-    return NumericCases(exact, tuple(floats))
+    return [make(*it, number) for them in (whole, drawn) for number, it in enumerate(them, 1)]
 
 
 def check_case(

@@ -117,22 +117,14 @@ def _attention_error(
     v: Any,
     a: Any = None,
     *,
-    dim: int,
     group: int,
-    dtype: str,
-    scale: float | None,
-    u: float,
-    tiny: float,
     causal: bool = False,
     window: int | None = None,
-    fused_exponents: bool = False,
-    mask_op: MaskOp = "add",
     xp: Any = np,
-    **_: Any,
+    **options: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
-    told = {"dtype": dtype, "u": u, "tiny": tiny, "fuses": fused_exponents, "xp": xp}
-    bound = functools.partial(_bound, scale=_find_scale(scale, dim), mask_op=mask_op, **told)
+    bound = functools.partial(_bound, xp=xp, **options)
     return _by_rows(bound, (q, k, v), (visible, a), group, xp)
 
 
@@ -507,19 +499,21 @@ def _bound(
     visible: Any,
     a: Any = None,
     *,
-    scale: float,
-    mask_op: MaskOp,
+    dim: int,
+    scale: float | None,
     dtype: str,
     u: float,
     tiny: float,
-    fuses: bool,
+    fused_exponents: bool = False,
+    mask_op: MaskOp = "add",
     xp: Any,
+    **_: Any,
 ) -> Any:
     """How far off softmax(scale q k^T) v of one head may be, in any order of keys and however often
     rescaled: for q (queries, dim), k and v (keys, dim), visible (queries, keys): (queries, dim).
 
-    Powers are rounded to `dtype`, the values', before they are multiplied. With `fuses` an exponent
-    may be c x - c m of a score x and the maximum m, by one multiply-add.
+    Powers are rounded to `dtype`, the values', before they are multiplied. With `fused_exponents`
+    one may be c x - c m of a score x and the maximum m, by one multiply-add.
 
     Maxima cancel. A row of equal scores sums ones; a key that leaves no other any power has the
     power 1, and its value is the result: to the bit of whole numbers, and of others but for a
@@ -528,7 +522,8 @@ def _bound(
     fused, powers of equal scores are equal, but no ones.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        scaled = scale * (q @ k.T)
+        factor = _find_scale(scale, dim)
+        scaled = factor * (q @ k.T)
         scores = xp.where(visible, _apply_mask(scaled, a, mask_op, xp), -math.inf)
         maximum = _largest(scores, xp)
         shifted = scores - maximum
@@ -537,12 +532,12 @@ def _bound(
         is_exact = magnitudes == 0
         if _are_whole(q, xp) and _are_whole(k, xp):
             is_exact |= magnitudes <= 1 / u
-        rounded = scale * (q.shape[1] * (u * magnitudes + tiny))
+        rounded = factor * (q.shape[1] * (u * magnitudes + tiny))
         off = xp.where(visible, xp.where(is_exact, 0.0, rounded), 0.0)
         if a is not None:  # the scale, the product with it, and the sum, are rounded before
             own = u * (2 * xp.abs(scaled) + xp.where(scaled == 0, 0.0, xp.abs(scores)))
             off = xp.where(xp.isfinite(scores), off + own, 0.0)
-        if fuses:  # the maximum so far, when a power is computed, may be another one
+        if fused_exponents:  # the maximum so far, when a power is computed, may be another one
             off = xp.where(visible, off + u * (xp.abs(maximum) - 2 * shifted), 0.0)
         counts = shifted + off - _largest(shifted - off, xp) > GONE
         powers = xp.exp(shifted)
@@ -564,13 +559,14 @@ def _bound(
             narrow, least = facts.unit_roundoff, facts.smallest_subnormal / 2
         counted = xp.where(counts, 1.0, xp.zeros_like(powers))
         stored = narrow * of_values + least * (counted @ xp.abs(v)) / total
-        if fuses or a is not None:  # equal powers, which are ones where they are stored so
+        # Equal powers, which are ones where they are stored so.
+        if fused_exponents or a is not None:
             is_equal &= _largest(xp.where(counts, off, 0.0), xp) < narrow / 4
         stored = xp.where(is_equal, 0.0, stored)
         first_order = SAFETY * (u * (of_sum + of_result) + stored)
         largest = _find_largest(counts, xp.abs(v), xp)
         among, alone = 2.1 * largest, 0.0 if _are_whole(v, xp) else 2 * u * largest
-        if fuses:
+        if fused_exponents:
             alone = xp.minimum(alone + first_order, among)
         is_far = (xp.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
         rounding = xp.where(is_far, among, xp.minimum(first_order, among))

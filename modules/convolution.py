@@ -151,19 +151,15 @@ def _depthwise(x: npt.NDArray[Any], f: npt.NDArray[Any], *, k: int, **_: Any) ->
     return np.einsum("bchwyx,cyx->bchw", windows, f[:, 0])
 
 
-def _refuse_even(k: int, **_: Any) -> str | None:
-    if k % 2:
-        return None
-    return f"k={k} is even, and both sides have the same padding; choose an odd k"
-
-
 @kernel(
     reference=_depthwise,
     flops=lambda b, c, h, w, k, **_: 2 * b * c * h * w * k * k,
     # Of the padded image, and of the filters.
     elements=lambda b, c, h, w, k, **_: max(b * c * (h + k - 1) * (w + k - 1), c * k * k),
     accumulators=SUMS_OF_PRODUCTS,
-    refuse=_refuse_even,
+    refuse=lambda k, **_: (
+        None if k % 2 else f"k={k} is even, and both sides have the same padding; choose an odd k"
+    ),
     corners=corners.SUMMED_ALONG,
 )
 def depthwise_conv2d(

@@ -284,7 +284,17 @@ def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], l
             else:
                 names[place] = kind
         drawn.append((tuple(names), [first, *beside[1:]]))
-    return [*drawn, *((("",), far) for far in _draw_far(problem, inputs, most))]
+    # For sums, the other inputs than the first beyond the range of float16, of types that have no
+    # more bits than that: what passes through it shows by nothing else.
+    half, far = dtype_facts("float16"), list(inputs)
+    for place, tensor in enumerate(
+        problem.inputs[1:] if problem.is_exact and most >= FAR else (), 1
+    ):
+        own = dtype_facts(tensor.dtype)
+        if own.is_float and own.mantissa_bits <= half.mantissa_bits and own.largest > half.largest:
+            far[place] = (inputs[place].astype(np.float64) * FAR).astype(own.numpy)
+    is_far = any(one is not other for one, other in zip(far, inputs, strict=True))
+    return [*drawn, (("",), far)] if is_far else drawn
 
 
 def _is_summed(problem: "Problem", inputs: list[Array]) -> bool:
@@ -293,19 +303,6 @@ def _is_summed(problem: "Problem", inputs: list[Array]) -> bool:
         return problem.measure_sums(inputs).overflow <= 1
     is_finite = bool(np.isfinite(inputs[0].astype(np.float64)).all())
     return is_finite or not bool(np.isnan(problem.reference(inputs)[0]).any())
-
-
-def _draw_far(problem: "Problem", inputs: list[Array], most: float) -> list[list[Array]]:
-    """For sums, the other inputs than the first beyond the range of float16, of types that have no
-    more bits than that: what passes through it shows by nothing else.
-    """
-    half, far = dtype_facts("float16"), list(inputs)
-    for place, tensor in enumerate(problem.inputs[1:], 1):
-        own = dtype_facts(tensor.dtype)
-        if own.is_float and own.mantissa_bits <= half.mantissa_bits and own.largest > half.largest:
-            far[place] = (inputs[place].astype(np.float64) * FAR).astype(own.numpy)
-    is_far = any(one is not other for one, other in zip(far, inputs, strict=True))
-    return [far] if problem.is_exact and is_far and most >= FAR else []
 
 
 def draw_bits(problem: "Problem", seed: int) -> list[Array]:

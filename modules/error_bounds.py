@@ -68,10 +68,6 @@ class FloatFunction:
     is_whole: bool = False
     is_reciprocal: bool = False
 
-    @property
-    def domain(self) -> tuple[float, float]:
-        return self.low, self.high
-
 
 FLOAT_FUNCTIONS: dict[str, FloatFunction] = {
     "exp": FloatFunction("exp", 4, EXPONENTIAL),
@@ -284,7 +280,7 @@ class Rounded(np.lib.mixins.NDArrayOperatorsMixin):
             value, passed = compute(given.value), given.error
             if not function.is_flat and np.any(given.error):
                 ends = (
-                    compute(np.clip(given.value + sign * given.error, *function.domain))
+                    compute(np.clip(given.value + sign * given.error, function.low, function.high))
                     for sign in (-1, 1)
                 )
                 apart = [np.where(end == value, 0.0, np.abs(end - value)) for end in ends]
@@ -330,18 +326,14 @@ class Rounded(np.lib.mixins.NDArrayOperatorsMixin):
         total = self.sum(axis, keepdims)
         return total / (self.value.size / total.value.size)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Rounded:
-        """The largest along an axis."""
-        return self._reduce(np.max, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Rounded:
-        """The smallest along an axis."""
-        return self._reduce(np.min, axis=axis, keepdims=keepdims)
-
-    def _reduce(self, choose: Any, **how: Any) -> Rounded:
-        one = self.closed
+    def _reduce(self, choose: Any, axis: Any = None, keepdims: bool = False) -> Rounded:
+        """The largest, or the smallest, along an axis."""
+        one, how = self.closed, {"axis": axis, "keepdims": keepdims}
         error = np.broadcast_to(one.error, self.shape).max(**how) if np.any(one.error) else 0.0
         return Rounded(choose(one.value, **how), self.facts, error)
+
+    max = functools.partialmethod(_reduce, np.max)
+    min = functools.partialmethod(_reduce, np.min)
 
     def _multiply_matrices(self, other: Rounded) -> Rounded:
         """Sums of products, open: in any order, products and sums fused or not."""
@@ -481,8 +473,6 @@ def bound_exact(problem: Problem, magnitudes: Any, terms: Any, xp: Any = np) -> 
     all but 11 bits, 2^-10 of each at most: tensor cores cut bits off, the vendor's libraries round.
     """
     acc, operands = dtype_facts(problem.accumulator), str(problem.options.get("dtype"))
-    if not acc.is_float:
-        return xp.zeros_like(magnitudes)
     roundings = terms if problem.multiplies else xp.maximum(terms - 1.0, 0.0 * terms)
     lost = (1 + 2 * dtype_facts("tf32").unit_roundoff * (operands == "tf32")) ** 2 - 1
     rounding = bound_sums(magnitudes, roundings, acc, xp)

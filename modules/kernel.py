@@ -28,7 +28,7 @@ import functools
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -434,8 +434,7 @@ class Problem(AnyProblem):
     @functools.cached_property
     def module(self) -> tvm.IRModule:
         """The module, made at the first question."""
-        is_known = all(isinstance(value, Hashable) for value in self.options.values())
-        made = (_make_module if is_known else _make_module.__wrapped__)(self, self.kernel.factory)
+        made = _make_module(self, self.kernel.factory)
         # One of its own for each problem: its user may change it in place.
         return tvm.IRModule(dict(made.functions_items()), made.attrs)
 
@@ -446,10 +445,7 @@ class Problem(AnyProblem):
             return replace(self, symbolic=()).arguments
         function = self.module["main"]
         # Other arguments must not be stored to than those that are outputs.
-        stored = []
-        structural_walk(
-            function.body, [(BufferStore, lambda node: stored.append(node.buffer))], order="pre"
-        )
+        stored = [node.buffer for node in _list_nodes(function.body, BufferStore)]
         names = [str(parameter.name) for parameter in function.params]
         written = [
             str(parameter.name)
@@ -646,30 +642,26 @@ class Problem(AnyProblem):
 
 def chooses_by_data(body: Any) -> bool:
     """Whether a program takes the larger or smaller of two values, or compares what it loads."""
-    found: list[Any] = []
-
-    def look(node: Any) -> None:
-        if str(node.a.ty).startswith(("float", "bfloat")):
-            found.append(node)
-        structural_walk(node, [(TensorLoad, found.append)], order="pre")
-
     kinds = (tirx.Max, tirx.Min, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
-    structural_walk(body, [(kind, look) for kind in kinds], order="pre")
-    return bool(found)
+    return any(
+        _is_float(node.a) or _list_nodes(node, TensorLoad) for node in _list_nodes(body, *kinds)
+    )
 
 
 def _finds_floats(problem: Problem, *kinds: Any) -> bool:
     """Whether a program has nodes of some kinds that are floats, choices apart."""
+    found = filter(_is_float, _list_nodes(problem.module["main"].body, *kinds))
+    return not all(isinstance(node, Call) and "if_then_else" in str(node.op) for node in found)
+
+
+def _is_float(expression: Any) -> bool:
+    return "float" in str(expression.ty)
+
+
+def _list_nodes(body: Any, *kinds: Any) -> list[Any]:
     found: list[Any] = []
-
-    def look(node: Any) -> None:
-        is_choice = isinstance(node, Call) and "if_then_else" in str(node.op)
-        if not is_choice and str(node.ty).startswith(("float", "bfloat")):
-            found.append(node)
-
-    body = problem.module["main"].body
-    structural_walk(body, [(kind, look) for kind in kinds], order="pre")
-    return bool(found)
+    structural_walk(body, [(kind, found.append) for kind in kinds], order="pre")
+    return found
 
 
 @functools.lru_cache(maxsize=256)

@@ -35,7 +35,7 @@ from .conditions import GIVE_REFERENCE, RefusedError, name_exchange, refuse_call
 from .index_ranges import find_exchange
 from .narrowing import narrow
 from .tracked import DOUBLE
-from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
+from .tracking_pass import BEYOND, STATUS, TrackedFunction, TrackingPass
 
 MOST_ELEMENTS = 2**26
 LONG = 2**17
@@ -248,4 +248,5 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction,
     }
     shares = {masks[flat.parameters[it]]: float(wanted[it].mean()) for it in narrowed}
     body, work = narrow(flat.body, masks, shares)
-    return track_function(body, (*flat.parameters, *masks.values()), plain), narrowed, work
+    tracking = TrackingPass(body, (*flat.parameters, *masks.values()), plain)
+    return tracking.run(), narrowed, work

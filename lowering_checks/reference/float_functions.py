@@ -44,20 +44,17 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
     function, let = FLOAT_FUNCTIONS[name], tracker.let
     argument = tracker.close(argument)
     compute = _MADE_OF.get(name, lambda x: call_library(function.name, x))
-    value = let(compute(argument.value))
+    low = value = let(compute(argument.value))
     error, passed = argument.error, argument.error
     if not holds_always(argument.error, 0.0) and not function.is_flat:
-        ends = []
-        for end in (argument.value + error, argument.value - error):
-            end = let(end)
-            if function.low > -INFINITE:
-                end = let(tirx.Select(end < number(function.low), number(function.low), end))
-            if function.high < INFINITE:
-                end = let(tirx.Select(end > number(function.high), number(function.high), end))
-            ends.append(let(tracker.absolute(let(compute(end)) - value)))
+        ends = [
+            let(compute(tracker.clip(end, function.low, function.high)))
+            for end in (argument.value + error, argument.value - error)
+        ]
+        low = ends[-1]
         # The library's own roundings: differences of two values near each other are off by those.
         own = tracker.absolute(value) * number(0.0 if function.is_whole else 2.0**-50)
-        apart = let(tracker.larger(*ends) + own)
+        apart = let(tracker.larger(*(tracker.absolute(end - value) for end in ends)) + own)
         # Infinity less infinity is no number; such an end may be anything.
         known = choose(tirx.EQ(apart, apart), apart, INFINITE)
         passed = choose(tirx.EQ(error, number(0)), 0.0, known)
@@ -83,6 +80,7 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
         error=let(choose(exact, 0.0, rounded.error)),
         magnitude=let(choose(exact, out, rounded.magnitude)),
         unit=let(choose(exact, choose(is_one, 1.0, ANY_UNIT), 0.0)),
+        least=let(low * (number(1) - roundoff * units)) if name.startswith("exp") else None,
     )
 
 

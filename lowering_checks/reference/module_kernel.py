@@ -150,7 +150,7 @@ class ModuleKernel:
         scaled.scaled_to = MappingProxyType(dict(sizes))
         problem = scaled.problem()
         is_known = problem.find_refusal() is None and problem.work <= SCALED_WORK
-        if is_known and problem.answer(problem.probe()).is_outside:
+        if is_known and problem.answer(problem._maker.probe()).is_outside:
             raise KernelError(
                 f"{self.name}: with {dict(sizes)} in its text, its indices leave its buffers: "
                 "how its constants depend on the sizes is not known; leave its sizes symbolic"
@@ -189,14 +189,8 @@ class ModuleProblem(AnyProblem):
     @functools.cached_property
     def module(self) -> tvm.IRModule:
         """A module of the function alone, under the name ``main``, with open sizes if any."""
-        kernel = self.kernel
-        if kernel.reference is not None:
-            left = self.symbolic
-            return make_main(close_sizes(kernel.function, self.shape, kernel.name, left=left))
-        if not self.symbolic:
-            return make_main(self.function)
-        left = close_sizes(kernel.function, self.shape, kernel.name, left=self.symbolic)
-        return make_main(left)
+        kernel, left = self.kernel, self.symbolic
+        return make_main(close_sizes(kernel.function, self.shape, kernel.name, left=left))
 
     @functools.cached_property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -372,7 +366,7 @@ class ModuleProblem(AnyProblem):
         if self._watched is None:
             return []
         blanks = [blank(tensor) for tensor in self.outputs]
-        cases = make_cases(self, seed).all
+        cases = make_cases(self, seed, False)
         ran = [self._watched.run(self.make_arguments(it.inputs, blanks)).ran for it in cases]
         return self._watched.describe_unrun(np.any(ran, axis=0))
 
@@ -426,10 +420,6 @@ class ModuleProblem(AnyProblem):
     def shape_text(self) -> str:
         """The sizes; of a kernel with other literals those."""
         return "x".join(map(str, (self.shape or self.kernel.scaled_to).values()))
-
-    def probe(self) -> list[Array]:
-        """Some inputs, of which nothing is known."""
-        return self._maker.probe()
 
     @property
     def work(self) -> float:

@@ -64,6 +64,7 @@ class Tracked:
     error : that its terms have
     unit : a power of two that all terms are multiples of
     condition : that a truth comes from, if it is known
+    least : below which a number > 0 is not, even where it leaves its type and its error is infinite
     """
 
     value: Any
@@ -73,6 +74,7 @@ class Tracked:
     error: Any = 0.0
     unit: Any = 1.0
     condition: Condition | None = None
+    least: Any = None
 
     def __post_init__(self) -> None:
         for part in ("magnitude", "additions", "error", "unit"):
@@ -270,7 +272,11 @@ class Tracker:
         magnitude = first.magnitude + second.magnitude
         additions = first.additions + second.additions + counts
         unit = self.smaller(first.unit, second.unit)
-        return self.name(Tracked(value, first.dtype, magnitude, additions, error, unit))
+        total = Tracked(value, first.dtype, magnitude, additions, error, unit)
+        for one, other in ((first, second), (second, first)):
+            if sign > 0 and (_get_constant(other.value) or -1) > 0:
+                total = replace(total, least=one.least)
+        return self.name(total)
 
     # ---- Products and quotients
 
@@ -305,6 +311,10 @@ class Tracker:
         left = self.let(size - second.error)
         passed = first.error + self.times(quotient, second.error)
         error = choose(left > number(0), self.times(passed, number(1) / left), INFINITE)
+        if second.least is not None:  # the quotient is between 0 and that by the least
+            most = self.let((self.absolute(first.value) + first.error) / second.least)
+            is_known = tirx.And(second.least > number(0), most < number(INFINITE))
+            error = choose(tirx.And(is_known, tirx.Not(left > number(0))), most, error)
         is_zero = tirx.EQ(self.absolute(first.value), number(0))
         nothing = tirx.And(tirx.EQ(passed, number(0)), is_zero)
         error = self.let(choose(nothing, 0.0, error))
@@ -437,11 +447,12 @@ class Tracker:
                 error = choose(beyond, INFINITE, error)
         return self.name(Tracked(converted, dtype, value.magnitude, error=error))
 
-    def clip(self, value: Any) -> Any:
-        """Into the range of an int64."""
-        limit = number(2.0**62)
+    def clip(self, value: Any, low: float = -(2.0**62), high: float = 2.0**62) -> Any:
+        """Into a range, by default that of an int64."""
         value = self.let(value)
-        return Select(value > limit, limit, Select(value < -limit, -limit, value))
+        if high < INFINITE:
+            value = self.let(Select(value > number(high), number(high), value))
+        return value if low == -INFINITE else Select(value < number(low), number(low), value)
 
 
 def lift(value: Any) -> Any:

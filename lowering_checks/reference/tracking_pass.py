@@ -148,18 +148,13 @@ class Region:
     outer: int | None
 
 
-def track_function(
-    body: Any, parameters: tuple[Any, ...], plain_outputs: frozenset[int]
-) -> TrackedFunction:
+class TrackingPass:
     """The pass, on a function in flat statements (`simulator.flatten`).
 
-    `plain_outputs` are the places of parameters that are stored to and never loaded: what is
-    stored there is not rounded to their type yet. Raises `RefusedError` for what cannot be judged.
+    `plain` are the places of parameters that are stored to and never loaded: what is stored there
+    is not rounded to their type yet. Raises `RefusedError` for what cannot be judged.
     """
-    return _TrackingPass(body, parameters, plain_outputs).run()
 
-
-class _TrackingPass:
     def __init__(self, body: Any, parameters: tuple[Any, ...], plain: frozenset[int]) -> None:
         self.body, self.parameters, self.tracker = body, parameters, Tracker()
         self.let, self.emit = self.tracker.let, self.tracker.emit
@@ -519,7 +514,7 @@ class _TrackingPass:
                 if getattr(one, "value", None) == -1:  # a sum stays one
                     value = self.expression(other)
                     zero = number(0) if value.is_float else tirx.const(0, dtype)
-                    return tracker.name(replace(value, value=zero - value.value))
+                    return tracker.name(replace(value, value=zero - value.value, least=None))
             return tracker.multiply(self.expression(node.a), self.expression(node.b))
         if kind == "Div" and dtype_facts(dtype).is_float:
             return tracker.divide(self.expression(node.a), self.expression(node.b))

@@ -26,7 +26,7 @@ from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.device import Arrays
 from tirstep.lowering_checks.devices import Program
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
-from tirstep.lowering_checks.numeric import check_case, make_cases
+from tirstep.lowering_checks.numeric import INTEGERS, check_case, make_cases
 from tirstep.modules import Problem, get_kernel
 
 FOLDER = Path(__file__).parent
@@ -133,12 +133,12 @@ def judge(name: str, text: str) -> dict[str, str]:
 
 
 def _judge_program(problem: Problem, program: Program, device: str) -> dict[str, str]:
-    said, cases = {}, make_cases(problem, 0)
-    for aspect, several in (("exact", cases.exact), ("random", cases.floats)):
+    said, cases = {}, make_cases(problem, 0, False)
+    for aspect, is_whole in (("exact", True), ("random", False)):
         said[f"{device} {aspect}"] = ""
-        for case in several:
+        for case in (it for it in cases if (it.rows == INTEGERS) == is_whole):
             findings = check_case(problem, program, case, device)
-            if case is cases.exact[0]:
+            if case is cases[0]:
                 fault = str(program.findings[0]) if program.findings else ""
                 said[f"{device} faults"] = fault
             if findings:  # the first says it, and the others would say no more

@@ -53,9 +53,9 @@ def find_alone(wrong: Wrong, corner: str) -> bool:
     for sizes in wrong.sizes:
         problem = alone.problem(*sizes, **wrong.options)
         program = as_program(problem, wrong.of, is_raw=wrong.is_raw)
-        (plain,) = make_cases(problem, 0, is_short=True).floats
+        *_, plain = make_cases(problem, 0, True)
         is_plain = not check_case(problem, program, plain, "")
-        for case in make_cases(problem, 0).floats:
+        for case in make_cases(problem, 0, False)[len(problem.integer_rounds(0)) :]:
             found = check_case(problem, program, case, "")
             if is_plain and found and corner in case.rows:
                 return True

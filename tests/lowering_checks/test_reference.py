@@ -17,7 +17,7 @@ from tirstep.lowering_checks.bisect import bisect_run
 from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.lowering_checks.devices.simulator import SimulatorDevice
-from tirstep.lowering_checks.numeric import check_numbers, make_cases
+from tirstep.lowering_checks.numeric import INTEGERS, check_numbers, make_cases
 from tirstep.lowering_checks.reference import ModuleKernel, ModuleProblem
 from tirstep.lowering_checks.steps import run_recipe
 from tirstep.lowering_checks.verdict import judge_run
@@ -75,10 +75,9 @@ def test_the_catalogue_means_what_numpy_says(name: str) -> None:
         ours = get_kernel(name).problem(**SHAPES[name], dtype=dtype)
         theirs = ModuleKernel(ours.module, name).problem()
         assert [each.name for each in theirs.outputs] == [each.name for each in ours.outputs]
-        drawn = [ours.float_inputs(0), ours.integer_inputs(0)]
-        # Sums of whole numbers are so far below 0 that exponentials of gelu overflow, where a
-        # module's own bound is no number.
-        for inputs in drawn[: 1 + (name != "matmul_bias_gelu")]:
+        # Of sums of whole numbers, what a program knows of its gelu is up to 300 times as loose.
+        steep = 300 if name == "matmul_bias_gelu" else 1.3
+        for inputs, loose in ((ours.float_inputs(0), 1.3), (ours.integer_inputs(0), steep)):
             found = zip(
                 ours.reference(inputs),
                 theirs.reference(inputs),
@@ -89,7 +88,7 @@ def test_the_catalogue_means_what_numpy_says(name: str) -> None:
             for right, value, bound, error in found:
                 # Constants are those of float32 in the program, and NumPy's in the kernel.
                 assert np.all(np.abs(right - value) <= 1e-12 * np.abs(right) + bound + error)
-                assert np.all(error <= 1.3 * bound + 1e-30), dtype
+                assert np.all(error <= loose * bound + 1e-30), dtype
         if ours.is_exact:
             assert theirs.is_exact
             assert theirs.answer(ours.integer_inputs(0)).is_exact
@@ -137,6 +136,12 @@ def test_a_sigmoid_of_halves_is_0_where_its_exponential_overflows() -> None:
     (error,) = problem.answer([values]).errors.values()
     near = values.astype("float64") * 4
     assert np.all(error < np.maximum(5e-2 * np.abs(near / (1 + np.exp(-near))), 2e-4 * abs(near)))
+
+
+@T.prim_func
+def by_hand(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")) -> None:
+    for i in range(64):
+        C[i] = A[i] / (T.float32(1) + T.exp(T.float32(0) - A[i]))
 
 
 @T.prim_func
@@ -189,13 +194,14 @@ SUM = '(T.Cast("int32", A[i]) + T.Cast("int32", B[i])) // 2'
         (saturated, "T.max(A[i], -128)", "A[i]"),
         (saturated, "T.min(T.max(A[i], -128), 127)", "T.max(A[i], -128)"),
         (saturated, "-128", "-127"),
+        (by_hand, "- A[i]", "- T.max(A[i], T.float32(-88.5))"),
     ],
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_only_extremes_show_is_found(
     function: tvm.tirx.PrimFunc, right: str, wrong: str, seed: int
 ) -> None:
-    """One column of 500 in a maximum, and integers beyond what they are clipped to."""
+    """One column of 500, integers beyond what they are clipped to, exponentials that overflow."""
     problem = ModuleKernel(tvm.IRModule({"main": function}), "function").problem()
     assert not check_numbers(problem, problem.module, CpuDevice(), where="", seed=seed)
     text = problem.module.script()
@@ -207,8 +213,7 @@ def test_what_only_extremes_show_is_found(
 def test_nothing_overflows_on_the_way_to_a_quotient() -> None:
     """A program that adds in int8 is run on what that holds, which its quotient does not show."""
     problem = ModuleKernel(tvm.IRModule({"main": halves8}), "halves").problem()
-    cases = make_cases(problem, 0)
-    for case in (*cases.exact, *cases.floats):
+    for case in make_cases(problem, 0, False):
         total = case.inputs[0].astype("int32") + case.inputs[1]
         assert total.min() >= -128
         assert total.max() <= 127
@@ -412,11 +417,11 @@ def test_recorded_integers_come_first_and_a_whole_call_is_a_round(is_known: bool
     x, at = np.linspace(0, 1, 16, dtype="float32"), np.array([15, 3, 3, 0], "int32")
     called = [x if is_known else None, at, None]
     problem = ModuleKernel(Picked, "picked", recorded=called).problem()
-    cases = make_cases(problem, 0)
-    assert cases.exact[0].inputs[1].tolist() == at.tolist()
-    names = [case.name_at((0,)) for case in cases.floats]
-    assert (names[0] == "the recorded call, seed 0") == is_known
-    assert np.array_equal(cases.floats[0].inputs[0], x) == is_known
+    cases = make_cases(problem, 0, False)
+    assert cases[0].inputs[1].tolist() == at.tolist()
+    first = next(case for case in cases if case.rows != INTEGERS)
+    assert (first.name_at((0,)) == "the recorded call, seed 0") == is_known
+    assert np.array_equal(first.inputs[0], x) == is_known
     assert all(drawn[1].tolist() == at.tolist() for drawn in problem.draw_unmeasured(0))
     elsewhere = ModuleKernel(Picked, "picked", recorded=[None, at[:3], None]).problem()
     assert elsewhere.recorded_integers == {}

@@ -42,7 +42,7 @@ def vectors(sch: Schedule) -> Iterator[str]:
 
 def test_a_module_that_takes_minutes_ends_in_time_and_says_what_was_not_run() -> None:
     run = run_default_example(vectors)
-    make_cases(run.problem, 0)
+    make_cases(run.problem, 0, False)
     started = time.monotonic()
     found = bisect_run(run, target="llvm", timeout=4)
     assert time.monotonic() - started < 25

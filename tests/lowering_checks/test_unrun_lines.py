@@ -6,6 +6,8 @@ import pytest
 import tvm
 from tvm.script import tirx as T
 
+from tirstep.lowering_checks.devices import CpuDevice
+from tirstep.lowering_checks.numeric import check_numbers, make_cases
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.lowering_checks.reference.module_kernel import ModuleProblem
 from tirstep.lowering_checks.steps import run_golden
@@ -133,7 +135,12 @@ def test_what_does_not_run_is_told(function: object, lines: str, reason: str) ->
 
 @pytest.mark.parametrize("function", [proven, guarded, turned])
 def test_what_never_runs_or_always_does_is_not_told(function: object) -> None:
-    assert make_problem(function).find_unrun(0) == []
+    """Nor are a seed's cases, on which its numbers were compared, made again."""
+    problem = make_problem(function)
+    make_cases.cache_clear()
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="")
+    assert problem.find_unrun(0) == []
+    assert make_cases.cache_info().misses == 1
 
 
 def test_of_a_program_with_a_reference_it_is_the_program() -> None:

@@ -17,7 +17,7 @@ from tirstep import lowering_checks
 from tirstep.lowering_checks import Finding, GoldenStore, Run, check_numbers
 from tirstep.lowering_checks.device import Arrays, DeviceFinding
 from tirstep.lowering_checks.devices import Program, get_device, simulator
-from tirstep.lowering_checks.numeric import check_program, make_cases
+from tirstep.lowering_checks.numeric import check_program
 from tirstep.lowering_checks.steps import make_golden_problem, print_module, step_label
 from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import RECIPES, Recipe, Step
@@ -135,7 +135,7 @@ def check_recorded(run: Run, program: Program, device: str) -> Checked:
 
     program._run = record
     findings = check_program(run.problem, program, device, where=run.label(run.steps[-1]))
-    return Checked(findings, outputs[: len(make_cases(run.problem, 0).exact)])
+    return Checked(findings, outputs[: len(run.problem.integer_rounds(0))])
 
 
 @functools.cache

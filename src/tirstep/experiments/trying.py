@@ -39,13 +39,7 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.devices.simulator.statements import IS_LONG
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.lowering_checks.legality.lowered_memory import FLATTENING, find_negative_divisors
-from tirstep.lowering_checks.numeric import (
-    NumericCases,
-    as_bits,
-    check_case,
-    compare_outputs,
-    make_cases,
-)
+from tirstep.lowering_checks.numeric import as_bits, check_program, compare_outputs, make_cases
 from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
@@ -84,21 +78,18 @@ class ProblemOracle:
     seed: int
 
     @property
-    def _cases(self) -> NumericCases:
-        return make_cases(self.problem, self.seed, not isinstance(self.problem, ModuleProblem))
+    def _is_short(self) -> bool:
+        return not isinstance(self.problem, ModuleProblem)
 
     @property
     def arguments(self) -> Arrays:
         blanks = [blank(each) for each in self.problem.outputs]
-        return self.problem.make_arguments(self._cases.exact[0].inputs, blanks)
+        case, *_ = make_cases(self.problem, self.seed, self._is_short)
+        return self.problem.make_arguments(case.inputs, blanks)
 
     def check(self, program: Program, device: str, where: str) -> list[Finding]:
-        for case in self._cases.all:
-            found = check_case(self.problem, program, case, where)
-            faults = [Finding(device, where, str(fault)) for fault in program.findings]
-            if found or faults:
-                return [*faults, *found]
-        return []
+        short, seed = self._is_short, self.seed
+        return check_program(self.problem, program, device, where=where, seed=seed, is_short=short)
 
 
 @dataclass(frozen=True, eq=False)
