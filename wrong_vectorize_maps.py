@@ -10,7 +10,7 @@ import sys
 
 from tirstep.experiments import show_counterexample
 
-PROGRAM = r'''
+PROGRAM = r"""
 # from tvm.script import tirx as T
 @T.prim_func
 def main(Xr7: T.Buffer((1, 1), 'uint8')):
@@ -18,6 +18,15 @@ def main(Xr7: T.Buffer((1, 1), 'uint8')):
         L10 = T.alloc_local((1, 4), 'uint8')
         for i14, i15 in T.grid(1, 4):
             L10[0, i15] = Xr7[0, 0]
-'''
+"""
 
-sys.exit(show_counterexample(PROGRAM, '', '', '/work/m2/examples/passes/vectorize_maps.py:vectorize_maps', before=13, seed=0))
+sys.exit(
+    show_counterexample(
+        PROGRAM,
+        "",
+        "",
+        "/work/m2/examples/passes/vectorize_maps.py:vectorize_maps",
+        before=13,
+        seed=0,
+    )
+)
