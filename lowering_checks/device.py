@@ -23,7 +23,7 @@ from tvm_ffi import structural_map
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_CLUSTER, MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
-from tirstep.transforms.tir import constant, find_all, find_axes, find_entries, get_axis
+from tirstep.transforms.tir import constant, find_all, find_axes, find_entries, get_axis, is_among
 from tirstep.tvm_compat import with_parameters
 
 from .compile.advice import add_advice
@@ -261,22 +261,16 @@ def leaves_sizes_open(function: Any) -> bool:
 def close_for(function: Any, arguments: Arrays) -> Any:
     """A function that leaves sizes open, at those of its arguments; raises `DeviceError`."""
     require_arguments(function.params, arguments)
+    pairs = [*zip(function.params, arguments, strict=True)]
+    shapes = [(it.shape, array.shape) for it, array in pairs if not is_scalar(it)]
+    used = [var for extents, _ in shapes for extent in extents for var in undefined_vars(extent)]
     values = {
         extent: IntImm(str(extent.ty), int(size))
-        for parameter, array in zip(function.params, arguments, strict=True)
-        if not is_scalar(parameter)
-        for extent, size in zip(parameter.shape, array.shape, strict=True)
+        for shape in shapes
+        for extent, size in zip(*shape, strict=True)
         if isinstance(extent, Var)
     }
-    for parameter, array in zip(function.params, arguments, strict=True):
-        if is_scalar(parameter) and any(
-            parameter.same_as(variable)
-            for each in function.params
-            if not is_scalar(each)
-            for extent in each.shape
-            for variable in undefined_vars(extent)
-        ):
-            values[parameter] = IntImm(str(parameter.ty), int(array))
+    values |= {it: IntImm(str(it.ty), int(array)) for it, array in pairs if is_among(it, used)}
     try:
         return close_extents(function, values)
     except (ValueError, RuntimeError) as error:

@@ -71,16 +71,17 @@ def list_places(module: IRModule) -> list[Place]:
     return [place for each in list_functions(module) for place in get_places(each.body)]
 
 
-def find_conditions(body: Any, indices: Any) -> list[Any]:
-    """What must hold where the load with these indices is done, in arms of one choice or more, or
-    behind what decides a conjunction or a disjunction.
+def list_loads(body: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """The loads, and what must hold where each is done, in arms of one choice or more, or behind
+    what decides a conjunction or a disjunction.
     """
     arms = [(it.a, it.b) for it in find_all(body, And)]
     arms += [(Not(it.a), it.b) for it in find_all(body, Or)]
     for condition, *both in find_choices(body):
         arms += zip((condition, Not(condition)), both, strict=False)
-    loads = [(it, [load.indices for load in find_all(arm, TensorLoad)]) for it, arm in arms]
-    return [condition for condition, found in loads if is_among(indices, found)]
+    inside = [(it, [load.indices for load in find_all(arm, TensorLoad)]) for it, arm in arms]
+    for load in find_all(body, TensorLoad):
+        yield load, [condition for condition, found in inside if is_among(load.indices, found)]
 
 
 class Element(NamedTuple):
@@ -401,8 +402,7 @@ def _visit(statement: Any, conditions: tuple[Any, ...], is_data: bool) -> Iterat
 
 
 def _list_loads(expression: Any, conditions: tuple[Any, ...], is_data: bool) -> Iterator[Element]:
-    for load in find_all(expression, TensorLoad):
-        more = find_conditions(expression, load.indices)
+    for load, more in list_loads(expression):
         known = [*filter(_is_known, more)]
         ranges, is_told = _make_ranges(load.source, load.indices)
         is_chosen = is_data or len(known) < len(more)

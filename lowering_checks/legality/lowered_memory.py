@@ -75,7 +75,7 @@ from tirstep.transforms.tir import (
 )
 from tirstep.transforms.vectorize import find_place
 
-from .accesses import find_conditions, find_left_dimension, list_accesses
+from .accesses import find_left_dimension, list_accesses, list_loads
 from .races import find_races
 
 _THREADS = 64
@@ -131,13 +131,13 @@ def _read_quotients(
     if not (divides(block.body) or divides(tuple(value for _, value in items))):
         return ()
     named, found = dict(items), []
-    stores = len(find_all(block.body, BufferStore))
-    for at, (buffer, indices) in enumerate(get_elements(block.body)):
+    elements = [(it.buffer, it.indices, list[Any]()) for it in find_all(block.body, BufferStore)]
+    elements += [(it.source, it.indices, inner) for it, inner in list_loads(block.body)]
+    for buffer, indices, inner in elements:
         quotients = find_quotients([substitute(index, named) for index in indices])
         is_shared = bool(quotients) and buffer.scope().startswith("shared")
         conditions: list[Any] = []
         if is_shared and threads:
-            inner = find_conditions(block.body, indices) if at >= stores else []
             conditions = [*guards, *(substitute(condition, named) for condition in inner)]
         for quotient in quotients:
             # TVM may take the value in one thread for that in all where it divides a remainder

@@ -85,7 +85,6 @@ class Interpreter(Device):
         self.is_compact = not in_order if is_compact is None else is_compact
         self.has_spread = False
         self.deadline: float | None = None
-        self._flat: tuple[Any, FlatFunction] | None = None
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
         """None: what cannot be run raises when it is compiled or run."""
@@ -141,9 +140,7 @@ class Interpreter(Device):
 
     @_converting_errors()
     def _flatten(self, function: Any) -> FlatFunction:
-        """A function as it runs, made once for an estimate and the compilation after it."""
-        if self._flat is not None and self._flat[0].same_as(function):
-            return self._flat[1]
+        """A function as it runs."""
         flat = flatten(function, in_order=self.in_order, at_once=self.at_once)
         self.has_spread = flat.has_spread
         if (stores := _count_stores(flat.body)) > MAX_STORES:  # it would take minutes
@@ -151,7 +148,6 @@ class Interpreter(Device):
                 f"the module stores {stores} times, which is too much to interpret; "
                 "choose a smaller shape"
             )
-        self._flat = function, flat
         return flat
 
 

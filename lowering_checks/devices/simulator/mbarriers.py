@@ -322,7 +322,7 @@ class MBarriers:
             counts = [asked for (its, _), asked in self._asked.items() if its == block]
             first, last = (sum(asked[at] for asked in counts) for at in (0, -1))
             # A warpgroup that asks for none keeps those that it began with.
-            kept = (threads - self.gpu.in_step * len(counts)) * begun
+            kept = (threads - self.gpu.kernel.in_step * len(counts)) * begun
             if (asked := max(first, last) + kept) > threads * begun:
                 message = (
                     f"setmaxnreg waits forever: the warpgroups of a thread block ask for {asked} "
@@ -441,7 +441,7 @@ def _elect(threads: Threads) -> Array:
 def _set_registers(threads: Threads, *arguments: Any) -> None:
     """setmaxnreg changes no value; all threads of a warpgroup run it, and wait for registers."""
     counts = [each for each in arguments if not isinstance(each, str)]
-    for group in threads.groups(threads.gpu.in_step):
+    for group in threads.groups(threads.gpu.kernel.in_step):
         threads.gpu.mbarriers.ask_registers(threads, group, int(pick(counts[0], group[0])))
 
 

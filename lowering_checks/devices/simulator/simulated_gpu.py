@@ -178,6 +178,7 @@ class SimulatedGpu:
     """
 
     most_registers: float = math.inf
+    kernel: TranslatedKernel  # that runs
 
     def __init__(
         self,
@@ -216,9 +217,7 @@ class SimulatedGpu:
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
         self.releases, self._begun = Releases(self.state), set[tuple[Any, int | None]]()
         self.part: Array | None = None  # the lanes of what runs apart; None for all
-        self.in_step = WARP
         self._layout = SharedLayout({}, {}, {})
-        self._pool_bytes = self._static_bytes = 0
         self._allocated: dict[BufferKey, SharedMemory] = {}
         self._counted: dict[BufferKey, tuple[str, int]] = {}
         self.deadline: float | None = None
@@ -304,11 +303,11 @@ class SimulatedGpu:
         if body not in self.kernels:
             self.kernels[body] = TranslatedKernel.of(body)
         kernel, counts = self.kernels[body], self.state.counts
-        self._pool_bytes, self._static_bytes = kernel.pool_bytes, kernel.static_bytes
+        self.kernel = kernel
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
         self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
-        self.state.launch, self.in_step = self.state.launch + 1, kernel.in_step
+        self.state.launch += 1
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
@@ -439,9 +438,9 @@ class SimulatedGpu:
             run(self, mask)
             return
         batch, active = self.state.batch, self.state.get_active(mask)
-        group = batch.lane % batch.threads // self.in_step
+        group = batch.lane % batch.threads // self.kernel.in_step
         if halves_of:
-            unit = 1 if halves_of == 1 else self.in_step
+            unit = 1 if halves_of == 1 else self.kernel.in_step
             first = batch.lane - batch.lane % batch.threads % unit
             group = self.order.integers(0, 2, batch.lanes)[first]
         self.run_parts(run, [active & (group == number) for number in np.unique(group[active])])
@@ -564,7 +563,8 @@ class SimulatedGpu:
             memory = LocalMemory(name, size * dtype.itemsize // unit, cell, self.state, **whole)
             self.memories[key] = memory.view(name, dtype, size, 0)
         elif scope in ("shared", "shared.dyn"):
-            size = size or self._pool_bytes // dtype.itemsize  # TIRx says later how large a pool is
+            # TIRx says later how large a pool is.
+            size = size or self.kernel.pool_bytes // dtype.itemsize
             if size * dtype.itemsize > _LARGEST_SHARED:
                 raise UnsupportedError(
                     f"'{name}' has {size} elements of {dtype}, more shared memory than the "
@@ -618,7 +618,7 @@ class SimulatedGpu:
         end = max((it.begin + it.span * it.unit for it in others), default=0)
         shadow.begin = -(-end // _SWIZZLED) * _SWIZZLED
         if str(buffer.scope()) == "shared.dyn":
-            shadow.begin += self._static_bytes % _SWIZZLED
+            shadow.begin += self.kernel.static_bytes % _SWIZZLED
         data = np.full(count, filler, dtype)
         return SharedMemory(str(buffer.name), data, shadow, size=size)
 
