@@ -121,3 +121,15 @@ def test_what_takes_long_is_told_without_a_terminal_too(capfd, monkeypatch):
     assert told[0] == "tirstep: a step, about 0 s"
     assert told[1].startswith("tirstep: a step, about 0 s: 0 s so far")
     assert len(told) > 2
+
+
+def test_many_short_things_without_a_line_are_told_too(capfd, monkeypatch):
+    monkeypatch.setattr("tirstep.cli.screen.PATIENCE", 0.1)
+    screen = Screen()
+    with screen.working():
+        for number in range(30):
+            screen.doing(f"trial {number}")
+            time.sleep(0.02)
+    told = capfd.readouterr().err.splitlines()
+    assert told[0].startswith("tirstep: trial ")
+    assert "so far" not in told[0]

@@ -127,7 +127,7 @@ class Screen:
         self._wide = _Console(width=_ENDLESS, highlight=False, markup=False, emoji=False)
         self._err = _Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._status: Status | None = None
-        self._doing = "", 0.0
+        self._doing, self._printed = ("", 0.0), 0.0
 
     @property
     def is_terminal(self) -> bool:
@@ -209,17 +209,19 @@ class Screen:
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
         """Show what `doing` says: in a terminal until something else is printed, elsewhere a line
-        every `PATIENCE` seconds.
+        for every `PATIENCE` seconds in which nothing was.
         """
+        self._printed = time.monotonic()
         if self._err.is_terminal:
             self._status = self._err.status("")
         is_done = threading.Event()
 
         def tell() -> None:
             while not is_done.wait(PATIENCE):
-                what, begun = self._doing
-                if what and (seconds := time.monotonic() - begun) >= PATIENCE:
-                    print_error(f"{what}: {seconds:.0f} s so far")
+                (what, begun), now = self._doing, time.monotonic()
+                if what and now - self._printed >= PATIENCE:
+                    seconds = now - begun
+                    print_error(f"{what}: {seconds:.0f} s so far" if seconds >= PATIENCE else what)
 
         if self._status is None:
             threading.Thread(target=tell, daemon=True).start()
@@ -252,6 +254,7 @@ class Screen:
             return
         self._stop_status()
         self._out.print(text, soft_wrap=soft_wrap)
+        self._printed = time.monotonic()
 
 
 def show_facts_table(screen: Screen, columns: Mapping[str, Sequence[Fact]]) -> None:
