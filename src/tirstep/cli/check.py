@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tirstep.printing import print_error
 
 from .formatting import complete, count, spell_shape
+from .guarding import explain_end
 from .request import (
     GOLDEN_DIR,
     PROGRAMS,
@@ -36,6 +40,16 @@ RUNS = 10
 """How many other runs there are by default; those with open sizes are among so many."""
 SECONDS = 2.0
 """CPU seconds for the other runs of one recipe, by default; the last run may exceed them."""
+WARM = (
+    "lowering_checks.expectations",
+    "lowering_checks.judgement",
+    "lowering_checks.devices.simulator",
+    "cli.judging",
+    "cli.screen",
+    "programs.picking",
+    "transforms.recipes",
+)
+"""Modules that a check imports, which takes longer than most checks."""
 
 
 @with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference", "format")
@@ -94,8 +108,6 @@ def command(
         raise UseError("--all checks every recipe at its example; name recipes to change knobs")
 
     if watch:
-        from .watching import run_on_changes
-
         run_on_changes(names)
 
     from tirstep.lowering_checks import run_default_example, run_golden
@@ -336,3 +348,34 @@ def write_goldens_of(names: Sequence[str], request: Request, *, as_json: bool) -
             findings=findings,
         )
     return 1 if findings else 0
+
+
+def run_on_changes(names: Sequence[str]) -> None:
+    """Return in a process of its own, which goes on with the command, now and each time that a file
+    changes: one that is named, or another ``.py`` in its folder. Ctrl-C ends it.
+
+    This process imports what the command needs and runs nothing, so that no thread, GPU or module
+    of the user's is there when it forks. Raises `UseError` where no name is of a file.
+    """
+    from .report.watch import POLL_SECONDS, list_named_files, read_stamps, tell_changes
+
+    folders = {file.parent for file in list_named_files(names)}
+    if not folders or not hasattr(os, "fork"):
+        raise UseError("--watch takes files, on a system that can fork; name FILE.py")
+    for name in WARM:
+        import_module(f"tirstep.{name}")
+    known = None
+    while True:
+        files = {*list_named_files(names), *(it for each in folders for it in each.glob("*.py"))}
+        stamps = read_stamps(files)
+        if stamps == known:
+            time.sleep(POLL_SECONDS / 5)
+            continue
+        if known is not None:
+            print(f"\n{tell_changes(stamps, known)}", file=sys.stderr, flush=True)
+        known, child = stamps, os.fork()
+        if child == 0:
+            return
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code < 0:
+            print_error(explain_end(-code, "", is_judge=True))

@@ -22,7 +22,7 @@ from tirstep.files import show_path, write_file
 
 FILES_VARIABLE = "TIRSTEP_OWN_FILES"
 """The environment variable that names where a page's process leaves the files that it imported."""
-SECONDS = 0.5
+POLL_SECONDS = 0.5
 """Between two looks at the files."""
 TOLD = 0.25
 """Seconds after which a page that waits is told the number of the newest one."""
@@ -119,7 +119,7 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
             files |= list_named_files(arguments)
             stamps = read_stamps(files, began)
             while True:
-                time.sleep(SECONDS)
+                time.sleep(POLL_SECONDS)
                 now = read_stamps(files)
                 if now == stamps:
                     continue
