@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from .devices import DeviceError as DeviceError
     from .devices import get_device as get_device
     from .devices.simulator import Counts as Counts
-    from .diff import Diff as Diff
-    from .diff import diff_modules as diff_modules
-    from .diff import diff_steps as diff_steps
     from .facts import count_accesses as count_accesses
     from .golden import GoldenStore as GoldenStore
     from .numeric import check_numbers as check_numbers
     from .ownership import check_ownership as check_ownership
     from .steps import CheckError as CheckError
+    from .steps import Diff as Diff
     from .steps import Finding as Finding
     from .steps import Run as Run
+    from .steps import diff_modules as diff_modules
+    from .steps import diff_steps as diff_steps
     from .steps import print_module as print_module
     from .steps import run_default_example as run_default_example
     from .steps import run_golden as run_golden
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "devices": "Device DeviceError get_device",
     "devices.simulator": "Counts",
-    "diff": "Diff diff_modules diff_steps",
     "facts": "count_accesses",
     "golden": "GoldenStore",
     "numeric": "check_numbers",
     "ownership": "check_ownership",
-    "steps": "CheckError Finding Run print_module run_default_example run_golden run_recipe",
+    "steps": "CheckError Diff Finding Run diff_modules diff_steps print_module run_default_example "
+    "run_golden run_recipe",
     "verdict": "Verdict judge_run",
 }
 """The modules that have them, imported when one is asked for: the guard needs none of them."""

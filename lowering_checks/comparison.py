@@ -16,10 +16,9 @@ from tirstep.modules.inputs import Array
 from .compile.compiling import make_main
 from .device import blank
 from .devices import CpuDevice, Device
-from .diff import Diff, diff_modules
 from .judgement import Judgement, Status, judge_numbers
 from .reference import ModuleKernel, ModuleProblem
-from .steps import CheckError
+from .steps import CheckError, Diff, diff_modules
 
 
 @dataclass(frozen=True)

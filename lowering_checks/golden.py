@@ -18,8 +18,7 @@ from tirstep.files import PARTIAL, locked, write_file
 from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import RECIPES, Recipe, Rung
 
-from .diff import diff_texts
-from .steps import CheckError, Finding, Run, print_module, step_label
+from .steps import CheckError, Finding, Run, diff_texts, print_module, step_label
 
 VERSION_FILE = "TVM_VERSION"
 STEPS_FILE = "STEPS"

@@ -12,9 +12,8 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .diff import CONTEXT, Diff
 from .judgement import Status
-from .steps import Run, print_module, step_label
+from .steps import CONTEXT, Diff, Run, print_module, step_label
 
 if TYPE_CHECKING:
     from .facts import Facts

@@ -33,14 +33,22 @@ from tirstep.transforms.tir import constant, find_all, find_axes, get_axis
 from .compile.compiling import count_iterations
 from .device import THREAD_AXES, DeviceError, blank, is_scalar
 from .devices import CpuDevice, Device, Timing
-from .diff import Diff, diff_steps
 from .golden import GoldenStore
 from .judgement import SAMPLERS, WHOLE_WORK, Judgement, Status, judge_numbers
 from .legality.bounds import check_bounds
 from .ownership import check_ownership, list_left_open, list_overflows
 from .reference import ModuleProblem
 from .reference.conditions import COMPARISONS
-from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
+from .steps import (
+    CheckError,
+    Diff,
+    Finding,
+    Run,
+    diff_steps,
+    make_golden_problem,
+    run_golden,
+    run_recipe,
+)
 
 REFUSE, GUARD = "refuse", "guard"
 ATTEMPTS = 8

@@ -35,9 +35,8 @@ from tirstep.bench.peers import PEERS
 from tirstep.bench.results import BenchRun, Case, Outcome, read_run
 from tirstep.cli.formatting import first_sentence, spell_config
 from tirstep.cli.wrong_use import UseError
-from tirstep.lowering_checks.diff import diff_texts
 from tirstep.lowering_checks.golden import INPUTS, GoldenStore, get_input_name
-from tirstep.lowering_checks.steps import make_golden_problem
+from tirstep.lowering_checks.steps import diff_texts, make_golden_problem
 from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
 Document = dict[str, Any]

@@ -23,11 +23,10 @@ from ..device import Device, DeviceError, NotRunError, require_arguments
 from ..devices import find_unbound_sblocks
 from ..devices.cpu import CpuDevice
 from ..devices.simulator.interpreter import Interpreter
-from ..diff import Diff, diff_modules
 from ..judgement import Judgement, Status, compare, watch
 from ..numeric import Bound, compare_outputs
 from ..reference import ModuleProblem
-from ..steps import CheckError, Finding, Run, step_label
+from ..steps import CheckError, Diff, Finding, Run, diff_modules, step_label
 from .bisection import (
     AS_LOWERED,
     HOST,

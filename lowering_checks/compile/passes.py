@@ -19,8 +19,7 @@ from tirstep.transforms.tir import find_all
 from tirstep.tvm_compat import get_op_name
 
 from ..device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
-from ..diff import Diff, diff_modules
-from ..steps import CheckError
+from ..steps import CheckError, Diff, diff_modules
 from .compiling import (
     MAIN,
     TARGET,

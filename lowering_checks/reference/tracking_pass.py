@@ -58,13 +58,14 @@ from .conditions import (
     needs_guard,
     refuse_call,
 )
-from .float_functions import apply_function, apply_power
 from .tracked import (
     DOUBLE,
     INFINITE,
     Condition,
     Tracked,
     Tracker,
+    apply_function,
+    apply_power,
     choose,
     holds_always,
     lift,

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tirstep.lowering_checks import Finding, diff_steps, judge_run
 from tirstep.lowering_checks.devices import SimulatorDevice
-from tirstep.lowering_checks.diff import diff_texts
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.judgement import Status
 from tirstep.lowering_checks.notebook import diff_rows, render_diff
+from tirstep.lowering_checks.steps import diff_texts
 from tirstep.transforms.recipes import RECIPES
 
 RUN = run_golden(RECIPES["window_sum_shared"])
