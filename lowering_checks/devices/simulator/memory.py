@@ -147,7 +147,7 @@ class Memory:
         end = self.low + self.size
         if not access or (index.__class__ is int and self.low <= index < end):
             return places, active
-        if places.size and (places.min() < self.low or places.max() >= end):
+        if places.size and leaves(places, self.low, end):
             wrong = active & ((places < self.low) | (places >= end))
 
             def describe(at: tuple[int, ...]) -> str:
@@ -216,7 +216,7 @@ class LocalMemory(Memory):
             at = cells, self._owner
             values, written = self.data[at], self.written[at]
         wrong = ~written if mask is None else ~written & mask
-        if not wrong.any():
+        if not np.count_nonzero(wrong):
             return values
         self._report_uninitialized(wrong, spread_to(cells, wrong.shape), location)
         if self.state.garbage is not None:
@@ -348,9 +348,7 @@ class LocalMemory(Memory):
         if isinstance(index, int):
             return np.array([index]) if 0 <= index < self.size else None
         places: Array = np.atleast_2d(index)
-        if len(places) > 1 or places.min() < 0 or places.max() >= self.size:
-            return None
-        return places[0]
+        return None if len(places) > 1 or leaves(places, 0, self.size) else places[0]
 
     def _report_uninitialized(self, wrong: Array, cells: Array, location: str) -> None:
         def describe(at: tuple[int, ...]) -> str:
@@ -414,6 +412,11 @@ def _read_dtype(dtype: str) -> tuple[np.dtype[Any], int]:
     # Registers of 128 bits are moved, and never computed with.
     carriers = {"uint1": "bool", "uint128": "complex128"}
     return np.dtype(carriers.get(name, name)), int(lanes or 1)
+
+
+def leaves(places: Array, low: int, end: int) -> bool:
+    """Whether some are not ``low <= i < end``; of a few, a place is sooner found than a minimum."""
+    return bool(places.item(places.argmin()) < low or places.item(places.argmax()) >= end)
 
 
 def differ(old: Array, new: Array) -> Array:

@@ -46,7 +46,7 @@ class Accessors:
         """The thread in a slot of each cell, and where it is apart; None where all are the same."""
         others = self._threads[slot][cells]
         is_apart = others != threads
-        if not is_apart.any():
+        if not np.count_nonzero(is_apart):
             return others, None
         is_apart &= self._are_apart(cells, threads, others, self._times[slot][cells])
         return others, is_apart
@@ -58,12 +58,12 @@ class Accessors:
         if is_apart is None:
             times[cells] = time
             return
-        free = ~is_apart if is_apart.any() else slice(None)
+        free = ~is_apart if np.count_nonzero(is_apart) else slice(None)
         there = cells[free]
         first[there], times[there] = threads[free], time
         others = first[cells]
         left = others != threads
-        if left.any():  # of several at once the last one is in there
+        if np.count_nonzero(left):  # of several at once the last one is in there
             left &= self._are_apart(cells, threads, others, time)
             left |= is_apart
             there = cells[left]
@@ -75,7 +75,7 @@ class Accessors:
         rivals = np.full(cells.shape, NO_THREAD, np.int64)
         for slot in self._slots:
             others, is_apart = self._find(slot, cells, threads)
-            if is_apart is not None and is_apart.any():
+            if is_apart is not None and np.count_nonzero(is_apart):
                 rivals = np.where(is_apart, others, rivals)
         return rivals
 
@@ -291,13 +291,13 @@ class Shadow:
         for nowhere.
         """
         changed, by = cells, threads
-        if not changes.all():
+        if np.count_nonzero(changes) < changes.size:
             # Stores of what is there already: other threads' stores of it are remembered, too.
             if self.changer is self.writer:
                 self.changer, self._change_time = self.writer.copy(), self._write_time.copy()
             silent, their = cells[~changes], threads[~changes]
             other = self._find_conflicts(self.writer, self._write_time, silent, their)
-            if other.any():
+            if np.count_nonzero(other):
                 silent, their = silent[other], their[other]
                 both = np.concatenate([their, self.writer[silent]])
                 self._remember(np.concatenate([silent, silent]), both)
@@ -313,7 +313,7 @@ class Shadow:
             self.mark(BY_PROXY, cells, False)
         self.last_write = self.state.interval
         lost = self.writer[cells] != threads
-        if not lost.any():
+        if not np.count_nonzero(lost):
             return None
         self._remember(cells[lost], threads[lost])
         return lost
@@ -401,7 +401,7 @@ class Shadow:
         if not self.is_global and self.last_write < self.state.oldest_interval:
             return None
         conflicts = self._find_conflicts(self.changer, self._change_time, cells, threads)
-        if self._co_writers is not None and conflicts.any():
+        if self._co_writers is not None and np.count_nonzero(conflicts):
             since = spread_to(self.state.get_last_barrier(threads), cells.shape)
             at = (cells[conflicts], threads[conflicts], since[conflicts])
             conflicts[conflicts] = ~self._co_writers.has(*at, self.state.batch.threads)
@@ -413,7 +413,7 @@ class Shadow:
         """Where another thread accessed a cell in no order with these threads."""
         found = accessors[cells]
         other = self._are_others(cells, threads, found) & (found != NO_THREAD)
-        if not other.any():
+        if not np.count_nonzero(other):
             return other
         unordered = self._are_unordered(cells, threads, found, times[cells])
         if self.is_global and not self.state.is_joint:
@@ -443,4 +443,4 @@ class Shadow:
         if self._copier is None:
             return None
         in_flight = self._copier[cells] != NO_THREAD
-        return in_flight if in_flight.any() else None
+        return in_flight if np.count_nonzero(in_flight) else None

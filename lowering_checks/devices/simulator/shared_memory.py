@@ -322,7 +322,7 @@ class SharedMemory(Memory):
         cells = access.cells[access.touched]
         lanes = np.full(cells.shape, rows.lanes[0])
         wrong = shadow.find_unfenced(cells, lanes, loads=loads, fence=fence)
-        if not wrong.any():
+        if not np.count_nonzero(wrong):
             return None
         at = int(np.argmax(wrong))
         accessors = shadow.loader if loads else shadow.writer
@@ -416,7 +416,7 @@ class SharedMemory(Memory):
         written = shadow.find_writers(cells, threads)
         if written is not None:
             self._report_race(access, changes & written, shadow.writer, AND_STORE)
-        co_writers = shadow.find_rivals(cells, threads) if changes.any() else None
+        co_writers = shadow.find_rivals(cells, threads) if np.count_nonzero(changes) else None
         if co_writers is not None:
             wrong = changes & (co_writers != NO_THREAD)
             wrong = wrong if written is None else wrong & ~written
@@ -435,7 +435,7 @@ class SharedMemory(Memory):
         """Where a store changes the value that a thread stored there."""
         differs = self._per_cell(differ(self.data[access.elements], values))
         shadow, cells = self.shadow, access.cells
-        if shadow.written.size and not differs.all():
+        if shadow.written.size and np.count_nonzero(differs) < differs.size:
             holds = shadow.written[cells]
             if shadow.written_before is not None:
                 holds |= shadow.written_before[cells]
@@ -452,7 +452,7 @@ class SharedMemory(Memory):
             foreign = written & (shadow.owner[cells] != self.buffer_id)
             text = f"{before} (another buffer's value is in its place)"
             self._report(kind, access, foreign, text)
-        if not written.all():
+        if np.count_nonzero(written) < written.size:
             wrong = ~written if in_flight is None else ~written & ~in_flight
             self._report(kind if shadow.is_global else UNSTORED, access, wrong, before)
 
@@ -464,7 +464,7 @@ class SharedMemory(Memory):
 
     def _check_lost(self, access: _CellAccess, lost: Array, winner: Array) -> None:
         """Check stores of several threads to one element: one wins; `lost` is sorted."""
-        if lost.any():
+        if np.count_nonzero(lost):
             overwritten = np.zeros(access.elements.shape, bool)
             overwritten[access.active] = lost
             wrong = self._per_cell(overwritten) & (winner[access.cells] != access.threads)
@@ -534,7 +534,7 @@ class SharedMemory(Memory):
     ) -> None:
         """`rivals` are the other threads, of each access or of each cell of the memory."""
         wrong = access.touched & wrong
-        if wrong.any():
+        if np.count_nonzero(wrong):
             at = int(np.argmax(wrong))
             place = at if rivals.shape == access.cells.shape else access.cells.ravel()[at]
             rival, batch = int(rivals.ravel()[place]), self.state.batch

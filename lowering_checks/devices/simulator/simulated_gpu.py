@@ -375,7 +375,8 @@ class SimulatedGpu:
 
     def evaluate(self, size: Any) -> int:
         """A size that all threads agree on."""
-        return int(translate(size)(self, None))
+        known = constant(size)
+        return int(translate(size)(self, None)) if known is None else known
 
     @property
     def tensor_memory(self) -> TensorMemory:
