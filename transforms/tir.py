@@ -308,28 +308,8 @@ def substitute(expression: Any, values: dict[Any, Any]) -> Any:
     new = [(var, values[var]) for var in _find_variables(expression) if var in values]
     if not new:
         return expression
-    if not all(isinstance(value, Object) for _, value in new):
-        return _substitute(expression, new)
-    cell = _get_substituted(
-        expression.__chandle__(), *(each.__chandle__() for pair in new for each in pair)
-    )
-    if not cell:
-        cell.append((_substitute(expression, new), expression, new))
-    return cell[0][0]
-
-
-@functools.lru_cache(maxsize=8192)
-def _get_substituted(*_addresses: int) -> list[tuple[Any, ...]]:
-    """Where an expression with other variables is kept, with all whose addresses these are.
-
-    What is kept is the same node each time, so that what is known of it is found again.
-    """
-    return []
-
-
-def _substitute(expression: Any, new: list[tuple[Any, Any]]) -> Any:
-    values = {variable.__chandle__(): value for variable, value in new}
-    return map_nodes(expression, Var, lambda var: values.get(var.__chandle__(), var))
+    addresses = {variable.__chandle__(): value for variable, value in new}
+    return map_nodes(expression, Var, lambda var: addresses.get(var.__chandle__(), var))
 
 
 @cached_by_node(8192)
