@@ -234,8 +234,14 @@ def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | N
     total = 1
     for group in group_linked([*values, *get_operands(predicate, And)], loops):
         mine = [it for it in loops if any(is_used(it.loop_var, each) for each in group)]
+        extents = [constant(loop.extent) for loop in mine]
+        known = [extent for extent in extents if extent is not None]
+        if len(known) < len(extents) or math.prod(known) > _COUNTED:
+            return None
         points = [each for each in group if is_among(each, values)]
-        rows = _try_all(points, [each for each in group if not is_among(each, values)], mine)
+        conditions = [each for each in group if not is_among(each, values)]
+        variables = zip((loop.loop_var for loop in mine), map(range, known), strict=True)
+        rows = tabulate(points, conditions, dict(variables))
         if rows is None:
             return None
         total *= len(np.unique(number_rows(rows)[0]))
@@ -253,16 +259,6 @@ def group_linked(expressions: list[Any], loops: list[For]) -> list[list[Any]]:
         merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
         groups.append(([*merged[0], expression], [*merged[1], *used]))
     return [group[0] for group in groups]
-
-
-def _try_all(columns: list[Any], conditions: list[Any], loops: list[For]) -> Table | None:
-    """A row for each iteration of loops; None where there are too many, or other variables."""
-    extents = [constant(loop.extent) for loop in loops]
-    known = [extent for extent in extents if extent is not None]
-    if len(known) < len(extents) or math.prod(known) > _COUNTED:
-        return None
-    variables = [loop.loop_var for loop in loops]
-    return tabulate(columns, conditions, dict(zip(variables, map(range, known), strict=True)))
 
 
 def try_iterations(

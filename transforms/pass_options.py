@@ -18,14 +18,11 @@ from tvm import s_tir, tirx
 from tvm.ir.instrument import pass_instrument
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import For
 
-from .annotations import OWN_LANES, TMA_IN_FLIGHT, computes_first
 from .schedule import Int64, TransformError, query, suggest, transform
 from .tir import cached_by_module, find_all, find_entries, list_functions
 
 PIPELINE = "tirstep"
-PIPELINES = (PIPELINE, "default")
 TIRX = "tirx"
 """TVM's pipeline of TIRx kernels: no pass of it puts in a barrier that its author forgot."""
 KEY = "tir_pipeline"
@@ -80,38 +77,22 @@ def require_root(sch: Schedule) -> SBlockRV:
 
 
 @transform
-def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
-    """Record that the module is to be lowered with tirstep's pipeline, or again with TVM's own.
+def set_pipeline(sch: Schedule) -> None:
+    """Record that the module is to be lowered with tirstep's pipeline.
 
     ``tvm.compile(sch.mod, target, tir_pipeline=get_pipeline(sch.mod))`` does so; tirstep's devices
-    do it by themselves. Lowered otherwise, most modules are still right, and may be slower.
+    do it by themselves. Lowered otherwise, most modules are still right, and may be slower. Wrong
+    are then those of `lay_in_quads` (no other pipeline gives lanes their own rows), of
+    `prefetch_by_tma` with groups in flight, and of `prefetch_asynchronously` with `products_first`.
 
-    rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``
+    rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": "tirstep"})``
     consumes: nothing
-    requires: "tirstep" or "default"; a schedule that works on one function; "tirstep" if
-        `lay_in_quads` laid out fragments (no other pipeline gives lanes their own rows), after
-        `prefetch_by_tma` with groups in flight, and after `prefetch_asynchronously` with
-        `products_first`
+    requires: a schedule that works on one function
     """
-    if name not in PIPELINES:
-        raise TransformError(
-            f"there is no pipeline {name!r} for scheduled modules",
-            f"use one of {', '.join(PIPELINES)}",
-        )
-    root, need = require_root(sch), ""
-    for loop in find_all(sch.get(root), For) if name != PIPELINE else ():
-        what = f"loop '{loop.loop_var.name}'"
-        if not need and TMA_IN_FLIGHT in loop.annotations:
-            need = f"the copies of {what} would be synchronous, over tiles that wgmma reads, in"
-        elif not need and computes_first(loop):
-            need = f"{what}, of asynchronous copies after products, waits for too few of them in"
-    if OWN_LANES in sch.get(root).annotations:
-        need = "fragments that lay_in_quads has laid out would change in"
-    if name != PIPELINE and need:
-        raise TransformError(f"{need} the pipeline {name!r}", f"keep the pipeline {PIPELINE!r}")
+    root = require_root(sch)
     if KEY in sch.get(root).annotations:
         sch.unannotate(root, KEY)
-    sch.annotate(root, KEY, name)
+    sch.annotate(root, KEY, PIPELINE)
 
 
 @query

@@ -258,8 +258,20 @@ def tile_windows(
     product = make(name, [p, o, k], store, store, init=begin, annotations=notes)
     value, called = before, f"{name}_result"
     if epilogue is not None:
-        called = str(written[-1].name_hint)
-        value = _read_epilogue(written[-1], reduction.buffer, before)
+        # The epilogue's expression of each sum, with the product's in its place.
+        called, body = str(written[-1].name_hint), written[-1].body
+        loads, own = find_all(body, TensorLoad), [it.var for it in written[-1].iter_vars]
+        stored = list(getattr(body, "indices", ()))
+        is_plain = isinstance(body, BufferStore) and all(
+            len(at) == len(own) and all(one.same_as(it) for one, it in zip(at, own, strict=True))
+            for at in (stored, *(load.indices for load in loads))
+        )
+        if not is_plain or not all(load.source.same_as(reduction.buffer) for load in loads):
+            raise TransformError(
+                f"block '{called}' uses more than each sum at its own indices",
+                "let what reads other tensors be a kernel of its own",
+            )
+        value = structural_map(body.value, (TensorLoad, lambda load: before))
     results = decl_buffer(
         (sizes[p], sizes[o]), target.dtype, str(target.name) + "_tiles", layout=None
     )
@@ -318,23 +330,6 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
                 "pad with zeros only outside of a tensor",
             )
     return _Operand(value, load)
-
-
-def _read_epilogue(block: SBlock, sums: Any, value: Any) -> Any:
-    """The epilogue's expression of each sum, with `value` in its place."""
-    body, own = block.body, [it.var for it in block.iter_vars]
-    loads = find_all(body, TensorLoad)
-    stored = list(getattr(body, "indices", ()))
-    is_plain = isinstance(body, BufferStore) and all(
-        len(at) == len(own) and all(one.same_as(it) for one, it in zip(at, own, strict=True))
-        for at in (stored, *(load.indices for load in loads))
-    )
-    if not is_plain or not all(load.source.same_as(sums) for load in loads):
-        raise TransformError(
-            f"block '{block.name_hint}' uses more than each sum at its own indices",
-            "let what reads other tensors be a kernel of its own",
-        )
-    return structural_map(body.value, (TensorLoad, lambda load: value))
 
 
 def _exchange(expression: Any, old: Any, new: Any) -> Any:

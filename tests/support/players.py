@@ -503,7 +503,7 @@ _ROWS = {
     "rfactor_reduction": weigh(3),
     "round_operand": weigh(2, operand=(0, 0, 1, 1, 2, 3)),
     "set_pass_option": weigh(1, name=("tirx.disable_storage_rewrite",), value=(True,)),
-    "set_pipeline": weigh(1, name=("tirstep", "default")),
+    "set_pipeline": weigh(1),
     "specialize_warps": weigh(2, "sequence", registers=(None, None, (24, 64), (40, 240))),
     "split_loop": weigh(4, "serial", inner=Player.inner),
     "split_reduction": weigh(3, inner=(1, 2, 3, 4, 8)),

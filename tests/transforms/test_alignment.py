@@ -57,11 +57,11 @@ def test_align_vectors_of_a_rim_of_three():
     check_pair(make_sums(3), align, after)
 
 
-def make_window(pipeline, offset=1):
+def make_window():
     """The CUDA source of windows of a rim of three in registers, one thread for four sums."""
     sch = Schedule(make_sums(3))
-    align(sch, offset=offset)
-    tr.set_pipeline(sch, name=pipeline)
+    align(sch)
+    tr.set_pipeline(sch)
     padded, block = sch.get_sblock("padded"), sch.get_sblock("B")
     row, column, _ = sch.get_loops(block)
     columns, _ = tr.split_loop(sch, column, inner=4)
@@ -76,7 +76,7 @@ def make_window(pipeline, offset=1):
 
 
 def test_a_window_is_loaded_in_vectors_of_the_tensor():
-    assert "*(float4*)(A_ptr" in make_window("tirstep")
+    assert "*(float4*)(A_ptr" in make_window()
 
 
 def test_align_vectors_refuses_what_does_not_fit():

@@ -95,7 +95,7 @@ def good(sch, block, name, parameter):
     if parameter == "inner" and name == "tile_in_warps":
         return "columns"
     if parameter == "name":
-        return {"set_pipeline": "tirstep"}.get(name, "tirx.use_async_copy")
+        return "tirx.use_async_copy"
     if parameter == "threads" and name == "spread_over_threads":
         return 4
     return {**GOOD, **handles}[parameter]

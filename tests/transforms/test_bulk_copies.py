@@ -1,6 +1,5 @@
 """Bulk copies by the TMA: pairs out of the goldens, numbers, and what is refused."""
 
-import math
 import re
 from types import SimpleNamespace
 
@@ -25,13 +24,12 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
 from tirstep.transforms.annotations import TMA_IN_FLIGHT
-from tirstep.transforms.hopper.tma_loads import Pipeline, drop_fences, make_barrier
+from tirstep.transforms.hopper.tma_loads import Pipeline, drop_fences, make_barrier, measure_copy
 from tirstep.transforms.hopper.tma_tiles import (
     TMA_COPY,
     TMA_ROLES,
     TMA_STAGES,
     CopyShape,
-    measure_copy,
 )
 from tirstep.transforms.hopper.warp_roles import require_no_barrier
 from tirstep.transforms.recipes import RECIPES, Recipe
@@ -328,12 +326,8 @@ def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -
 def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) -> None:
     text = COPY.format(shape="(16, 16)", scope="shared", place="v, w").replace(old, new)
     sch = Schedule(parse_kernel(text))
-    block = sch.get(sch.get_sblock("copy"))
-    extents = {iterator.var: int(iterator.dom.extent) for iterator in block.iter_vars}
     with pytest.raises(tr.TransformError, match=message):
-        measure_copy(
-            block, extents, runs=math.prod(extents.values()), is_swizzled=False, name="copy"
-        )
+        measure_copy(sch, sch.get_sblock("copy"))
 
 
 @pytest.mark.parametrize(

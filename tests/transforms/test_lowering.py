@@ -339,20 +339,7 @@ def test_set_pipeline_is_noted_in_the_root_block():
     assert get_pipeline(After) == "tirstep"
 
 
-def test_set_pipeline_again_replaces_the_name():
-    sch = Schedule(Copy)
-    set_pipeline(sch)
-    set_pipeline(sch, name="default")
-    assert get_pipeline(sch.mod) == "default"
-
-
 def test_set_pipeline_refuses_what_does_not_fit():
-    for name in ["nonsense", "tirx", ""]:
-        sch = Schedule(Copy)
-        with refuses(
-            sch, rf"set_pipeline: there is no pipeline {name!r} for scheduled modules; use on"
-        ):
-            set_pipeline(sch, name=name)
     sch = Schedule(from_source(Copy.script().replace("def main", "def copy")))
     with refuses(
         sch, "set_pipeline: the schedule works on none of 'copy'; name one with sch.work_"

@@ -192,14 +192,6 @@ def test_lay_in_quads_refuses_tensors_and_readers_that_count_down() -> None:
         tr.lay_in_quads(sch, block, rows=0, columns=1)
 
 
-def test_fragments_are_not_lowered_in_another_pipeline() -> None:
-    """Lanes would take the first rows of all fragments for their own: wrong numbers."""
-    sch = Schedule(make_elements())
-    tr.lay_in_quads(sch, sch.get_sblock("X"), rows=0, columns=1)
-    with refuses(sch, "fragments that lay_in_quads has laid out would change in the pipeline 'd"):
-        tr.set_pipeline(sch, name="default")
-
-
 COPY = """
 for i, j in T.grid(32, 32):
     with T.sblock("C", "SS", i, j):

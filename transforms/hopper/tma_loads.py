@@ -24,6 +24,7 @@ from tvm.script import tirx as T
 from tvm.sym import Analyzer
 from tvm.tirx import (
     LT,
+    And,
     Bind,
     BufferStore,
     Evaluate,
@@ -65,13 +66,16 @@ from ..tir import (
     find_all,
     get_axis,
     get_loops_around,
+    get_operands,
     is_among,
     is_choice,
+    is_end,
     number_threads,
     substitute,
 )
 from .tma_tiles import (
     ATOM,
+    PITCH,
     SWIZZLES,
     TMA_COPY,
     TMA_OVERLAP,
@@ -82,9 +86,11 @@ from .tma_tiles import (
     TMA_STAGES,
     CopyShape,
     TmaTile,
+    find_box,
+    find_slabs,
     find_tile,
-    measure_copy,
     redirect,
+    require_addressable,
 )
 
 
@@ -132,7 +138,7 @@ def prefetch_by_tma(
             f"iterations{f' with {in_flight} groups in flight' if in_flight else ''}",
             f"use {least} to {extent}" if extent > least else f"use {least}",
         )
-    shapes = [_measure(sch, copy) for copy in copies]
+    shapes = [measure_copy(sch, copy) for copy in copies]
     used = stages * sum(
         shape.panels * math.prod(shape.box) * sch.get(copy).writes[0].source.dtype.itemsize
         for copy, shape in zip(copies, shapes, strict=True)
@@ -227,7 +233,7 @@ def specialize_warps(
     sch.annotate(loop, TMA_ROLES, [added, *counts])
 
 
-def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
+def measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:
     """How the TMA copies what a block does; raises `TransformError` where it cannot."""
     block, name = sch.get(copy), get_sblock_name(sch, copy)
     if constant(get_realize(sch, copy).predicate) != 1:
@@ -243,14 +249,76 @@ def _measure(sch: Schedule, copy: SBlockRV) -> CopyShape:
             "without gaps",
             "leave the rows without padding, and exchange their chunks where banks conflict",
         )
+    store, load, conditions = block.body, block.body.value, list[Any]()
+    if is_choice(load) and getattr(load.args[2], "value", None) == 0:
+        conditions, load = list(get_operands(load.args[0], And)), load.args[1]
+    if not isinstance(load, TensorLoad) or str(load.source.scope()) != "global":
+        raise TransformError(
+            f"block '{name}' does more than copy from global memory, with zeros outside of "
+            "the tensor",
+            "convert or compute after the copy",
+        )
+    # Zeros must stand exactly outside of the tensor, where the TMA puts them.
+    for condition in conditions:
+        if not is_end(condition, load.indices, load.source.shape, block.iter_vars):
+            raise TransformError(
+                f"block '{name}' stores zeros where not '{condition}', and the TMA stores zeros "
+                "only outside of the tensor",
+                "pad with zeros outside of the tensor only, or fetch by threads",
+            )
     own, places, analyzer = find_own_places(sch, copy)
     extents = {it: int(analyzer.const_int_bound(at).max_value) + 1 for it, at in places.items()}
-    aligned = find_aligned(sch, copy, own, extents)
-    is_swizzled = SWIZZLE in block.annotations
-    runs = math.prod(constant(loop.extent) or 0 for loop in own)
-    return measure_copy(
-        block, extents, runs=runs, is_swizzled=is_swizzled, name=name, aligned=aligned
+    found = find_box(load.indices, extents, find_aligned(sch, copy, own, extents))
+    if found is None:
+        raise TransformError(
+            f"block '{name}' loads '{load.source.name}' at {list(load.indices)}, and the TMA "
+            "copies a dense rectangle",
+            "place a plain copy there",
+        )
+    box, strides, rows = found
+    size = int(load.source.dtype.itemsize)
+    length = extents.get(rows[-1], 1) if rows else 1
+    slab = find_slabs(block, list(store.indices), rows, size * 8, length)
+    stored = list(store.indices)[-len(rows) :]
+    is_in_order = len(stored) == len(rows) and all(
+        one.same_as(it) for one, it in zip(stored, rows, strict=True)
     )
+    if not (slab or is_in_order):
+        raise TransformError(
+            f"block '{name}' stores its tile in another order than it loads it, and the TMA copies "
+            "rows as rows",
+            "copy it without transposing, and read it transposed",
+        )
+    if math.prod(constant(loop.extent) or 0 for loop in own) != math.prod(box):
+        raise TransformError(
+            f"block '{name}' does not copy each element of its tile once",
+            "place a plain copy, or one that stage_fragments_at makes",
+        )
+    panels = -(-box[-1] * size // slab) if slab else 1  # the last of which may copy more
+    box[-1] = min(box[-1], slab // size) if slab else box[-1]
+    swizzle = box[-1] * size if SWIZZLE in block.annotations or slab > PITCH else 0
+    shape = CopyShape(swizzle, panels, tuple(box), tuple(strides) if max(strides) > 1 else ())
+    require_addressable(load.source, shape, name)
+    row = shape.box[-1] * size
+    if row % PITCH:
+        raise TransformError(
+            f"the tile of block '{name}' has rows of {row} bytes, and the TMA copies multiples of "
+            f"{PITCH}",
+            "use a longer tile",
+        )
+    if shape.swizzle and shape.swizzle not in SWIZZLES:
+        raise TransformError(
+            f"the tile of block '{name}' has rows of {row} bytes, and the TMA swizzles rows of "
+            f"{' or '.join(map(str, SWIZZLES))}",
+            'use a tile of shorter rows, or layout="rows"',
+        )
+    if math.prod(shape.box) * size % ATOM:
+        raise TransformError(
+            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and "
+            f"addresses in shared memory must be multiples of {ATOM}",
+            "use a larger tile",
+        )
+    return shape
 
 
 @transform
@@ -283,7 +351,7 @@ def copy_once_by_tma(sch: Schedule, loop: LoopRV, copy: SBlockRV) -> None:
             "stage its tile at the loop around the pipeline, with comes_first=True",
         )
     require_one_pipeline(sch, loop, "let threads copy the tile")
-    sch.annotate(copy, TMA_COPY, _measure(sch, copy).to_list())
+    sch.annotate(copy, TMA_COPY, measure_copy(sch, copy).to_list())
 
 
 def require_one_pipeline(sch: Schedule, loop: LoopRV, advice: str) -> None:

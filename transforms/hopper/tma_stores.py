@@ -89,7 +89,6 @@ from .tma_tiles import (
     SLAB,
     TMA_STORE,
     CopyShape,
-    TmaTile,
     count_bytes,
     count_slots,
     find_box,
@@ -387,8 +386,18 @@ def _lower_store(body: Any, block: SBlock, parameters: list[Any], maps: list[Any
     if not threads:
         return body
     inner = [path[at].loop_var for at in nests if at >= place]
-    copied = _find_tile(block, [*inner, *(axis for axis, _ in threads)])
-    target, tile = copied.source, copied.target
+    (store,) = find_all(block, BufferStore)
+    target, tile = store.buffer, store.value.source
+    form = CopyShape.of_list(block.annotations[TMA_STORE])
+    *_, slabs, rows, chunks, width = (constant(size) or 1 for size in tile.shape)
+    if form.panels > slabs or math.prod(form.box[:-1]) > rows or form.box[-1] != chunks * width:
+        raise TransformError(
+            f"'{tile.name}' of shape {list(tile.shape)} does not hold {form.panels} boxes of "
+            f"{form.box}, which block '{block.name_hint}' copies",
+            "lower the module as store_by_tma left it",
+        )
+    first = [*inner, *(axis for axis, _ in threads)]  # the tile begins where these are 0
+    copied = find_tile(target, tile, store.indices, form, first)
     variable = Var(f"tensor_map_{len(maps) // 2}_of_{target.name}", T.handle("tensormap").ty)
     maps += make_tensor_map(variable, copied)
 
@@ -464,8 +473,19 @@ def _lower_store(body: Any, block: SBlock, parameters: list[Any], maps: list[Any
             again = [exchange(loop.body, outer, SeqStmt([*itertools.chain(*each)]))]
         lowered = edit_loop(loop, body=stmt_seq(*again))
     kernel = exchange(path[bound[-1]], path[place], lowered)
-    if slots:
-        kernel = _allocate_slots(kernel, tile, staged)
+    if slots:  # which the kernel allocates in the place of the tile
+
+        def rewrite(block: Any) -> Any:
+            kept = [staged if it.same_as(tile) else it for it in block.alloc_buffers]
+            return replace_fields(block, alloc_buffers=kept) if kept else block
+
+        def cover(region: Any) -> Any:
+            return cover_all(staged) if region.source.same_as(tile) else region
+
+        def name(call: Any) -> Any:  # what keeps a tile's memory its own
+            return staged.access_ptr(int(call.args[4])) if points_into(call, tile) else call
+
+        kernel = structural_map(kernel, [(SBlock, rewrite), (TensorRegion, cover), (Call, name)])
     if not is_last:
         end = if_elected(threads, [_wait_for_stores("")])
         kernel = edit_loop(kernel, body=SeqStmt([kernel.body, end]))
@@ -475,21 +495,6 @@ def _lower_store(body: Any, block: SBlock, parameters: list[Any], maps: list[Any
 def _wait_for_stores(modifier: str, in_flight: int = 0) -> Evaluate:
     """Wait for bulk stores of a thread, or (".read") until they have read shared memory."""
     return Evaluate(T.ptx[f"cp.async.bulk.wait_group{modifier}"](in_flight))
-
-
-def _find_tile(block: SBlock, inner: list[Any]) -> TmaTile:
-    """The tile of a lowered copy, whose first element is that where variables `inner` are 0."""
-    shape = CopyShape.of_list(block.annotations[TMA_STORE])
-    (store,) = find_all(block, BufferStore)
-    tile = store.value.source
-    *_, slabs, rows, chunks, width = (constant(size) or 1 for size in tile.shape)
-    if shape.panels > slabs or math.prod(shape.box[:-1]) > rows or shape.box[-1] != chunks * width:
-        raise TransformError(
-            f"'{tile.name}' of shape {list(tile.shape)} does not hold {shape.panels} boxes of "
-            f"{shape.box}, which block '{block.name_hint}' copies",
-            "lower the module as store_by_tma left it",
-        )
-    return find_tile(store.buffer, tile, store.indices, shape, inner)
 
 
 def _stores_to(statement: Any, buffer: Any) -> bool:
@@ -541,19 +546,3 @@ def _cut_in_slabs(
         offset = (slot - slab) * size
         slabs[slab].append(redirect(piece, tile, made, index=index, cover=cover, offset=offset))
     return [stmt_seq(*pieces) for pieces in slabs]
-
-
-def _allocate_slots(kernel: Any, tile: Any, made: Any) -> Any:
-    """A kernel that allocates the slots in the place of a tile."""
-
-    def rewrite(block: Any) -> Any:
-        kept = [made if it.same_as(tile) else it for it in block.alloc_buffers]
-        return replace_fields(block, alloc_buffers=kept) if kept else block
-
-    def cover(region: Any) -> Any:
-        return cover_all(made) if region.source.same_as(tile) else region
-
-    def name(call: Any) -> Any:  # what keeps a tile's memory its own
-        return made.access_ptr(int(call.args[4])) if points_into(call, tile) else call
-
-    return structural_map(kernel, [(SBlock, rewrite), (TensorRegion, cover), (Call, name)])

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from tvm.ir import Call, PointerType, Range, TensorLoad, TensorRegion
+from tvm.ir import Call, PointerType, Range, TensorRegion
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
-from tvm.tirx import And, BufferRegion, Var, const
+from tvm.tirx import BufferRegion, Var, const
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal, structural_map
 
@@ -28,10 +28,7 @@ from ..tensor_cores.fragments import SCOPE
 from ..tir import (
     constant,
     find_all,
-    get_operands,
     is_among,
-    is_choice,
-    is_end,
     is_used,
     substitute,
 )
@@ -137,91 +134,6 @@ class CopyShape(NamedTuple):
         swizzle, panels, *sizes = map(int, values)
         end = sizes.index(0) if 0 in sizes else len(sizes)
         return cls(swizzle, panels, tuple(sizes[:end]), tuple(sizes[end + 1 :]))
-
-
-def measure_copy(
-    block: SBlock,
-    extents: dict[Any, int],
-    *,
-    runs: int,
-    is_swizzled: bool,
-    name: str,
-    aligned: Sequence[Any] = (),
-) -> CopyShape:
-    """How the TMA copies a block's tile, by the tile's extents along the block's iterators, of
-    which those of `aligned` begin at multiples; the block runs `runs` times for a tile.
-
-    Raises `TransformError` for a copy that the TMA cannot do; `name` is that of the block.
-    """
-    store = block.body
-    load, conditions = store.value, list[Any]()
-    if is_choice(load) and getattr(load.args[2], "value", None) == 0:
-        conditions, load = list(get_operands(load.args[0], And)), load.args[1]
-    if not isinstance(load, TensorLoad) or str(load.source.scope()) != "global":
-        raise TransformError(
-            f"block '{name}' does more than copy from global memory, with zeros outside of "
-            "the tensor",
-            "convert or compute after the copy",
-        )
-    # Zeros must stand exactly outside of the tensor, where the TMA puts them.
-    for condition in conditions:
-        if not is_end(condition, load.indices, load.source.shape, block.iter_vars):
-            raise TransformError(
-                f"block '{name}' stores zeros where not '{condition}', and the TMA stores zeros "
-                "only outside of the tensor",
-                "pad with zeros outside of the tensor only, or fetch by threads",
-            )
-    found = find_box(load.indices, extents, aligned)
-    if found is None:
-        raise TransformError(
-            f"block '{name}' loads '{load.source.name}' at {list(load.indices)}, and the TMA "
-            "copies a dense rectangle",
-            "place a plain copy there",
-        )
-    box, strides, rows = found
-    size = int(load.source.dtype.itemsize)
-    length = extents.get(rows[-1], 1) if rows else 1
-    slab = find_slabs(block, list(store.indices), rows, size * 8, length)
-    stored = list(store.indices)[-len(rows) :]
-    is_in_order = len(stored) == len(rows) and all(
-        one.same_as(it) for one, it in zip(stored, rows, strict=True)
-    )
-    if not (slab or is_in_order):
-        raise TransformError(
-            f"block '{name}' stores its tile in another order than it loads it, and the TMA copies "
-            "rows as rows",
-            "copy it without transposing, and read it transposed",
-        )
-    if runs != math.prod(box):
-        raise TransformError(
-            f"block '{name}' does not copy each element of its tile once",
-            "place a plain copy, or one that stage_fragments_at makes",
-        )
-    panels = -(-box[-1] * size // slab) if slab else 1  # the last of which may copy more
-    box[-1] = min(box[-1], slab // size) if slab else box[-1]
-    swizzle = box[-1] * size if is_swizzled or slab > PITCH else 0
-    shape = CopyShape(swizzle, panels, tuple(box), tuple(strides) if max(strides) > 1 else ())
-    require_addressable(load.source, shape, name)
-    row = shape.box[-1] * size
-    if row % PITCH:
-        raise TransformError(
-            f"the tile of block '{name}' has rows of {row} bytes, and the TMA copies multiples of "
-            f"{PITCH}",
-            "use a longer tile",
-        )
-    if shape.swizzle and shape.swizzle not in SWIZZLES:
-        raise TransformError(
-            f"the tile of block '{name}' has rows of {row} bytes, and the TMA swizzles rows of "
-            f"{' or '.join(map(str, SWIZZLES))}",
-            'use a tile of shorter rows, or layout="rows"',
-        )
-    if math.prod(shape.box) * size % ATOM:
-        raise TransformError(
-            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and "
-            f"addresses in shared memory must be multiples of {ATOM}",
-            "use a larger tile",
-        )
-    return shape
 
 
 def find_box(

@@ -380,7 +380,25 @@ def tensorize_warpgroups(
     """
     is_tile = TILE_STORE in sch.get(store).annotations  # which may do more than to convert
     result = sch.get(store).writes[0].source if is_tile else require_register_store(sch, store)[1]
-    tile = _read_tile(sch, block, store, in_flight)
+    product, name = sch.get(block), get_sblock_name(sch, block)
+    if len(product.reads) != 3 or product.init is not None:
+        raise TransformError(
+            f"block '{name}' does not add products of two tiles to its sums",
+            "pass the block that tile_in_warpgroups returned, decomposed",
+        )
+    advice = "stage both operands with stage_swizzled_at"
+    swizzles = [read_swizzle(name, it.source, advice) for it in product.reads[1:]]
+    rows, columns, depth = (get_extent(sch, loop) or 0 for loop in sch.get_loops(block)[-3:])
+    tile = WgmmaTile(
+        dtype=str(product.reads[1].source.dtype),
+        acc=str(_find_sums(sch, store)[1].dtype),
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        transpose_b=is_along_k(product, 2),
+        swizzles=(swizzles[0], swizzles[1]),
+        in_flight=in_flight,
+    )
     require_tf32(tile.dtype, tf32)
     if not fp22 and tile.dtype.startswith("float8"):
         raise TransformError(
@@ -479,32 +497,6 @@ def _find_sums(sch: Schedule, store: SBlockRV) -> tuple[int, Any]:
             "store one product's sums",
         )
     return found[0]
-
-
-def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) -> WgmmaTile:
-    """A warpgroup's product, read off its blocks."""
-    node = sch.get(block)
-    name = get_sblock_name(sch, block)
-    tiles = [region.source for region in node.reads][-2:]
-    if len(node.reads) != 3 or node.init is not None:
-        raise TransformError(
-            f"block '{name}' does not add products of two tiles to its sums",
-            "pass the block that tile_in_warpgroups returned, decomposed",
-        )
-    swizzles = [
-        read_swizzle(name, it, "stage both operands with stage_swizzled_at") for it in tiles
-    ]
-    extents = [get_extent(sch, loop) or 0 for loop in sch.get_loops(block)[-3:]]
-    return WgmmaTile(
-        dtype=str(tiles[0].dtype),
-        acc=str(_find_sums(sch, store)[1].dtype),
-        rows=extents[0],
-        columns=extents[1],
-        depth=extents[2],
-        transpose_b=is_along_k(node, 2),
-        swizzles=(swizzles[0], swizzles[1]),
-        in_flight=in_flight,
-    )
 
 
 def read_swizzle(name: str, tile: Any, advice: str) -> int:
