@@ -6,7 +6,7 @@ from golden_runs import DEVICES, require_right, run_golden
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.products import PRODUCTS
+from tirstep.transforms.recipes.matmul_best import PRODUCTS
 from tirstep.transforms.recipes.time_model import Product, TileRate, estimate, read_costs
 
 NAMES = [recipe.name for ladder in PRODUCTS for recipe in ladder]

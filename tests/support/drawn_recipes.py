@@ -11,7 +11,7 @@ from tirstep.transforms.recipes.attention_mma import AttentionMmaConfig
 from tirstep.transforms.recipes.attention_wgmma import AttentionWgmmaConfig
 from tirstep.transforms.recipes.conv2d import LADDERS as CONV2D
 from tirstep.transforms.recipes.decoding import RangesConfig
-from tirstep.transforms.recipes.products import PRODUCTS
+from tirstep.transforms.recipes.matmul_best import PRODUCTS
 
 SHARED = {recipe.name for ladder in (*PRODUCTS, *CONV2D) for recipe in ladder}
 WHOLE_TILES = (RangesConfig, AttentionMmaConfig, AttentionWgmmaConfig)

@@ -70,6 +70,7 @@ from ..tir import (
     is_among,
     is_choice,
     is_end,
+    list_threads,
     number_threads,
     substitute,
 )
@@ -366,9 +367,8 @@ def require_one_pipeline(sch: Schedule, loop: LoopRV, advice: str) -> None:
 
 def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
     """The extents of the kernel's thread axes, x first; without those that it does not have."""
-    bound = find_all(get_enclosing_kernel(sch, loop), For)
-    extents = {get_axis(each): constant(each.extent) or 1 for each in bound}
-    return [extents[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in extents]
+    loops = find_all(get_enclosing_kernel(sch, loop), For)
+    return [constant(each.extent) or 1 for each in list_threads(loops)]
 
 
 def find_own_places(sch: Schedule, block: SBlockRV) -> tuple[list[For], dict[Var, Any], Analyzer]:

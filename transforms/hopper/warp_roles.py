@@ -61,6 +61,7 @@ from ..tir import (
     get_loops_around,
     is_among,
     list_allocated,
+    list_threads,
     replace_fields,
 )
 from .tma_loads import (
@@ -236,10 +237,7 @@ def put_at_root(body: Any, statements: list[Any]) -> Any:
 
 def find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
     """The thread axes around a loop, threadIdx.x first, and their extents."""
-    axes = {
-        get_axis(outer): outer for outer in (*get_loops_around(loop, find_all(body, For)), loop)
-    }
-    found = [axes[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in axes]
+    found = list_threads([*get_loops_around(loop, find_all(body, For)), loop])
     return [(outer.loop_var, constant(outer.extent) or 1) for outer in found]
 
 

@@ -19,7 +19,6 @@ from . import (
     fused_chains,
     matmul_best,
     matmul_tutorials,
-    products,
     row_ladders,
 )
 from .recipe import Example as Example
@@ -34,7 +33,6 @@ _MODULES = (
     row_ladders,
     matmul_tutorials,
     matmul_best,
-    products,
     conv1d,
     depthwise_conv2d,
     conv2d,

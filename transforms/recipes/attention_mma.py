@@ -8,7 +8,7 @@ matmul (`mma`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
@@ -29,7 +29,6 @@ from ..schedule import TransformError
 from ..tensor_cores.fragments import SIDE
 from ..tensor_cores.mma_tiles import TileLayout, stage_fragments_at
 from ..tensor_cores.quads import (
-    FragmentProduct,
     lay_in_quads,
     round_operand,
     spread_over_quads,
@@ -100,7 +99,43 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     fused = yield from fuse_attention(
         sch, warps=config.warps, rows=config.rows, keys=config.keys, powers=config.powers
     )
-    copies = yield from _compute_in_fragments(sch, fused, config)
+    # In the step that leaves a kernel no buffers in global memory.
+    repair, products = lay_in_fragments(sch, fused, tile_product)
+    scores, weighted = products
+    yield "in_fragments"
+
+    def stage(block: SBlockRV, loop: LoopRV, operand: int) -> SBlockRV:
+        return stage_fragments_at(
+            sch,
+            block,
+            loop,
+            operand=operand,
+            warps=config.warps,
+            vector=VECTOR,
+            layout=config.layout,
+            in_quads=True,
+            comes_first=True,
+            tail="guard",
+        )
+
+    # Queries, keys and values come through shared memory into fragments.
+    copies = [stage(weighted.block, fused.steps, 2), stage(scores.block, fused.steps, 1)]
+    values = cache_read_at(sch, weighted.block, weighted.column, operand=2, scope="local")
+    keys = cache_read_at(sch, scores.block, scores.column, operand=1, scope="local")
+    queries = cache_read_at(sch, scores.block, fused.warp, operand=0, scope="local")
+    stage(queries, fused.warp, 0)
+    yield "in_shared_memory"
+    zeros = decompose_reduction_at(sch, scores.block, scores.step)
+    tensorize_in_quads(sch, scores.block, [queries, keys], zeros)
+    tensorize_in_quads(sch, weighted.block, [values], None)
+    # In the same step: elements of fragments are where a lane finds its own, or nowhere.
+    elements = spread_elements(sch, fused, repair)
+    yield "tensorized"
+    for block in elements:
+        suggest_unrolling(sch, get_own_loops(sch, block)[0])
+    for product in products:
+        suggest_unrolling(sch, product.step)
+    yield "unrolled"
     if config.ends_at_mask:
         end_loop_at_mask(sch, fused.steps)
         yield "ends_at_mask"
@@ -109,7 +144,7 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
         yield "splits_at_mask"
     stages = min(config.stages, get_extent(sch, fused.steps) or 1)
     if stages > 1:
-        prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
+        prefetch_asynchronously(sch, fused.steps, copies[::-1], stages=stages)
         yield "next_tiles_asynchronously"
 
 
@@ -191,32 +226,6 @@ def lay_in_fragments(
     return repair, products
 
 
-def _compute_in_fragments(
-    sch: Schedule, fused: Fused, config: AttentionMmaConfig
-) -> Generator[str, None, list[SBlockRV]]:
-    """Products on tensor cores, and between them what lanes compute in registers of their own.
-
-    Returns the copies of keys and values into shared memory.
-    """
-    # In the step that leaves a kernel no buffers in global memory.
-    repair, products = lay_in_fragments(sch, fused, tile_product)
-    yield "in_fragments"
-    loads, copies = _stage(sch, products, (fused.warp, fused.steps), config)
-    yield "in_shared_memory"
-    zeros = decompose_reduction_at(sch, products[0].block, products[0].step)
-    tensorize_in_quads(sch, products[0].block, loads[:2], zeros)
-    tensorize_in_quads(sch, products[1].block, loads[2:], None)
-    # In the same step: elements of fragments are where a lane finds its own, or nowhere.
-    elements = spread_elements(sch, fused, repair)
-    yield "tensorized"
-    for block in elements:
-        suggest_unrolling(sch, get_own_loops(sch, block)[0])
-    for product in products:
-        suggest_unrolling(sch, product.step)
-    yield "unrolled"
-    return copies
-
-
 def spread_elements(sch: Schedule, fused: Fused, repair: SBlockRV) -> list[SBlockRV]:
     """Let lanes compute what is between products, and the result; returns these blocks."""
     elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
@@ -230,40 +239,6 @@ def spread_elements(sch: Schedule, fused: Fused, repair: SBlockRV) -> list[SBloc
         if (constant(sch.get(load).reads[0].source.shape[-1]) or 1) % 2 == 0:
             vectorize_loop(sch, get_own_loops(sch, load)[-1])
     return elements
-
-
-def _stage(
-    sch: Schedule,
-    products: Sequence[FragmentProduct],
-    loops: tuple[LoopRV, LoopRV],
-    config: AttentionMmaConfig,
-) -> tuple[list[SBlockRV], list[SBlockRV]]:
-    """Bring queries, keys and values through shared memory into fragments.
-
-    Returns the loads of fragments, and the copies of keys and values in their order.
-    """
-    (warp, steps), (scores, weighted) = loops, products
-
-    def stage(block: SBlockRV, loop: LoopRV, operand: int) -> SBlockRV:
-        return stage_fragments_at(
-            sch,
-            block,
-            loop,
-            operand=operand,
-            warps=config.warps,
-            vector=VECTOR,
-            layout=config.layout,
-            in_quads=True,
-            comes_first=True,
-            tail="guard",
-        )
-
-    copies = [stage(weighted.block, steps, 2), stage(scores.block, steps, 1)]
-    values = cache_read_at(sch, weighted.block, weighted.column, operand=2, scope="local")
-    keys = cache_read_at(sch, scores.block, scores.column, operand=1, scope="local")
-    queries = cache_read_at(sch, scores.block, warp, operand=0, scope="local")
-    stage(queries, warp, 0)
-    return [queries, keys, values], copies[::-1]
 
 
 SMALL = {"batch": 1, "heads": 2, "queries": 64, "keys": 64, "dim": 32}

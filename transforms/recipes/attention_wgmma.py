@@ -9,7 +9,7 @@ TMA, which a warpgroup of its own feeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
@@ -37,7 +37,6 @@ from .attention_mma import (
     HALF,
     SHAPE,
     VECTOR,
-    Fused,
     Powers,
     fuse_attention,
     lay_in_fragments,
@@ -105,68 +104,8 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     fused = yield from fuse_attention(
         sch, warps=warps, rows=SIDE, keys=config.keys, powers=config.powers
     )
-    queries, *copies = yield from _compute_in_fragments(sch, fused, config)
-    if config.ends_at_mask:
-        end_loop_at_mask(sch, fused.steps)
-        yield "ends_at_mask"
-        if config.longest_first:
-            launch_longest_first(sch, fused.steps)
-            yield "longest_first"
-    if config.splits_at_mask or ends_in_tile:
-        split_loop_at_mask(sch, fused.steps)
-        yield "splits_at_mask"
-    stages = min(config.stages, get_extent(sch, fused.steps) or 1)
-    if stages == 1:
-        return
-    if config.copies == "threads":
-        prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
-        yield "next_tiles_asynchronously"
-        return
-    prefetch_by_tma(sch, fused.steps, copies, stages=stages)
-    yield "next_tiles_by_tma"
-    if config.roles:
-        registers = _REGISTERS.get((config.warpgroups, bool(config.persistent)))
-        specialize_warps(sch, fused.steps, registers=registers)
-        copy_once_by_tma(sch, fused.steps, queries)
-        yield "warps_specialized"
-    if config.overlaps:
-        overlap_products(sch, fused.steps)
-        yield "products_overlapped"
-    if config.pingpong:
-        alternate_warpgroups(sch, fused.steps)
-        yield "warpgroups_alternate"
-    if config.persistent:
-        make_persistent(sch, fused.steps, blocks=config.persistent)
-        yield "blocks_stay"
-
-
-def _compute_in_fragments(
-    sch: Schedule, fused: Fused, config: AttentionWgmmaConfig
-) -> Generator[str, None, list[SBlockRV]]:
-    """Products by wgmma, and between them what lanes compute in registers of their own.
-
-    Returns the copies of queries, keys and values into shared memory.
-    """
     repair, _ = lay_in_fragments(sch, fused, order_product, heads_first=config.heads_first)
     yield "in_fragments"
-    copies = _stage(sch, fused, config)
-    yield "in_shared_memory"
-    for product in (fused.scores, fused.weighted):
-        tensorize_warp_rows(sch, product)
-    # In the same step: elements of fragments are where a lane finds its own, or nowhere.
-    elements = spread_elements(sch, fused, repair)
-    yield "tensorized"
-    for block in elements:
-        suggest_unrolling(sch, get_own_loops(sch, block)[0])
-    yield "unrolled"
-    return copies
-
-
-def _stage(sch: Schedule, fused: Fused, config: AttentionWgmmaConfig) -> list[SBlockRV]:
-    """Bring queries, keys and values into shared memory, as descriptors read them.
-
-    Returns the copies.
-    """
     vector, dim = VECTOR, SIDE * (constant(sch.get(fused.weighted).writes[0].source.shape[3]) or 1)
     stages = min(config.stages, get_extent(sch, fused.steps) or 1)
     used = (config.warpgroups * ROWS + 2 * stages * config.keys) * dim * 2  # bytes of an element
@@ -194,8 +133,48 @@ def _stage(sch: Schedule, fused: Fused, config: AttentionWgmmaConfig) -> list[SB
             tail="guard",
         )
 
-    values, keys = stage(fused.weighted, fused.steps, 2), stage(fused.scores, fused.steps, 1)
-    return [stage(fused.scores, fused.warp, 0), keys, values]
+    copies = [stage(fused.weighted, fused.steps, 2), stage(fused.scores, fused.steps, 1)][::-1]
+    queries = stage(fused.scores, fused.warp, 0)
+    yield "in_shared_memory"
+    for product in (fused.scores, fused.weighted):
+        tensorize_warp_rows(sch, product)
+    # In the same step: elements of fragments are where a lane finds its own, or nowhere.
+    elements = spread_elements(sch, fused, repair)
+    yield "tensorized"
+    for block in elements:
+        suggest_unrolling(sch, get_own_loops(sch, block)[0])
+    yield "unrolled"
+    if config.ends_at_mask:
+        end_loop_at_mask(sch, fused.steps)
+        yield "ends_at_mask"
+        if config.longest_first:
+            launch_longest_first(sch, fused.steps)
+            yield "longest_first"
+    if config.splits_at_mask or ends_in_tile:
+        split_loop_at_mask(sch, fused.steps)
+        yield "splits_at_mask"
+    if stages == 1:
+        return
+    if config.copies == "threads":
+        prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
+        yield "next_tiles_asynchronously"
+        return
+    prefetch_by_tma(sch, fused.steps, copies, stages=stages)
+    yield "next_tiles_by_tma"
+    if config.roles:
+        registers = _REGISTERS.get((config.warpgroups, bool(config.persistent)))
+        specialize_warps(sch, fused.steps, registers=registers)
+        copy_once_by_tma(sch, fused.steps, queries)
+        yield "warps_specialized"
+    if config.overlaps:
+        overlap_products(sch, fused.steps)
+        yield "products_overlapped"
+    if config.pingpong:
+        alternate_warpgroups(sch, fused.steps)
+        yield "warpgroups_alternate"
+    if config.persistent:
+        make_persistent(sch, fused.steps, blocks=config.persistent)
+        yield "blocks_stay"
 
 
 SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}

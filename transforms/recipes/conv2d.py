@@ -40,10 +40,10 @@ from .matmul_best import (
     COPY_US,
     ENGINES,
     find_gpu,
+    get_whole_types,
     rank_wgmma,
     rank_wgmma_gathered,
 )
-from .products import get_whole_types
 from .recipe import Example, recipe
 from .rungs import Family, order
 from .tiled_product import COPY_THREADS, VECTOR_BYTES, Groups, WholeTail, group_iterators

@@ -27,7 +27,17 @@ from tvm_ffi import structural_map
 
 from ..gpu_limits import WARP
 from ..schedule import TransformError, query
-from ..tir import Place, bind_ranges, constant, find_all, get_axis, get_elements, substitute
+from ..tir import (
+    Place,
+    bind_ranges,
+    constant,
+    find_all,
+    get_axis,
+    get_elements,
+    list_threads,
+    number_threads,
+    substitute,
+)
 
 Role = Literal["A", "B", "C"]
 """A (rows, k), B (k, columns) or the sums C (rows, columns)."""
@@ -468,11 +478,7 @@ def make_store(
 
 def number_lane(loops: Iterable[For]) -> Any:
     """The number of a thread in its warp, of loops of which some are those of thread axes."""
-    axes = {get_axis(loop): loop for loop in loops}
-    number: Any = 0
-    for axis in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
-        if axis in axes:
-            number = number * axes[axis].extent + axes[axis].loop_var
+    number, _ = number_threads((loop.loop_var, loop.extent) for loop in list_threads(loops))
     return number % WARP
 
 
