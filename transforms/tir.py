@@ -261,12 +261,6 @@ def get_loops_around(loop: For, loops: Iterable[For]) -> list[For]:
     ]
 
 
-def list_threads(loops: Iterable[For]) -> list[For]:
-    """Those of some loops that are on axes of threads, one for each axis, threadIdx.x first."""
-    axes = {get_axis(loop): loop for loop in loops}
-    return [axes[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in axes]
-
-
 def get_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
     """The block iterators whose value uses the loop."""
     for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
