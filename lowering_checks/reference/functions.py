@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -59,6 +60,19 @@ def get_open_sizes(function: PrimFunc) -> dict[str, Any]:
             for variable in undefined_vars(extent):
                 found.setdefault(str(variable.name), variable)
     return found
+
+
+def find_unrelated_sizes(function: PrimFunc) -> list[str]:
+    """The open sizes that are of one argument each, if there are several: only a caller knows what
+    they have to do with each other, as flat arrays of n, of n and of 64 n elements have.
+    """
+    count = Counter[str]()
+    for parameter in function.params:
+        shape = () if is_scalar(parameter) else parameter.shape
+        names = [str(it.name) for extent in shape for it in undefined_vars(extent)]
+        count.update(dict.fromkeys(names, 1))
+    found = [name for name, number in count.items() if number == 1]
+    return found if len(found) > 1 else []
 
 
 def close_sizes(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -14,7 +13,6 @@ import numpy as np
 import tvm
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import Div, For, Var
-from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_map
 
 from tirstep.modules import AnyProblem, KernelError, Tensor
@@ -26,7 +24,7 @@ from tirstep.transforms.tir import find_all, find_axes, get_axis
 from tirstep.tvm_compat import with_parameters
 
 from ..compile.compiling import MAIN, launch_tirx, make_main
-from ..device import blank, is_scalar
+from ..device import blank
 from ..devices.simulator.merged_memory import find_written_buffers
 from ..numeric import make_cases
 from .conditions import compares_data, get_call_name
@@ -36,6 +34,7 @@ from .functions import (
     close_sizes,
     count_operations,
     find_float_types,
+    find_unrelated_sizes,
     get_function,
     get_open_sizes,
     list_literal_sizes,
@@ -310,15 +309,9 @@ class ModuleProblem(AnyProblem):
 
     @property
     def unrelated_sizes(self) -> dict[str, int]:
-        """The sizes of a recorded call that are of one argument each: their caller knows what they
-        have to do with each other, as its flat arrays of n, of n and of 64 n elements have.
-        """
-        count = Counter[str]()
-        for parameter in self.kernel.function.params:
-            shape = () if is_scalar(parameter) else parameter.shape
-            count.update({str(it.name) for extent in shape for it in undefined_vars(extent)})
-        found = {it: size for it, size in self.shape.items() if count[it] == 1}
-        return found if self.kernel.recorded and len(found) > 1 else {}
+        """The sizes of a recorded call that nothing relates to others."""
+        names = find_unrelated_sizes(self.kernel.function) if self.kernel.recorded else []
+        return {name: self.shape[name] for name in names}
 
     @property
     def recorded_integers(self) -> dict[str, Array]:

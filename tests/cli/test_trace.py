@@ -176,6 +176,14 @@ def test_a_function_has_its_author_s_name_and_the_sizes_that_it_was_called_with(
     assert not words or listed.endswith("failed: RuntimeError: x.cu(4): error: no")
     checked = command("check", "traced/:repeated")
     assert words or (checked.code, "clean on simulator 8x1x1x1x1x1x32" in checked.out) == (0, True)
+    if words:
+        assert checked.code == 2
+        assert checked.err.endswith(
+            "it was not called while it was traced, and nothing says how its sizes k, l, m, n, o, "
+            "p, q belong together; give --shape\n"
+        )
+        checked = command("check", "traced", "--shape", "8x1x1x1x1x1x32")
+        assert (checked.code, "clean on simulator 8x1x1x1x1x1x32" in checked.out) == (0, True)
 
 
 @pytest.mark.share(2)

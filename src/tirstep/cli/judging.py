@@ -189,6 +189,13 @@ class Judge:
             rungs.append(rung)
             tell(recipe.name)
             others = among or recipes
+            unknown = ", ".join(getattr(recipe, "unknown_sizes", ()))
+            if unknown and self.request.shape is None:
+                rung.error = KernelError(
+                    f"{recipe.name}: it was not called while it was traced, and nothing says how "
+                    f"its sizes {unknown} belong together; give --shape"
+                )
+                continue
             try:
                 with rung.keeping_others(is_alone=len(others) == 1):
                     rung.run = run_requested(recipe, self.request, example=example, among=others)
