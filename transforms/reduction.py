@@ -239,7 +239,6 @@ def register_reducer(combine: Any, identify: Any, *, values: int) -> None:
 register_reducer(combine_softmax, identify_softmax, values=2)
 
 
-WIDE = "float32"
 HALVES = ("float16", "bfloat16")
 
 
@@ -275,12 +274,12 @@ def widen_sums(sch: Schedule, block: SBlockRV) -> SBlockRV:
             "widen sums before loops are split",
         )
     rounded = sch.cache_write(block, 0, "global")
-    sch.unsafe_set_dtype(block, 0, WIDE)
+    sch.unsafe_set_dtype(block, 0, FLOAT)
     node = sch.get(block)
     (region,) = node.writes
     wide, place = region.source, list(node.body.indices)
     store = BufferStore(wide, BufferLoad(wide, place) + _widen(reduction.term), place)
-    zero = BufferStore(wide, const(0, WIDE), list(node.init.indices))
+    zero = BufferStore(wide, const(0, FLOAT), list(node.init.indices))
     made = replace_fields(node, body=store, init=zero)
     replace_blocks(sch, block, {node: made}, [], who="widen_sums")
     return rounded
@@ -290,4 +289,4 @@ def _widen(term: Any) -> Any:
     """A term in float32: a product of halves by its factors."""
     if isinstance(term, Mul):
         return _widen(term.a) * _widen(term.b)
-    return Cast(WIDE, term)
+    return Cast(FLOAT, term)

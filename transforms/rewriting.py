@@ -38,17 +38,6 @@ from .tir import find_all, get_regions, is_among, replace_fields
 NO_REPLAY = "which no trace can replay"
 """The note in a trace where blocks were replaced by others."""
 _PROBE = "tirstep_probe"
-_LOOP_FIELDS = (
-    "loop_var",
-    "min",
-    "extent",
-    "kind",
-    "body",
-    "thread_binding",
-    "annotations",
-    "step",
-)
-"""The fields of a loop, in TVM's order."""
 
 
 def get_scope(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
@@ -226,5 +215,5 @@ def open_loops(statement: Any) -> tuple[list[For], Any]:
 
 
 def edit_loop(loop: For, **fields: Any) -> For:
-    """A loop with other values of the fields that are named."""
-    return For(*({name: getattr(loop, name) for name in _LOOP_FIELDS} | fields).values())
+    """A loop with other values of the fields that are named, and no place in a text."""
+    return replace_fields(loop, span=None, **fields)

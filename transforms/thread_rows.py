@@ -178,22 +178,13 @@ def find_vector(extent: int | None, dtype: Any, *, most: int) -> int:
     """The most elements, up to `most`, of a vector of 16 bytes that divides rows of an extent."""
     if extent is None:
         return 1
-    fitting = [lanes for lanes in _find_lanes(dtype, most) if extent % lanes == 0]
-    return max(fitting, default=1)
+    widest = min(most, MAX_VECTOR_BYTES // dtype.itemsize)
+    return max((it for it in LANES if it <= widest and extent % it == 0), default=1)
 
 
 def find_guarded(size: int) -> int:
     """The most elements of so many bytes in a vector that CUDA has a type for under a guard."""
     return WIDEST if size > 1 else 4
-
-
-def find_widest(dtype: Any, *, most: int) -> int:
-    """The most elements, up to `most`, of a vector of 16 bytes."""
-    return max(_find_lanes(dtype, most), default=1)
-
-
-def _find_lanes(dtype: Any, most: int) -> list[int]:
-    return [lanes for lanes in LANES if lanes <= min(most, MAX_VECTOR_BYTES // dtype.itemsize)]
 
 
 def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -46,20 +47,6 @@ DEVICE_ENTRY = "tirx.device_entry"
 
 LARGEST_INDEX = 2**31 - 1
 """The largest index of 32 bits."""
-
-_FIELDS = (
-    "iter_vars",
-    "reads",
-    "writes",
-    "name_hint",
-    "body",
-    "init",
-    "alloc_buffers",
-    "match_buffers",
-    "annotations",
-    "span",
-)
-"""The fields of a block, in TVM's order."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -268,9 +255,12 @@ def get_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
             yield iterator
 
 
-def replace_fields(block: SBlock, **fields: Any) -> SBlock:
-    """A block with other values of the fields that are named, as `dataclasses.replace` makes it."""
-    return SBlock(*({name: getattr(block, name) for name in _FIELDS} | fields).values())
+def replace_fields(node: Any, **fields: Any) -> Any:
+    """A block or a loop with other values of the fields that are named, as `dataclasses.replace`
+    makes it.
+    """
+    names = inspect.signature(type(node)).parameters
+    return type(node)(**{name: getattr(node, name) for name in names} | fields)
 
 
 def list_allocated(statement: Any) -> list[Any]:

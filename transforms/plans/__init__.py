@@ -11,45 +11,24 @@ A plan takes blocks by the roles that they play, whatever they are called::
 What stands around these blocks is inlined, or left as a kernel of its own.
 """
 
-from ..recipes.element_ladders import FlatConfig
-from ..recipes.gemm import GemmConfig
-from ..recipes.mma import MmaConfig
-from ..recipes.row_ladders import RowConfig
-from ..recipes.wgmma import WgmmaConfig
-from .flat import match_flat, schedule_flat
-from .plan import make_recipe_rule, match_recipe, schedule_function
-from .product_plan import (
-    MatmulConfig,
-    WindowsConfig,
-    match_convolution,
-    match_matmul,
-    schedule_convolution,
-    schedule_matmul,
-    schedule_windows,
-)
-from .roles import Mismatch, Roles
-from .row_plan import match_rows, schedule_rows
-
-__all__ = [
-    "FlatConfig",
-    "GemmConfig",
-    "MatmulConfig",
-    "Mismatch",
-    "MmaConfig",
-    "Roles",
-    "RowConfig",
-    "WgmmaConfig",
-    "WindowsConfig",
-    "make_recipe_rule",
-    "match_convolution",
-    "match_flat",
-    "match_matmul",
-    "match_recipe",
-    "match_rows",
-    "schedule_convolution",
-    "schedule_flat",
-    "schedule_function",
-    "schedule_matmul",
-    "schedule_rows",
-    "schedule_windows",
-]
+from ..recipes.element_ladders import FlatConfig as FlatConfig
+from ..recipes.gemm import GemmConfig as GemmConfig
+from ..recipes.mma import MmaConfig as MmaConfig
+from ..recipes.row_ladders import RowConfig as RowConfig
+from ..recipes.wgmma import WgmmaConfig as WgmmaConfig
+from .flat import match_flat as match_flat
+from .flat import schedule_flat as schedule_flat
+from .plan import make_recipe_rule as make_recipe_rule
+from .plan import match_recipe as match_recipe
+from .plan import schedule_function as schedule_function
+from .product_plan import MatmulConfig as MatmulConfig
+from .product_plan import WindowsConfig as WindowsConfig
+from .product_plan import match_convolution as match_convolution
+from .product_plan import match_matmul as match_matmul
+from .product_plan import schedule_convolution as schedule_convolution
+from .product_plan import schedule_matmul as schedule_matmul
+from .product_plan import schedule_windows as schedule_windows
+from .roles import Mismatch as Mismatch
+from .roles import Roles as Roles
+from .row_plan import match_rows as match_rows
+from .row_plan import schedule_rows as schedule_rows

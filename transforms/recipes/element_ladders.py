@@ -22,7 +22,7 @@ from ..loops import Tail, fuse_loops, reorder_loops, split_loop, unroll_loop
 from ..pass_options import set_pipeline
 from ..queries import get_extent
 from ..schedule import TransformError
-from ..thread_rows import find_vector, find_widest, spread_over_threads
+from ..thread_rows import find_vector, spread_over_threads
 from ..tir import constant, find_all
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from .recipe import Example, Recipe, get_sblocks, recipe
@@ -55,7 +55,8 @@ def schedule(sch: Schedule, config: FlatConfig, block: SBlockRV | None = None) -
     is_plain = dtype.itemsize > 1 and not find_all(sch.get(block).body, Cast)
     most = config.vector if is_plain else min(config.vector, 4)
     extent = get_extent(sch, loop)
-    vector, widest = find_vector(extent, dtype, most=most), find_widest(dtype, most=most)
+    vector = find_vector(extent, dtype, most=most)
+    widest = find_vector(0, dtype, most=most)  # of any extent: every vector divides 0
     if config.tail == "guard" and extent is not None and vector < widest:
         vector = widest
         set_pipeline(sch)  # it makes whole vectors of all but the last one

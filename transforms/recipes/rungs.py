@@ -64,7 +64,6 @@ class Family:
     default_example: Example
     small: Example
     tiles: tuple[str, ...] = ()
-    symbolic: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     arch: str = ""
@@ -85,7 +84,7 @@ class Family:
             default_example=self.default_example,
             golden=self.small,
             choices=self.find_choices(self.tiles),
-            symbolic=self.symbolic,
+            symbolic=(),
             dtypes=self.dtypes,
             arch=self.arch,
             expects=read_expectations(None),
