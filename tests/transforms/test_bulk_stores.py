@@ -93,7 +93,7 @@ def test_a_bias_and_a_function_are_computed_in_registers(
     problem = get_kernel(f"matmul_bias_{function}").problem(*shape, **HALF)
     sch = Schedule(problem.module)
     chosen = {**wgmma.tma_store.config, **SMALL, **config}
-    list(wgmma.schedule(sch, wgmma.WgmmaConfig(**chosen)))
+    list(wgmma.WgmmaEngine.run(sch, wgmma.WgmmaConfig(**chosen)))
     assert check_numbers(problem, sch.mod, SIMULATOR, where=function) == []
     assert "stmatrix" in sch.mod.script()
 
@@ -219,7 +219,7 @@ def test_store_through_tiles_refuses_a_consumer_whose_loops_are_others() -> None
     problem = get_kernel("matmul_bias_relu").problem(72, 40, 72, **HALF)
     sch = Schedule(problem.module)
     config = wgmma.WgmmaConfig(**{**wgmma.tma_store.config, **PAD})
-    steps = wgmma.schedule(sch, config)
+    steps = wgmma.WgmmaEngine.run(sch, config)
     assert "tiled" in iter(steps)
     (consumer,) = sch.get_consumers(sch.get_sblock("C"))
     split_loop(sch, sch.get_loops(consumer)[0], inner=8)

@@ -21,7 +21,7 @@ from tirstep.modules import get_kernel
 from tirstep.transforms import get_pipeline, set_pipeline
 from tirstep.transforms.pass_options import PIPELINE
 from tirstep.transforms.passes.barriers import DropRedundantBarriers
-from tirstep.transforms.recipes.gemm import GemmConfig, schedule
+from tirstep.transforms.recipes.gemm import GemmConfig, GemmEngine
 from tirstep.transforms.tir import find_all
 
 TARGET, BEHIND = "nvidia/nvidia-h100", "s_tir.LowerThreadAllreduce"
@@ -106,7 +106,7 @@ def prefetched(**sizes) -> IRModule:
     """A product whose next tiles go through registers into a double buffer."""
     sch = Schedule(PROBLEM.module)
     config = GemmConfig(threads=(4, 8), thread_tile=(2, 4), tile_k=4, stages=2, **sizes)
-    assert "barriers_dropped" in list(schedule(sch, config))
+    assert "barriers_dropped" in list(GemmEngine.run(sch, config))
     return sch.mod
 
 

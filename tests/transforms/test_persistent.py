@@ -20,7 +20,7 @@ from tirstep.transforms.hopper.tma_loads import Pipeline
 from tirstep.transforms.hopper.tma_tiles import TMA_COPY, TMA_PERSISTENT, TMA_ROLES
 from tirstep.transforms.hopper.warp_roles import NameBarriersOfRoles
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule
+from tirstep.transforms.recipes.wgmma import WgmmaConfig, WgmmaEngine
 from tirstep.transforms.tir import find_all
 
 SIMULATOR = get_device("simulator")
@@ -129,7 +129,7 @@ def test_a_bias_is_added_by_named_barriers() -> None:
     problem = matmul_bias_gelu.problem(72, 40, 128, **HALF)
     sch = Schedule(problem.module)
     config = WgmmaConfig(**{**STAYS.config, **SMALL, "tail": "pad", "persistent": 1})
-    assert list(schedule(sch, config))[-1] == "blocks_stay"
+    assert list(WgmmaEngine.run(sch, config))[-1] == "blocks_stay"
     assert check_numbers(problem, sch.mod, SIMULATOR, where="bias") == []
 
 

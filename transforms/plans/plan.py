@@ -46,11 +46,11 @@ from ..queries import get_sblock_name, is_reduction
 from ..recipes.recipe import Recipe
 from ..recipes.rungs import Rung, read_pairs
 from ..schedule import TransformError, describe_error, inlines, transform
+from ..tensor_cores.fragments import list_threads
 from ..tir import (
     bind_ranges,
     constant,
     find_all,
-    get_axis,
     get_elements,
     get_places,
     replace_fields,
@@ -354,13 +354,9 @@ def find_unsupported(module: IRModule, target: Target) -> str:
     given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
     most = max((int(number) for number in given if number is not None), default=None)
     # The threads of a thread block, over all axes: the most of any kernel; 1 of a loop on none.
-    kernels: dict[Any, dict[Any, int]] = {}
-    for place in itertools.chain.from_iterable(map(get_places, body)):
-        axes = kernels.setdefault(place.kernel, {})
-        for loop in place.find_bound("threadIdx"):
-            axis = get_axis(loop)
-            axes[axis] = max(axes.get(axis, 1), constant(loop.extent) or 1)
-    threads = max((math.prod(axes.values()) for axes in kernels.values()), default=1)
+    kernels = {place.kernel for each in body for place in get_places(each)} - {None}
+    axes = [list_threads(find_all(kernel, For)) for kernel in kernels]
+    threads = max((math.prod(constant(it.extent) or 1 for it in own) for own in axes), default=1)
     if most is not None and threads > most:
         kind = target.kind.name
         return f"it runs {threads} threads in a block, and the target '{kind}' takes {most}"

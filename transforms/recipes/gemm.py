@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..caching import (
@@ -99,11 +98,6 @@ class GemmConfig:
         """The pieces of a thread's tile, by rows and by columns."""
         rows, columns = self.thread_tile
         return (max(1, rows // STRIP), max(1, columns // self.strip)) if self.strided else (1, 1)
-
-
-def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
-    """The steps of a config, on block "C" of matmul."""
-    return GemmEngine(sch, config).schedule(sch.get_sblock("C"))
 
 
 class GemmEngine(Engine):
@@ -205,7 +199,7 @@ class GemmEngine(Engine):
 GEMM = Family(
     kernel="matmul",
     config=GemmConfig,
-    schedule=schedule,
+    schedule=GemmEngine.run,
     blocks=("C", "C C_cast"),
     default_example=Example({"m": 1024, "n": 512, "k": 2048}),
     small=Example(

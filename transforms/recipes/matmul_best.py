@@ -30,6 +30,7 @@ from tvm.s_tir import Schedule
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..hopper.tma_tiles import ATOM, PITCH
 from ..hopper.wgmma_intrinsics import THREADS
+from ..reduction import HALVES
 from ..schedule import TransformError
 from ..warp_tiling import STRIP
 from . import gemm, mma, skinny, wgmma
@@ -135,7 +136,7 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
         elif isinstance(config, RowConfig):
             yield from schedule_matvec(sch, sch.get_sblock("C"), config)
         else:
-            yield from ENGINES[type(config)](sch, config).schedule(sch.get_sblock("C"))
+            yield from ENGINES[type(config)].run(sch, config)
 
     best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (
@@ -462,7 +463,7 @@ def describe_tile(config: GemmConfig | MmaConfig | WgmmaConfig, size: int) -> Ti
 def fits(sch: Schedule, config: GemmConfig) -> bool:
     """Whether the schedule takes a config for a matmul."""
     try:
-        for _ in gemm.schedule(sch.copy(), config):
+        for _ in gemm.GemmEngine.run(sch.copy(), config):
             pass
     except TransformError:
         return False
@@ -470,7 +471,6 @@ def fits(sch: Schedule, config: GemmConfig) -> bool:
 
 
 HALF: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
-HALVES = ("float16", "bfloat16")
 BATCH = Example({"batch": 64, "m": 1024, "n": 1024, "k": 128}, options=HALF)
 LINEAR = Example({"m": 4096, "n": 4096, "k": 4096}, options=HALF)
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tirstep.precision_annotations import OPERANDS
@@ -88,11 +87,6 @@ class MmaConfig:
     def warps(self) -> int:
         """Warps per thread block."""
         return self.tile[0] // self.warp[0] * (self.tile[1] // self.warp[1])
-
-
-def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
-    """The steps of a config, on block "C" of matmul."""
-    return MmaEngine(sch, config).schedule(sch.get_sblock("C"))
 
 
 class TensorCoreEngine(Engine):
@@ -253,7 +247,7 @@ class MmaEngine(TensorCoreEngine):
 MMA = Family(
     kernel="matmul",
     config=MmaConfig,
-    schedule=schedule,
+    schedule=MmaEngine.run,
     blocks=("C", "C C_cast"),
     default_example=Example({"m": 1024, "n": 512, "k": 2048}, options={"dtype": "float16"}),
     small=Example(

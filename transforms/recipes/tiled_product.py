@@ -64,6 +64,11 @@ class Engine:
         self.sch, self.config = sch, config
         self.lengths = (1, 1, 1)
 
+    @classmethod
+    def run(cls, sch: Schedule, config: Any) -> Iterator[str]:
+        """The steps of a config, on block "C" of matmul."""
+        return cls(sch, config).schedule(sch.get_sblock("C"))
+
     def prepare(self, total: SBlockRV) -> Iterator[str]:
         """Refuse what cannot be multiplied, and fit the config to the operands."""
         yield from ()

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tirstep.precision_annotations import SUMS
@@ -137,11 +136,6 @@ class WgmmaConfig:
     def groups(self) -> int:
         """Warpgroups of a block of threads."""
         return self.warpgroups[0] * self.warpgroups[1]
-
-
-def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
-    """The steps of a config, on block "C" of matmul."""
-    return WgmmaEngine(sch, config).schedule(sch.get_sblock("C"))
 
 
 class WgmmaEngine(TensorCoreEngine):
@@ -311,7 +305,7 @@ def count_slot_bytes(row: int) -> int:
 WGMMA = Family(
     kernel="matmul",
     config=WgmmaConfig,
-    schedule=schedule,
+    schedule=WgmmaEngine.run,
     blocks=("C", "C C_cast"),
     default_example=Example({"m": 1024, "n": 512, "k": 2048}, options={"dtype": "float16"}),
     small=Example(
