@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, Schedule
@@ -47,19 +47,6 @@ from .tir import (
     is_used,
     substitute,
 )
-
-
-class _Operand(NamedTuple):
-    """A factor of what a convolution sums up: a tensor's elements, with zeros outside of it.
-
-    Attributes
-    ----------
-    value : the element, as it is chosen, without conversions
-    load : of the tensor
-    """
-
-    value: Any
-    load: Any
 
 
 @transform
@@ -119,13 +106,13 @@ def tile_windows(
         raise TransformError(
             f"block '{name}' does not sum products", "pass a block that multiplies two operands"
         )
-    first, second = (
+    (first, of_first), (second, of_second) = (
         _read_operand(name, it, node.iter_vars) for it in (reduction.term.a, reduction.term.b)
     )
     *rows, column = spatial
     along = steps[-1].var
-    of_rows, of_column = first.load.indices, second.load.indices
-    last = [it.load.indices[-1] for it in (first, second)]
+    of_rows, of_column = of_first.indices, of_second.indices
+    last = [of_rows[-1], of_column[-1]]
     is_product = (
         rows
         and all(any(is_used(it.var, at) for at in of_rows) for it in rows)
@@ -147,7 +134,7 @@ def tile_windows(
             f"iterators of rows of block '{name}'",
             "give a size of at least 1 for each",
         )
-    shapes = [it.load.source.shape for it in (first, second)]
+    shapes = [it.source.shape for it in (of_first, of_second)]
     target, written = reduction.buffer, [node]
     if epilogue is not None:
         written.append(sch.get(epilogue))
@@ -228,8 +215,11 @@ def tile_windows(
         return made
 
     nests, matrices, buffers = list[Any](), list[Any](), list[Any]()
-    for operand, at, called in ((first, p, "windows"), (second, o, "filters")):
-        load = substitute(operand.load, places)
+    for value, load, at, called in (
+        (first, of_first, p, "windows"),
+        (second, of_second, o, "filters"),
+    ):
+        load = substitute(load, places)
         if copies:
             source = load.source
             shape = [*map(int, source.shape[:-1]), taps[-1]]
@@ -240,7 +230,7 @@ def tile_windows(
             copy = fill(f"{source.name}_copy", shape, whole_at, BufferLoad(source, whole_at))
             load = BufferLoad(copy, load.indices)
         made = fill(called, [sizes[at], sizes[k]], [at, k], load)
-        matrices.append((operand.value, BufferLoad(made, [at, k])))
+        matrices.append((value, BufferLoad(made, [at, k])))
     # The product, and what is computed with its sums.
     sums = decl_buffer(
         (sizes[p], sizes[o]), reduction.dtype, str(reduction.buffer.name) + "_sums", layout=None
@@ -308,8 +298,10 @@ def _take_apart(number: Any, sizes: Sequence[int]) -> list[Any]:
     return [number, *digits]
 
 
-def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Operand:
-    """A factor: a load, with zeros outside of its tensor, and converted."""
+def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> tuple[Any, Any]:
+    """A factor of what a convolution sums up, without conversions: an element of a tensor, or as it
+    is chosen with zeros outside of that; and the load of it.
+    """
     value = factor
     while isinstance(value, Cast):
         value = value.value
@@ -329,7 +321,7 @@ def _read_operand(name: str, factor: Any, iterators: Sequence[IterVar]) -> _Oper
                 f"'{load.source.name}'",
                 "pad with zeros only outside of a tensor",
             )
-    return _Operand(value, load)
+    return value, load
 
 
 def _exchange(expression: Any, old: Any, new: Any) -> Any:
