@@ -192,9 +192,8 @@ def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
         if is_few:
             return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
         ranked = [it.config for it in rank_gemm(sizes, gpu)]
-        if (
-            str(sizes.dtype) != "float32"
-        ):  # types of other sizes have rules of their own for vectors
+        # Types of other sizes have rules of their own for vectors.
+        if str(sizes.dtype) != "float32":
             ranked = [next((it for it in ranked if fits(sch, it)), ranked[0])]
         return Choice(ranked[0])
     if is_plain and is_few and sizes.dtype.bits == 16:
