@@ -52,6 +52,13 @@ DRAWN = {
     "fraction": r"T.Cast\('int32', .* \* T.float32\(0.5\)\)",
     "product beyond 32 bits": r"T.Cast\('int64', T.bitwise_xor\(.*, 70001\)\) \* T.Cast\('int64'",
     "remainder of a negative number": r"T.truncmod\((T.Cast\('\w+', )?[A-E]\d*\[",
+    "Horner's rule": r"(\w+\[[^]]*\]) = \1 \* 2 \+ ",
+    "sweeps that nothing counts": r"for i\d+ in range\(\d\):\n +for (i\d+) in range\(\d\):\n"
+    r" +(\w+)\[(?:.*, )?\1\] = (?:.*\n){2} +\w+\[.*\] = \2\[",
+    "comparison beyond 32 bits": r"if T.Cast\(\"int64\", .* \* .*2147483647\)",
+    "unsigned difference": r"if T.Cast\(\"uint32\", I.* - T.uint32",
+    "branch alone in one with an else": r"( +)if .*:\n +if .*:\n(?:\1 {8}.*\n)+\1else:",
+    "vector of three": r"T.vectorized\(3\)",
 }
 """What passes forget, as it stands in a program."""
 

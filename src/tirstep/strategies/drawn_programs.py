@@ -168,6 +168,8 @@ $U $op $V $sign T.uint8($low)
 T.Cast("int32", $byte) $op T.Cast("int32", $byte) $sign $end
 T.Cast("int32", $byte) $sign T.Cast("int32", $byte)
 T.Cast("int64", $I) $sign T.Cast("int64", $J)
+T.Cast("int64", $I) * T.Cast("int64", $J) $sign T.int64(2147483647)
+T.Cast("uint32", $I) $op T.uint32($k) $sign T.uint32($d)
 T.$div($M, $k) $same $end
 T.$div($I, $d) $sign $end
 T.shift_right($I, $k) $same $end
@@ -443,7 +445,7 @@ class Writer:
     def loop_kind(self, kind: str, extent: int, *, is_last: bool) -> str:
         """How a loop runs."""
         is_map = self.form != BLOCKS or self.terms is None
-        if kind == "vector" and is_last and is_map and extent in (2, 4, 8):
+        if kind == "vector" and is_last and is_map and extent in (2, 3, 4, 8):
             return VECTOR if self.is_so(2, "vector") else RANGE
         if kind == "unroll" and extent <= 8:
             return UNROLL
@@ -525,18 +527,21 @@ class Writer:
         if self.is_so(2, "register"):
             dtype = "float32" if "float" in dtype else "int32"
             target = self.allocate("R", dtype, (1,), "local").at("0")
-        start, form = self.reduction(dtype, *["{0} + {1}"] * 2, "{0} - {1}", "{1} - {0}")
         terms = self.one((2, 3, 4, 5, 8), "terms")
+        sums = [*["{0} + {1}"] * 2, "{0} - {1}", "{1} - {0}"]
+        sums += ["{0} * 2 + {1}"] * (2**terms * INPUT * 2 <= LIMITS[dtype])  # Horner's rule
+        start, form = self.reduction(dtype, *sums)
+        scale = 2**terms if "*" in form else 1
         self.say(f"{target} = {start.text}")
         bounds = self.bounds(terms) if self.is_so(3, "open") else ""
         runs = RANGE if bounds else self.one((RANGE, RANGE, UNROLL), "runs")
         with self.loop(terms, runs, bounds), ExitStack() as stack:
             if self.is_so(4, "guarded term"):
                 stack.enter_context(self.within(f"if {self.condition(0)}:"))
-            most = max(1, (LIMITS[dtype] - start.bound) // terms)
+            most = max(1, (LIMITS[dtype] - start.bound * scale) // max(terms, scale))
             value = self.capped(self.expression(dtype, 2), most)
             self.say(f"{target} = {form.format(target, value.text)}")
-        total = Value(target, dtype, start.bound + terms * value.bound)
+        total = Value(target, dtype, start.bound * scale + max(terms, scale) * value.bound)
         made = self.cast(self.capped(total, output.bound), output.dtype)
         assert made is not None
         self.say(f"{own} = {made.text}")
@@ -719,6 +724,7 @@ class Writer:
             kinds += ["loop"] * 4 + ["search"] * bool(self.count)
         kinds += ["square"] * 4 * bool(squares and self.turns == 1 and depth)
         kinds += ["nest"] * 3 * bool(rows and self.turns == 1 and depth)
+        kinds += ["sweeps"] * 2 * (len(rows) > 1 and self.turns == 1 and depth > 0)
         match kind or self.one(kinds, "statement"):
             case "loop":
                 extent = self.width if self.row else self.one((2, 3, 4), "extent")
@@ -763,6 +769,9 @@ class Writer:
                     with self.within(f"if {asked}:"):
                         if self.places and self.is_so(3, "of what it asks"):
                             self.say(f"{self.places[-1]} = {self.changed(self.places[-1])}")
+                        elif self.is_so(4, "branch alone"):
+                            with self.within(f"if {self.condition()}:"):
+                                self.statement(depth - 1)
                         else:
                             self.statements(depth - 1)
                 if times == 1 and (kind or self.is_so(2, "else")):
@@ -775,6 +784,16 @@ class Writer:
                     at = self.one((both, both, f"{one.text} // 2", f"{other.text}", "0"), "place")
                     target = self.one([it for it in rows if it.shape[0] == extent], "array").at(at)
                     self.say(f"{target} = {self.one((self.read(), self.changed(target)), 'value')}")
+            case "sweeps":  # of two arrays that are made of one another; nothing counts the sweeps
+                one = self.one(rows, "array")
+                other = self.one([it for it in rows if it is not one], "other array")
+                with self.loop(self.one((2, 3), "sweeps")):
+                    self.indices = self.indices[:-1]
+                    with self.loop(self.width - 1) as index:
+                        near = one.at(index.text), one.at(f"{index.text} + 1")
+                        self.say(f"{other.at(index.text)} = {self.changed(*near)}")
+                    with self.loop(self.width) as index:
+                        self.say(f"{one.at(index.text)} = {other.at(index.text)}")
             case "square":  # a nest in which each element is made of a neighbour
                 (array,), (rows, columns) = squares, self.one(((1, 0), (0, 1), (1, 1)), "shifts")
                 with self.loop(3) as one, self.loop(array.shape[1] - 1) as other:
