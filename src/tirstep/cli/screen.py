@@ -238,6 +238,7 @@ class Screen:
             what = f"{what}, about {about:.0f} s"
             if self._status is None:
                 print_error(what)
+                self._printed = time.monotonic()
         self._doing = what, time.monotonic()
         if self._status is not None:
             self._status.start()
