@@ -234,12 +234,12 @@ class Screen:
 
     def doing(self, what: str, about: float = 0.0) -> None:
         """Say what is being worked on, and where that is long for about how many seconds."""
-        if about >= PATIENCE:
-            what = f"{what}, about {about:.0f} s"
-            if self._status is None:
-                print_error(what)
-                self._printed = time.monotonic()
+        is_long = about >= PATIENCE
+        what = f"{what}, about {about:.0f} s" if is_long else what
         self._doing = what, time.monotonic()
+        if is_long and self._status is None:
+            print_error(what)
+            self._printed = time.monotonic()
         if self._status is not None:
             self._status.start()
             # With its spinner it is drawn at once, and not when the next tick is due.
