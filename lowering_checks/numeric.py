@@ -101,7 +101,7 @@ class NumericCase:
 
 
 @functools.lru_cache(maxsize=2)
-def make_cases(problem: AnyProblem, seed: int, is_short: bool) -> list[NumericCase]:
+def make_cases(problem: AnyProblem, seed: int, is_short: bool) -> tuple[NumericCase, ...]:
     """The cases of a seed: whole numbers (`INTEGERS`), one or more times, then random floats and
     corner cases; cached, since every step of a run needs them.
     """
@@ -123,7 +123,8 @@ def make_cases(problem: AnyProblem, seed: int, is_short: bool) -> list[NumericCa
     whole = [(INTEGERS, it) for it in problem.integer_rounds(seed)[: 1 if is_short else None]]
     is_plain = is_short and not meaning.is_bitwise
     drawn = [(("",), problem.float_inputs(seed))] if is_plain else problem.planted_inputs(seed)
-    return [make(*it, number) for them in (whole, drawn) for number, it in enumerate(them, 1)]
+    numbered = [*enumerate(whole, 1), *enumerate(drawn, 1)]
+    return tuple(make(*it, number) for number, it in numbered)
 
 
 def check_case(

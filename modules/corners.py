@@ -287,9 +287,8 @@ def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], l
     # For sums, the other inputs than the first beyond the range of float16, of types that have no
     # more bits than that: what passes through it shows by nothing else.
     half, far = dtype_facts("float16"), list(inputs)
-    for place, tensor in enumerate(
-        problem.inputs[1:] if problem.is_exact and most >= FAR else (), 1
-    ):
+    others = problem.inputs[1:] if problem.is_exact and most >= FAR else ()
+    for place, tensor in enumerate(others, 1):
         own = dtype_facts(tensor.dtype)
         if own.is_float and own.mantissa_bits <= half.mantissa_bits and own.largest > half.largest:
             far[place] = (inputs[place].astype(np.float64) * FAR).astype(own.numpy)

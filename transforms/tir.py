@@ -103,6 +103,12 @@ def bind_ranges(loops: Iterable[For]) -> Analyzer:
     return analyzer
 
 
+def list_threads(loops: Iterable[For]) -> list[For]:
+    """Those of some loops that are on axes of threads, one for each axis, threadIdx.x first."""
+    axes = {get_axis(loop): loop for loop in loops}
+    return [axes[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in axes]
+
+
 def number_threads(axes: Iterable[tuple[Any, Any]]) -> tuple[Any, Analyzer]:
     """The number of a thread in its block, and an analyzer that knows the ranges in it.
 
@@ -259,8 +265,14 @@ def replace_fields(node: Any, **fields: Any) -> Any:
     """A block or a loop with other values of the fields that are named, as `dataclasses.replace`
     makes it.
     """
-    names = inspect.signature(type(node)).parameters
-    return type(node)(**{name: getattr(node, name) for name in names} | fields)
+    own = {name: getattr(node, name) for name in _list_fields(type(node))}
+    return type(node)(**own | fields)
+
+
+@functools.cache
+def _list_fields(kind: Any) -> list[str]:
+    """What a node is made of, which takes longer to find than to make one."""
+    return [*inspect.signature(kind).parameters]
 
 
 def list_allocated(statement: Any) -> list[Any]:

@@ -122,6 +122,12 @@ class ModuleKernel:
         return ModuleKernel(self.module, self.name, self.function_name, reference, self.recorded)
 
     @property
+    def unknown_sizes(self) -> list[str]:
+        """The sizes of a call of which nothing is known that nothing relates to one another."""
+        is_unknown = bool(self.recorded) and all(it is None for it in self.recorded)
+        return find_unrelated_sizes(self.function) if is_unknown else []
+
+    @property
     def module(self) -> tvm.IRModule:
         """A module of the function alone, with its sizes open."""
         return tvm.IRModule({self.function_name: self.function})

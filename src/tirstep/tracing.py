@@ -320,7 +320,7 @@ class Recorder:
             setattr(getattr(made, "mod", made), _BUILD, build)
             return made
         except BaseException as error:
-            lines = [line.strip("\0 ") for line in str(error).splitlines() if line.strip("\0 ")]
+            lines = [it for line in str(error).splitlines() if (it := line.strip("\0 "))]
             faults = [line for line in lines if " error" in line or line.startswith("error")]
             build.error = ": ".join([type(error).__name__, *(faults[:1] or lines[-1:])])
             raise

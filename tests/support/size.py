@@ -19,15 +19,15 @@ from pathlib import Path
 
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
-    "modules": 3_783,
-    "transforms": 25_091,
-    "lowering_checks": 24_823,
-    "src/tirstep": 18_725,
-    "source": 72_422,
-    "code": 51_999,
-    "transforms/binding.py stands on": 2_704,
+    "modules": 3_782,
+    "transforms": 25_100,
+    "lowering_checks": 24_830,
+    "src/tirstep": 18_729,
+    "source": 72_441,
+    "code": 52_007,
+    "transforms/binding.py stands on": 2_716,
     "file names of several files": 4,
-    "private helpers with one caller": 303,
+    "private helpers with one caller": 304,
     "tests": 69_019,
     "goldens": 31_937,
     "pages of docs": 56,

@@ -59,7 +59,7 @@ from ..queries import (
     get_sblock_name,
 )
 from ..schedule import TransformError, transform
-from ..tensor_cores.fragments import SCOPE, list_threads
+from ..tensor_cores.fragments import SCOPE
 from ..tir import (
     bind_ranges,
     constant,
@@ -70,6 +70,7 @@ from ..tir import (
     is_among,
     is_choice,
     is_end,
+    list_threads,
     number_threads,
     substitute,
 )

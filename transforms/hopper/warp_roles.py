@@ -52,7 +52,7 @@ from ..passes.barriers import is_barrier
 from ..queries import get_enclosing_loops, get_loop_name
 from ..rewriting import edit_loop, exchange, leave_out
 from ..schedule import Int64, TransformError, transform
-from ..tensor_cores.fragments import SCOPE, list_threads
+from ..tensor_cores.fragments import SCOPE
 from ..tir import (
     constant,
     find_all,
@@ -61,6 +61,7 @@ from ..tir import (
     get_loops_around,
     is_among,
     list_allocated,
+    list_threads,
     replace_fields,
 )
 from .tma_loads import (

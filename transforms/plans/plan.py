@@ -46,13 +46,13 @@ from ..queries import get_sblock_name, is_reduction
 from ..recipes.recipe import Recipe
 from ..recipes.rungs import Rung, read_pairs
 from ..schedule import TransformError, describe_error, inlines, transform
-from ..tensor_cores.fragments import list_threads
 from ..tir import (
     bind_ranges,
     constant,
     find_all,
     get_elements,
     get_places,
+    list_threads,
     replace_fields,
 )
 from .attention_plan import ATTENTION_PLAN

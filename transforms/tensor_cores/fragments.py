@@ -34,6 +34,7 @@ from ..tir import (
     find_all,
     get_axis,
     get_elements,
+    list_threads,
     number_threads,
     substitute,
 )
@@ -473,12 +474,6 @@ def make_store(
     stored: Match = (shape, out, {"offset_factor": 1, "scope": scope})
     copied = _describe_copy(sums, stored, shape, lambda *at: (place(*at), at), convert)
     return copied, store
-
-
-def list_threads(loops: Iterable[For]) -> list[For]:
-    """Those of some loops that are on axes of threads, one for each axis, threadIdx.x first."""
-    axes = {get_axis(loop): loop for loop in loops}
-    return [axes[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in axes]
 
 
 def number_lane(loops: Iterable[For]) -> Any:

@@ -23,6 +23,13 @@ from .formats import asks_for_document
 from .formatting import suggest
 from .wrong_use import UseError
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_PATHS = {"golden_dir"}
+"""Options that are paths: in a project's file, its own."""
 COMMANDS = (
     "new",
     "modernize",
@@ -121,17 +128,17 @@ def _callback(
     """Options before the command."""
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+def read_settings(commands: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options of each command, as the nearest pyproject.toml above the current folder has them
+    where none are given::
 
-_PATHS = {"golden_dir"}
-Defaults = dict[str, dict[str, Any]]
+        [tool.tirstep]                 # of every command that has them
+        golden-dir = "kernels/golden"  # a path is the project's
+        device = "simulator"
 
-
-def read_settings(commands: dict[str, Any]) -> Defaults:
-    """The options of each command, as the nearest pyproject.toml above the current folder has them.
+        [tool.tirstep.check]
+        strict = true
+        may-be-not-judged = ["legacy_*"]
 
     Raises `UseError` for a file that is not TOML, and for unknown options.
     """
@@ -151,7 +158,7 @@ def read_settings(commands: dict[str, Any]) -> Defaults:
     known = {key for own in options.values() for key in own}
     everywhere = {key: value for key, value in given.items() if key not in commands}
     _require_known(everywhere, known, f"{file}: [tool.tirstep]")
-    found: Defaults = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, own in options.items():
         table = given.get(name, {})
         if not isinstance(table, dict):

@@ -27,6 +27,7 @@ from tirstep.lowering_checks import (
 )
 from tirstep.lowering_checks.devices import Timing
 from tirstep.lowering_checks.judgement import Status, estimate_seconds, get_exit_code
+from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.lowering_checks.steps import step_label
 from tirstep.lowering_checks.verdict import NO_DEVICE, OtherRun, golden_word
 from tirstep.modules import KernelError
@@ -189,11 +190,12 @@ class Judge:
             rungs.append(rung)
             tell(recipe.name)
             others = among or recipes
-            unknown = ", ".join(getattr(recipe, "unknown_sizes", ()))
+            kernel = recipe.kernel
+            unknown = kernel.unknown_sizes if isinstance(kernel, ModuleKernel) else ()
             if unknown and self.request.shape is None:
                 rung.error = KernelError(
                     f"{recipe.name}: it was not called while it was traced, and nothing says how "
-                    f"its sizes {unknown} belong together; give --shape"
+                    f"its sizes {', '.join(unknown)} belong together; give --shape"
                 )
                 continue
             try:

@@ -16,6 +16,12 @@ from tirstep.programs.naming import ProgramError
 from .formatting import count
 from .request import argument, with_options
 
+TEMPLATE = Path(__file__).parents[1] / "programs" / "template"
+"""The files of the project."""
+NAME = "my_kernels"
+"""The template's package, whose name is replaced everywhere."""
+PROGRAMS = (".ci/run",)
+
 
 @with_options()
 def command(
@@ -40,13 +46,6 @@ def command(
     else:
         print(f"{folder}: {count(files, 'file')}; next: cd {place} && {make}", flush=True)
     return 0
-
-
-TEMPLATE = Path(__file__).parents[1] / "programs" / "template"
-"""The files of the project."""
-NAME = "my_kernels"
-"""The template's package, whose name is replaced everywhere."""
-PROGRAMS = (".ci/run",)
 
 
 def make_project(folder: Path) -> int:

@@ -1,5 +1,6 @@
 """Names on the command line: a name of `tirstep list`, or a program of the user's, and
-what is wrong with one, in one sentence with its file and line.
+what is wrong with one, in one sentence with its file and line: TVM's reason if a program is not
+well-formed, and new names where it is written for an older TVM.
 
 A name of the list has letters, digits, ``_`` and ``-``. A program has a ``.``, ``/`` or ``:``
 in its text, or is ``-``: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME``, ``FILE.json``, a
@@ -20,6 +21,8 @@ from tirstep.files import show_path
 from tirstep.tracing import is_trace
 
 STDIN = "-"
+MOST_NAMES = 8
+"""Names that have moved, of which a sentence tells."""
 FORMS = (
     "FILE.py, FILE.py:NAME, package.module:NAME, FILE.json, a database's or a trace's FOLDER/, or -"
 )
@@ -130,9 +133,6 @@ def describe_error(error: BaseException) -> str:
         text = describe_refusal(error)
     is_plain = kind in ("ScheduleError", "DiagnosticError", "TransformError", "KernelError")
     return text if is_plain else f"{kind}: {text}"
-
-
-MOST_NAMES = 8
 
 
 def find_ill_formed(error: BaseException) -> tuple[int | None, str] | None:

@@ -19,7 +19,7 @@ from tvm.tirx import PrimFunc, Var
 from tirstep.lowering_checks.compile.compiling import make_main
 from tirstep.lowering_checks.device import is_scalar
 from tirstep.lowering_checks.reference import ModuleKernel
-from tirstep.lowering_checks.reference.functions import close_sizes, find_unrelated_sizes
+from tirstep.lowering_checks.reference.functions import close_sizes
 from tirstep.lowering_checks.steps import suggest
 from tirstep.modules import Kernel, kernels
 from tirstep.transforms import TransformError
@@ -47,7 +47,6 @@ class ProgramRecipe(Recipe):
     function : the name of that one
     trace : of a tuning record, which comes in place of a function
     states : of a traced function, what passes made of it, in place of a schedule
-    unknown_sizes : of one that was not called, those that nothing relates to others
     """
 
     location: str = field(kw_only=True)
@@ -57,7 +56,6 @@ class ProgramRecipe(Recipe):
     states: tuple[tuple[str, PrimFunc], ...] = field(
         default=(), kw_only=True, repr=False, compare=False
     )
-    unknown_sizes: tuple[str, ...] = field(default=(), kw_only=True)
 
     def steps(self, module: tvm.IRModule, **config: object) -> list[Step]:
         """The module, and what was made of it; nothing where there is no schedule."""
@@ -308,8 +306,6 @@ class Picker:
                 unknown = (None,) * len(capture.states[0][1].params)
                 kernel = ModuleKernel(first, name, recorded=capture.arguments or unknown)
                 shared: dict[str, Any] = {"sizes": capture.sizes, "states": capture.states}
-                if not capture.arguments:
-                    shared["unknown_sizes"] = tuple(find_unrelated_sizes(kernel.function))
                 return [self._make_recipe(found, kernel, **shared)]
             case "kernel":
                 of_it = [
