@@ -265,8 +265,8 @@ def replace_fields(node: Any, **fields: Any) -> Any:
     """A block or a loop with other values of the fields that are named, as `dataclasses.replace`
     makes it.
     """
-    own = {name: getattr(node, name) for name in _list_fields(type(node))}
-    return type(node)(**own | fields)
+    kind: Any = type(node)
+    return kind(**{name: getattr(node, name) for name in _list_fields(kind)} | fields)
 
 
 @functools.cache
