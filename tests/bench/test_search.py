@@ -1,9 +1,6 @@
-"""The search: its candidates, its contest, and the table of the best."""
+"""The search: its candidates and its contest."""
 
 import dataclasses
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +16,6 @@ from tirstep.bench.search import (
     SearchPlan,
     SearchResult,
     classify,
-    read_best,
-    record_best,
-    require_table,
 )
 from tirstep.bench.session import Settings, Tell
 from tirstep.modules import get_kernel, matmul
@@ -198,17 +192,14 @@ def test_the_most_promising_come_first_and_a_limit_leaves_the_others_out():
 
 
 @pytest.mark.usefixtures("no_farm")
-def test_the_model_s_own_configs_are_candidates_and_the_table_says_what_it_expected(
-    machine: FakeMachine, tmp_path: Path
+def test_the_model_s_own_configs_are_candidates_and_it_says_what_it_expected(
+    machine: FakeMachine,
 ):
     plan = plan_with_a_model(among={"threads": ((8, 8), (16, 16))})
     found = run_search(machine, plan)
     assert FORECAST is not None
     assert found.tried == 2
     assert found.expected_us == FORECAST.predict(found.config or {})
-    file = tmp_path / "best.json"
-    assert record_best(file, plan, found, {"name": "a", "architecture": "b"}, {})
-    assert read_best(file)["a"]["float32"]["256x256x64"]["expected_us"] > 0
     tile = FORECAST.list_best(1)[0]["threads"]
     own = SearchPlan(PREFETCHED, PROBLEM, {"threads": tile}, forecast=FORECAST).list_candidates(0)
     assert any(it not in EVERY and it["threads"] == tile for it in own[1:])
@@ -219,97 +210,3 @@ def test_of_convolutions_there_is_no_model():
     small = get_kernel("conv2d").problem(**problem.golden.shape, **problem.golden.options)
     assert make_forecast(problem, small, H200) is None
     assert make_forecast(RECIPE, PROBLEM, H200) is None
-
-
-def make_found(us: float) -> SearchResult:
-    found = SearchResult({"tile": 8}, Time(us, us, us, 3), Time(60, 60, 60, 3), tried=12)
-    found.skipped["wrong"] = 2
-    return found
-
-
-def test_the_table_keeps_the_fastest(tmp_path: Path):
-    file = tmp_path / "best.json"
-    device: dict[str, object] = {"name": "Test GPU", "architecture": "sm_90"}
-    plans = [SearchPlan(RECIPE, matmul.problem(size, 48, 32)) for size in (256, 64)]
-    assert read_best(file) == {}
-    assert record_best(file, plans[0], make_found(50), device, {"torch": "2"})
-    assert record_best(file, plans[1], make_found(5), device, {})
-    assert not record_best(file, plans[0], make_found(51), device, {})
-    assert record_best(file, plans[0], make_found(40), {**device, "name": "Another"}, {})
-    table = json.loads(file.read_text())
-    assert [*table] == ["Another", "Test GPU"]
-    assert [*table["Test GPU"]["float32"]] == ["64x48x32", "256x48x32"]
-    entry = table["Test GPU"]["float32"]["256x48x32"]
-    assert (entry["searched"], entry["us"]) == ("matmul_tiled", 50)
-    assert entry["config"] == {**RECIPE.config, "tile": 8}
-    assert (entry["ratio"], entry["peer"], entry["skipped"]) == (1.2, "torch", {"wrong": 2})
-    assert record_best(file, plans[0], make_found(49), device, {})
-    assert read_best(file)["Test GPU"]["float32"]["256x48x32"]["us"] == 49
-
-
-def test_a_table_that_is_none(tmp_path: Path):
-    file = tmp_path / "best.json"
-    with pytest.raises(BenchError, match="no candidate of matmul_tiled ran with exact results"):
-        record_best(file, PLAN_OF_NOTHING, SearchResult(), {"name": "a"}, {})
-    entry = '{"us": 1, "config": {}}'
-    for text in (
-        *("{", "[]", "[1, 2]", "1", "null", '{"a": {}}', '{"a": []}', '{"a": {"float32": {}}}'),
-        '{"a": {"float32": {"1x1x1": {"us": "fast"}}}}',
-        '{"a": {"float32": {"1x1x1": {"us": "fast", "config": {}}}}}',
-        *(
-            f'{{"a": {{"float32": {{"{shape}": {entry}}}}}}}'
-            for shape in ("abc", "0x64x64", "", "x")
-        ),
-        *("\x00", "\ufeff{}"),
-    ):
-        file.write_text(text)
-        for use in (read_best, require_table, lambda file: record(file, make_found(1))):
-            with pytest.raises(
-                BenchError, match=r"is not a table of best knobs.* --into another file"
-            ):
-                use(file)
-        assert file.read_text() == text
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(BenchError, match="is not a table of best knobs"):
-        read_best(file)
-    file.write_text("")  # left behind by a full disk
-    assert record(file, make_found(1))
-
-
-def record(file: Path, found: SearchResult) -> bool:
-    return record_best(file, PLAN_OF_NOTHING, found, {"name": "a", "architecture": "b"}, {})
-
-
-# Forked after TVM was imported, since one import takes longer than all of this.
-AT_ONCE = """
-import os, sys
-from pathlib import Path
-from tirstep.bench.results import Time
-from tirstep.bench.search import SearchPlan, SearchResult, read_best, record_best
-from tirstep.modules import matmul
-from tirstep.transforms.recipes import RECIPES
-
-file, children = Path(sys.argv[1]), []
-for process in range(4):
-    child = os.fork()
-    if not child:
-        for number in range(10):
-            plan = SearchPlan(RECIPES["matmul_tiled"], matmul.problem(process + 1, number + 1, 8))
-            found = SearchResult({"tile": 8}, Time(5, 5, 5, 3))
-            assert record_best(file, plan, found, {"name": "GPU", "architecture": "a"}, {})
-        os._exit(0)
-    children.append(child)
-assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
-print(len(read_best(file)["GPU"]["float32"]), *os.listdir(file.parent))
-"""
-
-
-@pytest.mark.usefixtures("warm_commands")
-def test_of_four_searches_at_once_every_record_stays(tmp_path: Path):
-    done = subprocess.run(
-        [sys.executable, "-c", AT_ONCE, str(tmp_path / "best.json")], capture_output=True, text=True
-    )
-    assert (done.stdout, done.returncode) == ("40 best.json\n", 0), done.stderr
-
-
-PLAN_OF_NOTHING = SearchPlan(RECIPE, matmul.problem(64, 48, 32))

@@ -187,13 +187,8 @@ def read_run(file: Path) -> BenchRun:
 
 def write_run(run: BenchRun, file: Path) -> None:
     """Write the run; whoever reads the file meanwhile sees the old one or the new one."""
-    write_json(to_document(run), file)
-
-
-def write_json(document: Mapping[str, Any], file: Path) -> None:
-    """Write a JSON file at once, and its folder where there is none."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, json.dumps(document, indent=1) + "\n")
+    write_file(file, json.dumps(to_document(run), indent=1) + "\n")
 
 
 def require_run_or_nothing(file: Path) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import math
 import random
-import re
 import statistics
 import time
 from collections import Counter
@@ -16,14 +14,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tirstep.files import KeptRows, locked, require_writable
+from tirstep.files import KeptRows
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.matmul_best import Forecast
 
 from . import BenchError
 from .peers import PEERS, Peer
-from .results import Time, write_json
+from .results import Time
 from .session import Tell
 from .workers import LocalWorkers, Sizes, Trial
 
@@ -313,101 +311,3 @@ def classify(reason: str) -> str:
     if head == "wrong":
         return head
     return f"{head}: {rest.partition(':')[0]}" if colon else reason
-
-
-def record_best(
-    file: Path,
-    plan: SearchPlan,
-    found: SearchResult,
-    device: Mapping[str, object],
-    versions: Mapping[str, str],
-) -> bool:
-    """Put what was found into a table; False where it has a faster one for the problem.
-
-    A table is a file by device, dtype and shape, which is spelt 1024x512x2048:
-    ``{device: {dtype: {shape: {recipe, config, us, ...}}}}``.
-
-    Other processes may do the same at the same time. Raises `BenchError` for a file that holds
-    something else, and if nothing was found.
-    """
-    if found.best is None:
-        raise BenchError(f"no candidate of {plan.recipe.name} ran with exact results")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with locked(file):
-        table, problem, best = read_best(file), plan.problem, found.best
-        dtype = str(problem.options.get("dtype", problem.accumulator))
-        shapes = table.setdefault(str(device["name"]), {}).setdefault(dtype, {})
-        shape = problem.shape_text
-        if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
-            return False
-        shapes[shape] = {
-            "config": {**plan.recipe.config, **(found.config or {})},
-            "searched": plan.recipe.name,
-            "options": dict(problem.options),
-            "us": round(best.median_us, 3),
-            "us_lower": round(best.lower_us, 3),
-            "us_upper": round(best.upper_us, 3),
-            "peer": plan.peer.name,
-            "peer_us": None if found.peer is None else round(found.peer.median_us, 3),
-            "ratio": None if found.ratio is None else round(found.ratio, 4),
-            **({} if found.expected_us is None else {"expected_us": round(found.expected_us, 3)}),
-            "architecture": device["architecture"],
-            "tried": found.tried,
-            "skipped": dict(sorted(found.skipped.items())),
-            "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-            "versions": dict(versions),
-        }
-        ordered = {  # whoever wrote first: under version control it changes where it changed
-            device: {
-                dtype: dict(sorted(some.items(), key=lambda it: [*map(int, it[0].split("x"))]))
-                for dtype, some in sorted(types.items())
-            }
-            for device, types in sorted(table.items())
-        }
-        write_json(ordered, file)
-    return True
-
-
-def require_table(file: Path) -> None:
-    """Raise before a search what `record_best` would raise after it."""
-    read_best(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    require_writable(file)
-
-
-def read_best(file: Path) -> dict[str, Any]:
-    """The table of a file; empty where there is no file, or nothing in it.
-
-    Raises `BenchError` for a file that holds something else.
-    """
-    if not file.exists() or (file.is_file() and not file.stat().st_size):
-        return {}
-    try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-        flaw = find_flaw(table)
-        for shapes in [] if flaw else [it for types in table.values() for it in types.values()]:
-            untimed = [it for it in shapes if not isinstance(shapes[it].get("us"), int | float)]
-            flaw = flaw or (f"{untimed[0]} has no time" if untimed else "")
-    except ValueError:
-        flaw = "it is not JSON"
-    if flaw:
-        raise BenchError(
-            f"{file} is not a table of best knobs ({flaw}); give --into another file, or delete it"
-        )
-    return dict(table)
-
-
-def find_flaw(table: Any) -> str:
-    """Why something is no table of best configs; empty where it is one."""
-    levels = [("", table)]
-    for what in ("devices", "dtypes", "shapes"):
-        for name, level in levels:
-            if not isinstance(level, dict) or (name and not level):
-                return f"{name or 'it'} is not an object of {what}"
-        levels = [(f"'{key}'", it) for _, level in levels for key, it in level.items()]
-    for name, entry in levels:
-        if not re.fullmatch(r"'[1-9]\d*(x[1-9]\d*)*'", name, re.ASCII):
-            return f"{name} is not a shape"
-        if not isinstance(entry, dict) or not isinstance(entry.get("config"), dict):
-            return f"{name} has no config"
-    return ""

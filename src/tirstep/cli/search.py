@@ -41,7 +41,6 @@ TIMEOUT = option(
     least=1,
     kind=float,
 )
-INTO = option("--into", "FILE", "Add winners to this table, and replace slower entries.")
 
 
 @with_options()
@@ -62,7 +61,6 @@ def command(
     ),
     seed: int,
     timeout: float = TIMEOUT,
-    into: Path | None = INTO,
     cluster: str | None = option(
         "--cluster",
         "ADDRESS",
@@ -89,7 +87,7 @@ def command(
     plans = make_plans(recipe, shape or [], request, among, limit, timeout)
 
     from tirstep.bench.cluster import connected
-    from tirstep.bench.search import Trials, describe_search, record_best, require_table, search
+    from tirstep.bench.search import Trials, describe_search, search
     from tirstep.bench.session import Settings
     from tirstep.bench.workers import LocalWorkers
     from tirstep.transforms.recipes.matmul_best import make_forecast
@@ -98,8 +96,6 @@ def command(
     from .formats import print_document
     from .screen import Screen
 
-    if into is not None:
-        require_table(into)
     screen, code, settings = Screen(quiet=json), 0, Settings(seed=seed)
     documents = []
     with contextlib.nullcontext() if cluster is None else connected(cluster):
@@ -141,10 +137,6 @@ def command(
             documents.append(describe_result(plan, found))
             if found.best is None:
                 code = 1
-            elif into is not None and record_best(into, plan, found, device, versions):
-                screen.line((f"wrote {into}", "green"))
-            elif into is not None:
-                screen.line((f"{into} already has faster knobs for this; kept", "yellow"))
     if json:
         print_document("search", device=device, seed=seed, ok=not code, searches=documents)
     return code
