@@ -35,7 +35,7 @@ function alignRange(old, fresh, [low, high], [start, stop], pairs) {
     }
     alignRange(old, fresh, [low, high], [start, stop], pairs);
   } else {
-    pairs.push(...longestCommon(old.slice(low, high), fresh.slice(start, stop), (a, b) => a === b)
+    pairs.push(...heaviestPairs(old.slice(low, high), fresh.slice(start, stop), (a, b) => a === b)
       .map(([at, to]) => [low + at, start + to]));
   }
   for (let offset = 0; offset < tail; offset++) pairs.push([high + offset, stop + offset]);
@@ -74,10 +74,8 @@ function longestRising(pairs) {
   return chain.reverse();
 }
 
-// The longest common subsequence; too large a table finds nothing in common.
-const longestCommon = (first, second, same) => heaviestPairs(first, second, (a, b) => Number(same(a, b)));
-
-// Pairs of places, rising in both, whose weights add up to the most; a weight of 0 makes no pair.
+// Pairs of places, rising in both, whose weights add up to the most; a weight of 0 or false makes no
+// pair. Too large a table finds nothing in common.
 function heaviestPairs(first, second, weight) {
   const width = second.length + 1;
   if (!first.length || !second.length || first.length * second.length > LARGEST_TABLE) return [];
@@ -127,7 +125,7 @@ function dice(left, right) {
 
 // The tokens of two lines, each marked whether the other line has it too.
 function compareTokens(before, after) {
-  const pairs = longestCommon(before, after, (a, b) => a.text === b.text);
+  const pairs = heaviestPairs(before, after, (a, b) => a.text === b.text);
   const [kept, came] = [new Set(pairs.map(([at]) => at)), new Set(pairs.map(([, to]) => to))];
   const mark = (tokens, same) => tokens.map((token, at) => ({ ...token, changed: !same.has(at) && token.text.trim() !== "" }));
   return [joinMarks(mark(before, kept)), joinMarks(mark(after, came))];

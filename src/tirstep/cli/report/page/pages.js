@@ -6,19 +6,13 @@ function factsPanel(step, against) {
   }
   const before = against?.facts.rows.length ? against : null;
   const old = new Map((before?.facts.rows ?? []).map((row) => [row.group + row.key, row]));
-  const groups = Map.groupBy ? Map.groupBy(step.facts.rows, (row) => row.group) : groupRows(step.facts.rows);
+  const groups = Map.groupBy(step.facts.rows, (row) => row.group);
   const body = [...groups].map(([group, rows]) => factGroup(group, rows, old, before));
   return h("table", { class: "facts" },
     h("caption", {}, before ? ["Changed rows are marked; compared with ", h("b", {}, before.label), "."] : "Nothing to compare with."),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Fact"), before && h("th", { scope: "col", class: "num" }, "before"),
       h("th", { scope: "col", class: "num" }, before ? "now" : "value"), before && h("th", { scope: "col", class: "delta" }, "change"))),
     body);
-}
-
-function groupRows(rows) {
-  const groups = new Map();
-  for (const row of rows) groups.set(row.group, [...(groups.get(row.group) ?? []), row]);
-  return groups;
 }
 
 const isNothing = (row) => !row || row.value === undefined || row.value === 0;
