@@ -6,7 +6,6 @@ not tried again. The fastest are timed once more at the end, in turns with the r
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import math
@@ -27,8 +26,7 @@ from tirstep.bench.session import Tell
 from tirstep.bench.workers import Trial
 from tirstep.programs.naming import describe_error
 from tirstep.transforms.recipes import Recipe
-from tirstep.transforms.recipes.gemm import GemmConfig
-from tirstep.transforms.recipes.matmul_best import choose, make_forecast
+from tirstep.transforms.recipes.matmul_best import make_forecast
 from tirstep.transforms.recipes.time_model import GPUS, H200
 from tirstep.transforms.rewriting import NO_REPLAY
 from tirstep.transforms.schedule import TransformError
@@ -129,9 +127,8 @@ def make_plan(
 def list_promising(plan: TunePlan, device: str) -> list[Config]:
     """What to try first on a GPU: none for recipes without a model of time.
 
-    First what the recipe with "best" in its name chooses there and what its model has next, as far
-    as the space has them; then those of the space that the model takes for the fastest. A GPU that
-    is in no table is taken for an H200.
+    First what the model would choose there itself, as far as the space has it; then those of the
+    space that it takes for the fastest. A GPU that is in no table is taken for an H200.
     """
     forecast = make_forecast(plan.recipe, plan.problem, GPUS.get(device, H200))
     if forecast is None:
@@ -140,13 +137,6 @@ def list_promising(plan: TunePlan, device: str) -> list[Config]:
         *forecast.list_best(OWN),
         *replace(plan, forecast=forecast).list_candidates(plan.seed),
     ]
-    rung = forecast.recipe
-    if rung.kernel_name == "matmul" and rung.family.config is GemmConfig:
-        # Searches know more of what "matmul_best" runs than the model does.
-        with contextlib.suppress(TransformError):  # of a product that no tile is for
-            best = choose(Schedule(plan.problem.module), "matmul_best", forecast.gpu.name).config
-            if isinstance(best, GemmConfig):  # few rows take no tiles
-                known.insert(0, vars(best))
     found = itertools.islice(filter(None, map(plan.find_config, known)), EXPECTED + OWN + 1)
     return [*{spell_config(it): it for it in found}.values()][:EXPECTED]
 
