@@ -58,8 +58,8 @@ def test_a_script_takes_a_pass_with_its_neighbours(
     file = folder / f"leans_{is_package}.py"
     file.write_text(LEANS.replace("NEIGHBOUR", name))
     path, subject = tmp_path / "wrong.py", make_subject("scalar", parse_program(SCALAR))
-    with load_experiment("before", "vectorizeloop", f"{file}:swap") as experiment:
-        small = find_counterexample(experiment, [subject], path, seconds=20)
+    experiment = load_experiment("before", "vectorizeloop", f"{file}:swap")
+    small = find_counterexample(experiment, [subject], path, seconds=20)
     assert small is not None
     assert small.is_shown, small.last_line
     assert "C[0] is " in small.last_line
@@ -76,8 +76,8 @@ def test_a_script_takes_a_pass_with_its_neighbours(
 )
 def test_a_pass_that_returns_no_module_is_told_so(returned: str, told: str):
     edit = Edit("after", "s_tir.ThreadSync", get_pass(eval(f"lambda module: {returned}"), "mine"))
-    with Experiment("mine", edit) as experiment:
-        found = try_change(experiment, make_subject("scalar", parse_program(SCALAR)))
+    experiment = Experiment("mine", edit)
+    found = try_change(experiment, make_subject("scalar", parse_program(SCALAR)))
     assert found.status == "refused"
     assert told in found.reason
 

@@ -49,8 +49,8 @@ def lowered_once_without_a_change(subject: Subject, monkeypatch: pytest.MonkeyPa
 
 def judge(subject: Subject, place: str, anchor: str) -> str:
     edit = Edit(place, anchor, None if place == "drop" else nothing)
-    with Experiment("nothing", edit) as experiment:
-        return try_change(experiment, subject).status
+    experiment = Experiment("nothing", edit)
+    return try_change(experiment, subject).status
 
 
 @pytest.mark.share(2)

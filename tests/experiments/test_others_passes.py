@@ -27,22 +27,22 @@ def draw(trial: int, redraw: int) -> Subject | None:
 def test_a_pass_of_others_is_judged_as_what_it_is(name: str):
     is_right, anchor, run = PASSES[name]
     changed = 0
-    with Experiment(name, Edit("before", anchor, get_pass(run, name))) as experiment:
-        for trial in range(MODULES):
-            is_redrawn = not is_right and Corpus(0).get_kind(trial) == PROGRAM
-            for redraw in range(REDRAWS if is_redrawn else 1):
-                subject = draw(trial, redraw)
-                if subject is None:
-                    break
-                found = try_change(experiment, subject)
-                assert not found.raised
-                told = f"{subject.label}: {found.reason}\n{subject.module.script()}"
-                assert found.status != REFUSED, told
-                if found.status == WRONG:
-                    assert not is_right, told
-                    return
-                if found.is_changed:
-                    changed += 1
-                    break
+    experiment = Experiment(name, Edit("before", anchor, get_pass(run, name)))
+    for trial in range(MODULES):
+        is_redrawn = not is_right and Corpus(0).get_kind(trial) == PROGRAM
+        for redraw in range(REDRAWS if is_redrawn else 1):
+            subject = draw(trial, redraw)
+            if subject is None:
+                break
+            found = try_change(experiment, subject)
+            assert not found.raised
+            told = f"{subject.label}: {found.reason}\n{subject.module.script()}"
+            assert found.status != REFUSED, told
+            if found.status == WRONG:
+                assert not is_right, told
+                return
+            if found.is_changed:
+                changed += 1
+                break
     assert changed
     assert is_right, f"none of {changed} modules that it changes shows it"

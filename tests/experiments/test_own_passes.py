@@ -44,8 +44,8 @@ def test_every_pass_of_ours_is_held():
 def test_without_the_lanes_of_fragments_a_module_is_refused() -> None:
     """Elements of fragments have rows that a thread's registers do not have."""
     (*_, last) = list_steps(run_golden(RECIPES["attention_mma"]))
-    with Experiment("drop", Edit("drop", "UseOwnLanes")) as experiment:
-        trial = try_change(experiment, last)
+    experiment = Experiment("drop", Edit("drop", "UseOwnLanes"))
+    trial = try_change(experiment, last)
     assert trial.status == "refused"
     assert trial.reason
 
@@ -58,8 +58,8 @@ def test_without_pointers_of_their_own_types_a_module_is_refused() -> None:
         recipe, {"m": 64, "n": 32, "k": 128}, options={"dtype": "float16"}, config=config
     )
     (*_, last) = list_steps(run)
-    with Experiment("drop", Edit("drop", "PointInOwnTypes")) as experiment:
-        trial = try_change(experiment, last)
+    experiment = Experiment("drop", Edit("drop", "PointInOwnTypes"))
+    trial = try_change(experiment, last)
     assert trial.status == "refused"
     assert trial.reason is not None
     assert "tvm_access_ptr element type must match" in trial.reason
@@ -68,8 +68,8 @@ def test_without_pointers_of_their_own_types_a_module_is_refused() -> None:
 def test_without_their_names_barriers_of_roles_are_found_wrong() -> None:
     """All warps would do what those do that compute, and what those do that copy."""
     (*_, last) = list_steps(run_golden(RECIPES["matmul_wgmma_persistent"]))
-    with Experiment("drop", Edit("drop", "NameBarriersOfRoles")) as experiment:
-        trial = try_change(experiment, last)
+    experiment = Experiment("drop", Edit("drop", "NameBarriersOfRoles"))
+    trial = try_change(experiment, last)
     assert trial.status == "wrong"
 
 
@@ -78,12 +78,12 @@ def test_a_pass_of_ours_is_a_place() -> None:
     (*_, last) = list_steps(run_golden(RECIPES["matmul_prefetched"]))
     first = next(iter(list_steps(run_golden(RECIPES["vector_add_bound"]))))
     drop = Edit("drop", "DropRedundantBarriers")
-    with Experiment("drop", drop) as experiment:
-        trial = try_change(experiment, last)
-        assert (trial.status, trial.is_changed) == ("right", True)
-        assert trial.diff is not None
-        assert (trial.diff.added, trial.diff.removed) == (1, 0)
-        assert try_change(experiment, first).status == "unchanged"
+    experiment = Experiment("drop", drop)
+    trial = try_change(experiment, last)
+    assert (trial.status, trial.is_changed) == ("right", True)
+    assert trial.diff is not None
+    assert (trial.diff.added, trial.diff.removed) == (1, 0)
+    assert try_change(experiment, first).status == "unchanged"
     require_reached(drop, [first.module, last.module])
     with pytest.raises(ExperimentError, match="DropRedundantBarriers is a pass of tirstep's own"):
         require_reached(drop, [first.module])
@@ -96,8 +96,8 @@ def test_a_pass_of_ours_is_a_place() -> None:
     for place in ("before", "after", "replace"):
         ran.clear()
         edit = Edit(place, "tirstep.DropDoubledBarriers", make_pass(look))
-        with Experiment("look", edit) as experiment:
-            try_change(experiment, last)
+        experiment = Experiment("look", edit)
+        try_change(experiment, last)
         assert ran == [1], place
 
 

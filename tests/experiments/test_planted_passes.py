@@ -34,16 +34,16 @@ def draw(trial: int) -> Subject:
 @pytest.mark.share(24)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_wrong_pass_is_caught_and_made_small(name: str, tmp_path: Path):
-    with load_experiment("", "", f"{WRONG}:{name}") as experiment:
-        bad = []
-        for trial in range(MOST):
-            found = try_change(experiment, draw(trial))
-            bad += [found] * found.is_bad
-            if len(bad) >= FEW and KINDS[name] in {each.what for each in bad}:
-                break
-        assert KINDS[name] in {each.what for each in bad}
-        subjects = [each.subject for each in bad]
-        small = find_counterexample(experiment, subjects, tmp_path / "wrong.py", seconds=30)
+    experiment = load_experiment("", "", f"{WRONG}:{name}")
+    bad = []
+    for trial in range(MOST):
+        found = try_change(experiment, draw(trial))
+        bad += [found] * found.is_bad
+        if len(bad) >= FEW and KINDS[name] in {each.what for each in bad}:
+            break
+    assert KINDS[name] in {each.what for each in bad}
+    subjects = [each.subject for each in bad]
+    small = find_counterexample(experiment, subjects, tmp_path / "wrong.py", seconds=30)
     assert small is not None
     assert small.is_shown, small.last_line
     assert small.last_line.startswith("WRONG: ")
@@ -68,8 +68,8 @@ def main(B: T.Buffer((4, 1), "int32")):
 def test_a_change_at_a_pass_of_ours_is_made_small_in_our_pipeline(tmp_path: Path):
     subject = make_subject("ours", parse_program(ASKS_FOR_OURS))
     spec = f"{WRONG}:drop_last_barrier"
-    with load_experiment("after", "DropRedundantBarriers", spec) as experiment:
-        found = find_counterexample(experiment, [subject], tmp_path / "wrong.py", seconds=10)
+    experiment = load_experiment("after", "DropRedundantBarriers", spec)
+    found = find_counterexample(experiment, [subject], tmp_path / "wrong.py", seconds=10)
     assert found is not None
     assert found.is_shown, found.last_line
     assert "'tir_pipeline': 'tirstep'" in found.shrunk.text
@@ -81,7 +81,7 @@ def test_a_right_change_is_not_caught():
     """A pass that TVM runs anyway, once more."""
     edit = Edit("after", "tirx.StmtSimplify", tvm.tirx.transform.StmtSimplify())
     corpus = Corpus(0)
-    with Experiment("again", edit) as experiment:
-        statuses = {try_change(experiment, corpus.draw(trial)).status for trial in range(24)}
+    experiment = Experiment("again", edit)
+    statuses = {try_change(experiment, corpus.draw(trial)).status for trial in range(24)}
     assert "unchanged" in statuses
     assert statuses <= {"unchanged", "right", "left out"}

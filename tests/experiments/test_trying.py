@@ -30,8 +30,8 @@ def run(*modules: str, drop: str) -> list[DeviceVerdict]:
     """The verdicts on the last step of some modules, without a pass of TVM's."""
     edit = Edit("drop", drop)
     subjects, _ = list_subjects(modules, 0, edit)
-    with Experiment("drop", edit) as experiment:
-        return list(try_change(experiment, subjects[-1], devices=("cpu",)).verdicts)
+    experiment = Experiment("drop", edit)
+    return list(try_change(experiment, subjects[-1], devices=("cpu",)).verdicts)
 
 
 def test_a_state_in_front_of_the_change_is_no_answer():
@@ -58,8 +58,8 @@ def test_a_pass_that_drops_the_function_is_refused():
     """Nothing can be run behind it, which is no reason to say that nothing is known."""
     edit = Edit("after", "tirx.FlattenBuffer", get_pass(lambda module: tvm.IRModule({}), "drop"))
     subjects, _ = list_subjects(["window_sum_shared"], 0)
-    with Experiment("drop", edit) as experiment:
-        found = try_change(experiment, subjects[0])
+    experiment = Experiment("drop", edit)
+    found = try_change(experiment, subjects[0])
     reason = "the module has no function 'main' after it"
     assert (found.status, found.what, found.reason) == ("refused", "refused", reason)
 
@@ -138,8 +138,8 @@ def test_what_tvm_spoils_behind_a_pass_is_no_fault_of_it(
         }
         return tirx.transform.ConvertSSA()(tvm.IRModule(functions, attrs=module.attrs))
 
-    with Experiment("run", Edit("before", "tirx.VectorizeLoop", get_pass(run, "run"))) as it:
-        found = try_change(it, make_subject("a program", parse_program(program)))
+    it = Experiment("run", Edit("before", "tirx.VectorizeLoop", get_pass(run, "run")))
+    found = try_change(it, make_subject("a program", parse_program(program)))
     assert found.status == status
     assert found.reason.startswith("TVM's passes after it change the") == (status == "unjudged")
 
@@ -155,9 +155,9 @@ def test_a_change_of_the_host_s_part_is_judged_by_the_cpu():
 
     swaps = tirx.transform.prim_func_pass(run, opt_level=0, name="swaps")
     subject = make_subject("choice", parse_program(CHOICE.replace('["A"]', "[]")))
-    with Experiment("swaps", Edit("after", "tirx.LowerIntrin", swaps)) as experiment:
-        assert try_change(experiment, subject).status == UNJUDGED
-        found = attempt_change(experiment, subject)
+    experiment = Experiment("swaps", Edit("after", "tirx.LowerIntrin", swaps))
+    assert try_change(experiment, subject).status == UNJUDGED
+    found = attempt_change(experiment, subject)
     assert found["status"] == "wrong"
     assert found["reason"].startswith("cpu: C[")
 
@@ -175,8 +175,8 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
 
 def test_a_program_that_works_in_place_is_its_own_reference():
     """What it loads of its argument before it stores there is what the caller gave."""
-    with Experiment("nothing", Edit("drop", "tirx.StmtSimplify")) as experiment:
-        trial = try_change(experiment, make_subject("in place", parse_program(IN_PLACE)))
+    experiment = Experiment("nothing", Edit("drop", "tirx.StmtSimplify"))
+    trial = try_change(experiment, make_subject("in place", parse_program(IN_PLACE)))
     assert trial.status in ("right", "unchanged"), trial.reason
     oracle = ModuleOracle(parse_program(IN_PLACE), 0)
     assert (oracle.expected[1][1:] == np.diff(oracle.arguments[0])).all()
@@ -206,8 +206,8 @@ def test_a_loop_that_a_pass_makes_endless_is_run_on_no_device(
     def count(module: tvm.IRModule) -> tvm.IRModule:
         return tvm.IRModule({"main": structural_map(module["main"], (tirx.Add, change))})
 
-    with Experiment("count", Edit("before", "tirx.VectorizeLoop", get_pass(count, "count"))) as it:
-        found = try_change(it, make_subject("a program", parse_program(COUNTED)), devices=("cpu",))
+    it = Experiment("count", Edit("before", "tirx.VectorizeLoop", get_pass(count, "count")))
+    found = try_change(it, make_subject("a program", parse_program(COUNTED)), devices=("cpu",))
     assert found.status == status
     assert reason in found.reason
 
@@ -259,8 +259,8 @@ def test_llvm_computes_both_values_of_a_choice():
         return tvm.IRModule(functions, attrs=module.attrs)
 
     edit = Edit("after", "s_tir.RewriteUnsafeSelect", get_pass(choose, "choose"))
-    with Experiment("choose", edit) as experiment:
-        trial = try_change(experiment, make_subject("choice", parse_program(SELECT)))
+    experiment = Experiment("choose", edit)
+    trial = try_change(experiment, make_subject("choice", parse_program(SELECT)))
     assert trial.status == "wrong"
     assert "division by zero" in trial.reason
 
@@ -279,8 +279,8 @@ def test_what_passes_within_a_pass_change_is_its_change():
         return tirx.transform.ConvertSSA()(quarter(module))
 
     edit = Edit("before", "tirx.VectorizeLoop", get_pass(run_both, "quarter"))
-    with Experiment("quarter", edit) as experiment:
-        trial = try_change(experiment, make_subject("half", parse_program(IN_PLACE)))
+    experiment = Experiment("quarter", edit)
+    trial = try_change(experiment, make_subject("half", parse_program(IN_PLACE)))
     assert (trial.is_changed, trial.status) == (True, "wrong")
 
 
@@ -312,8 +312,8 @@ def test_a_users_program_is_tried_on_special_values(tmp_path: Path):
     path.write_text(POWERS)
     edit = Edit("before", "tirx.VectorizeLoop", get_pass(split, "split"))
     (subject,), _ = list_subjects([f"{path}:main"], 0, edit)
-    with Experiment("split", edit) as experiment:
-        trial = try_change(experiment, subject)
+    experiment = Experiment("split", edit)
+    trial = try_change(experiment, subject)
     assert (trial.status, trial.what) == ("wrong", "numbers")
 
 

@@ -165,10 +165,10 @@ def make_golden(name: str) -> str:
     declared = DECLARED[name]
     edit = Edit(declared.place, declared.anchor, make_pass(get_pass(name), name))
     parts = []
-    with Experiment(name, edit) as experiment:
-        for subject in list_subjects(name):
-            trial = try_change(experiment, subject)
-            parts.append(f"# {subject.label}: {trial.status}\n{trial.diff or ''}\n")
+    experiment = Experiment(name, edit)
+    for subject in list_subjects(name):
+        trial = try_change(experiment, subject)
+        parts.append(f"# {subject.label}: {trial.status}\n{trial.diff or ''}\n")
     return re.sub(r'"host": {[^{}]*}, ', "", "".join(parts))
 
 

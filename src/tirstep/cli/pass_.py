@@ -141,92 +141,88 @@ def command(
     )
     screen, held, is_all, seed = Screen(quiet=json), PromiseReport(), True, request.seed
     place, anchor = next(iter(chosen.items()), ("", ""))
-    with load_experiment(place, anchor, spec) as experiment:
-        raised = ""
-        tried: list[Trial | TrialRecord]
-        changed: list[Any]
-        keys: dict[str, object]
-        if corpus is None:
-            subjects, is_all = list_subjects(modules, seed, experiment.edit, ladder)
-            tries: list[Trial] = []
-            with screen.working():
-                for number, it in enumerate(subjects, 1):
-                    screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
-                    note_tried(it.label)
-                    tries.append(look(experiment, it))
-                    raised = tries[-1].raised
-                    if raised:
-                        break
-            wrong = [each for each in tries if each.is_bad]
-            for trial in tries if experiment.promises else ():
-                if trial.is_changed and not trial.is_bad:
-                    assert experiment.edit is not None, "what promises something is a pass"
-                    held.changed += 1
-                    held.hold(trial, experiment.edit.made, experiment.promises)
-            show_trials(screen, tries, experiment.title)
-            show_promises(screen, held, experiment)
-            for trial in tries if diff else wrong[:1]:
-                if trial.diff is not None and trial.diff.lines:
-                    screen.line()
-                    screen.line((f"# {trial.subject.label}", "bold"))
-                    screen.diff(trial.diff.lines)
-            if wrong:
+    experiment = load_experiment(place, anchor, spec)
+    raised = ""
+    tried: list[Trial | TrialRecord]
+    changed: list[Any]
+    keys: dict[str, object]
+    if corpus is None:
+        subjects, is_all = list_subjects(modules, seed, experiment.edit, ladder)
+        tries: list[Trial] = []
+        with screen.working():
+            for number, it in enumerate(subjects, 1):
+                screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
+                note_tried(it.label)
+                tries.append(look(experiment, it))
+                raised = tries[-1].raised
+                if raised:
+                    break
+        wrong = [each for each in tries if each.is_bad]
+        for trial in tries if experiment.promises else ():
+            if trial.is_changed and not trial.is_bad:
+                assert experiment.edit is not None, "what promises something is a pass"
+                held.changed += 1
+                held.hold(trial, experiment.edit.made, experiment.promises)
+        show_trials(screen, tries, experiment.title)
+        show_promises(screen, held, experiment)
+        for trial in tries if diff else wrong[:1]:
+            if trial.diff is not None and trial.diff.lines:
                 screen.line()
-                text = f"{wrong[0].subject.label}: {wrong[0].reason}"
-                show_bad(screen, wrong[0].status, text)
-            bad = [each.subject for each in wrong]
-            changed = [each for each in tries if each.is_changed]
-            tried, keys = [*tries], {"modules": [spell_trial(each) for each in tries]}
-        else:
-            drawn, numbers = Corpus(seed), range(first, first + corpus)
-            records: list[TrialRecord] = []
-            attempt = partial(attempt_noted, partial(attempt_change, experiment))
-            with screen.working():
-                for record in hunt(drawn, numbers, attempt):
-                    records.append(record)
-                    screen.doing(f"trial {record.trial}, {len(records)} of {len(numbers)}")
-            raised = records[-1].raised
-            if experiment.promises:
-                held.changed = sum(it.status == RIGHT for it in records)
-                held.broken += [
-                    (it.label, it.broken[0], it.broken[1]) for it in records if it.broken
-                ]
-            # Drawn programs first, which are small already.
-            worst = sorted((it for it in records if it.is_bad), key=lambda it: it.kind != "program")
-            show_records(screen, records, experiment.title, seed)
-            show_promises(screen, held, experiment)
-            bad = [drawn.draw(each.trial, each.redraw) for each in worst[:SHRUNK]]
-            lines = [read_keys(it, "trial kind label status reason what") for it in records]
-            changed = [each for each in records if each.is_changed]
-            tried, keys = [*records], {"seed": seed, "trials": lines}
-        tested = sum(each.status not in (LEFT_OUT, UNJUDGED) for each in changed)
-        if not (bad or tested):
-            why = f"{experiment.title} changes none of {count(len(tried), 'module')}"
-            if changed:
-                why = f"of {count(len(changed), 'module')} that it changes none could be judged"
-            text = f"nothing was tested: {why}; try it on others, or on more (--corpus N)"
-            screen.line((text, "yellow"))
-        elif corpus is not None:
-            screen.line((f"tested on {tested} of {count(len(tried), 'module')}", "dim"))
-        keys["tested"] = tested
-        found = None
-        if raised:  # on every module, perhaps: no small program tells more
+                screen.line((f"# {trial.subject.label}", "bold"))
+                screen.diff(trial.diff.lines)
+        if wrong:
             screen.line()
-            for line in raised.splitlines():
-                screen.line(line)
-        elif bad:
-            name = (spec or anchor).rpartition(":")[2].rpartition(".")[2]
-            path = script or Path(f"wrong_{name.replace('#', '_')}.py")
-            with screen.working():
-                screen.doing("making it small")
-                note_tried("")  # many, for a minute and a half
-                ran_on = devices if corpus is None else ("cpu",)
-                found = find_counterexample(
-                    experiment, bad[:SHRUNK], path, seed=seed, devices=ran_on
-                )
-            show_counterexample(screen, found, bad[0].label)
-        if json:
-            print_json(experiment, held, found, tried, **keys)
+            text = f"{wrong[0].subject.label}: {wrong[0].reason}"
+            show_bad(screen, wrong[0].status, text)
+        bad = [each.subject for each in wrong]
+        changed = [each for each in tries if each.is_changed]
+        tried, keys = [*tries], {"modules": [spell_trial(each) for each in tries]}
+    else:
+        drawn, numbers = Corpus(seed), range(first, first + corpus)
+        records: list[TrialRecord] = []
+        attempt = partial(attempt_noted, partial(attempt_change, experiment))
+        with screen.working():
+            for record in hunt(drawn, numbers, attempt):
+                records.append(record)
+                screen.doing(f"trial {record.trial}, {len(records)} of {len(numbers)}")
+        raised = records[-1].raised
+        if experiment.promises:
+            held.changed = sum(it.status == RIGHT for it in records)
+            held.broken += [(it.label, it.broken[0], it.broken[1]) for it in records if it.broken]
+        # Drawn programs first, which are small already.
+        worst = sorted((it for it in records if it.is_bad), key=lambda it: it.kind != "program")
+        show_records(screen, records, experiment.title, seed)
+        show_promises(screen, held, experiment)
+        bad = [drawn.draw(each.trial, each.redraw) for each in worst[:SHRUNK]]
+        lines = [read_keys(it, "trial kind label status reason what") for it in records]
+        changed = [each for each in records if each.is_changed]
+        tried, keys = [*records], {"seed": seed, "trials": lines}
+    tested = sum(each.status not in (LEFT_OUT, UNJUDGED) for each in changed)
+    if not (bad or tested):
+        why = f"{experiment.title} changes none of {count(len(tried), 'module')}"
+        if changed:
+            why = f"of {count(len(changed), 'module')} that it changes none could be judged"
+        text = f"nothing was tested: {why}; try it on others, or on more (--corpus N)"
+        screen.line((text, "yellow"))
+    elif corpus is not None:
+        screen.line((f"tested on {tested} of {count(len(tried), 'module')}", "dim"))
+    keys["tested"] = tested
+    found = None
+    if raised:  # on every module, perhaps: no small program tells more
+        screen.line()
+        for line in raised.splitlines():
+            screen.line(line)
+    elif bad:
+        name = (spec or anchor).rpartition(":")[2].rpartition(".")[2]
+        path = script or Path(f"wrong_{name.replace('#', '_')}.py")
+        with screen.working():
+            screen.doing("making it small")
+            note_tried("")  # many, for a minute and a half
+            ran_on = devices if corpus is None else ("cpu",)
+            found = find_counterexample(experiment, bad[:SHRUNK], path, seed=seed, devices=ran_on)
+        show_counterexample(screen, found, bad[0].label)
+    if json:
+        print_json(experiment, held, found, tried, **keys)
     if bad or held.broken:
         return 1
     return 2 if not is_all else 0 if tested else 3

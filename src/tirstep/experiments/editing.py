@@ -276,15 +276,11 @@ def require_reached(edit: Edit | None, modules: Sequence[tvm.IRModule]) -> None:
         )
 
 
-@contextmanager
-def register(make: Callable[[], Pipeline]) -> Iterator[str]:
-    """The name under which TVM knows a pipeline while this lasts."""
+def register(make: Callable[[], Pipeline]) -> str:
+    """The name under which TVM knows a pipeline from now on."""
     name = f"tirstep.experiment.{next(_numbers)}"
     compilation_pipeline.register_tir_pipeline(name, make)
-    try:
-        yield name
-    finally:
-        del compilation_pipeline.PIPELINE_MAP[name]
+    return name
 
 
 def make_whole(value: Any, name: str) -> Callable[[], Pipeline]:

@@ -203,30 +203,30 @@ def assert_keeps_promises(
     declared.require()
     name = str(getattr(made, "__name__", "") or getattr(getattr(made, "info", None), "name", made))
     run, report = get_pass(made, name), PromiseReport()
-    with Experiment(name, Edit(declared.place, declared.anchor, run)) as experiment:
-        drawn = Corpus(seed, tuple(kinds))
-        for each in range(corpus) if isinstance(corpus, int) else corpus:
-            try:
-                for subject in drawn.draw_all(each) if isinstance(each, int) else [each]:
-                    trial = try_change(experiment, subject)
-                    if trial.is_changed:
-                        break
-            except UndrawnError:
-                continue
-            report.tried += 1
-            report.changed += trial.is_changed and trial.status != LEFT_OUT
-            if not trial.is_changed or trial.status == LEFT_OUT:
-                continue
-            report.hold(trial, run, [NUMBERS, *declared.promises])  # which is promised by all
-            for label, promise, how in report.broken:
-                shown = str(subject.module.script())
-                if trial.status == WRONG and shrinks:
-                    small = shrink_trial(experiment, trial, seed=seed)
-                    shown = shown if small is None else small.text
-                raise AssertionError(
-                    f"{experiment.title} breaks the promise '{promise}' on {label}, seed {seed}: "
-                    + (f"{how}\n{shown}" if shrinks else how)
-                )
+    experiment = Experiment(name, Edit(declared.place, declared.anchor, run))
+    drawn = Corpus(seed, tuple(kinds))
+    for each in range(corpus) if isinstance(corpus, int) else corpus:
+        try:
+            for subject in drawn.draw_all(each) if isinstance(each, int) else [each]:
+                trial = try_change(experiment, subject)
+                if trial.is_changed:
+                    break
+        except UndrawnError:
+            continue
+        report.tried += 1
+        report.changed += trial.is_changed and trial.status != LEFT_OUT
+        if not trial.is_changed or trial.status == LEFT_OUT:
+            continue
+        report.hold(trial, run, [NUMBERS, *declared.promises])  # which is promised by all
+        for label, promise, how in report.broken:
+            shown = str(subject.module.script())
+            if trial.status == WRONG and shrinks:
+                small = shrink_trial(experiment, trial, seed=seed)
+                shown = shown if small is None else small.text
+            raise AssertionError(
+                f"{experiment.title} breaks the promise '{promise}' on {label}, seed {seed}: "
+                + (f"{how}\n{shown}" if shrinks else how)
+            )
     if not report.changed and not may_do_nothing:
         raise AssertionError(
             f"{experiment.title} changes none of {report.tried} modules, so nothing was tested; "
@@ -285,7 +285,7 @@ def load_experiment(place: str, anchor: str, spec: str) -> Experiment:
 
 @functools.cache
 def _reopen(*named: str) -> Experiment:
-    return load_experiment(*named).__enter__()  # until this process ends
+    return load_experiment(*named)
 
 
 # In another process an experiment is loaded by its name, since passes cannot be pickled.
@@ -320,9 +320,9 @@ def show_counterexample(
     """Try a change on a program and print what it does; 1 if that is wrong. A script calls it,
     with the number of its lines `before` the program's own.
     """
-    with load_experiment(place, anchor, spec) as experiment:
-        subject = make_subject("the program", parse_program("\n" * before + program.lstrip()), seed)
-        trial = try_change(experiment, subject, devices=devices)
+    experiment = load_experiment(place, anchor, spec)
+    subject = make_subject("the program", parse_program("\n" * before + program.lstrip()), seed)
+    trial = try_change(experiment, subject, devices=devices)
     if trial.diff is not None:
         print(trial.diff)
     if trial.is_bad:

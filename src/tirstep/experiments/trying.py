@@ -11,7 +11,6 @@ import re
 import time
 import zlib
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -50,7 +49,7 @@ from tirstep.transforms.pass_options import is_tirx
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
 
-from .editing import DEFAULT, MARK, Edit, Pipeline, edit_pipeline, list_places, raised, register
+from .editing import MARK, Edit, Pipeline, edit_pipeline, list_places, raised, register
 
 HOST = UNOPTIMIZED  # nobody runs the machine code that comes of it
 UNORDERED = re.compile(r"race: store to \w+\[.*? and store by ")
@@ -220,7 +219,7 @@ SECONDS = 60.0
 
 @dataclass
 class Experiment:
-    """A change of the pipeline, within which its pipelines are known to TVM.
+    """A change of the pipeline; raises `ExperimentError` for an edit without a place in it.
 
     Attributes
     ----------
@@ -236,7 +235,6 @@ class Experiment:
     whole: Any = None
     promises: Sequence[str] = ()
     named: tuple[str, str, str] = ("", "", "")
-    _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _known: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
 
     @property
@@ -247,18 +245,13 @@ class Experiment:
         drops = self.edit.place == "drop"
         return f"without {self.edit.anchor}" if drops else f"{self.name} {self.edit}"
 
-    def __enter__(self) -> Experiment:
+    def __post_init__(self) -> None:
         if self.edit is not None:
             self.edit.require(list_places())
-        return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._known.clear()
-        self._stack.__exit__(*error)
-
-    def name_pipelines(self, base: str = DEFAULT) -> tuple[str, str]:
-        """A pipeline and the changed one, both registered with TVM while this lasts: each pass that
-        they share is a pass of its own in both.
+    def name_pipelines(self, base: str) -> tuple[str, str]:
+        """A pipeline and the changed one, both registered with TVM: each pass that they share is a
+        pass of its own in both.
 
         An edit at a pass of tirstep's own changes nothing in another pipeline.
         """
@@ -268,8 +261,7 @@ class Experiment:
 
         if base not in self._known:
             plain = register(lambda: edit_pipeline(base, lambda passes: passes))
-            both = self._stack.enter_context(plain), self._stack.enter_context(register(make))
-            self._known[base] = both
+            self._known[base] = plain, register(make)
         return self._known[base]
 
 

@@ -30,8 +30,8 @@ def write_as_tirx(module: tvm.IRModule, name: str) -> str:
     def leave_out(passes: list[Any]) -> list[Any]:
         return [each for each in passes if each.info.name != "tirx.CommonSubexprElim"]
 
-    with register(lambda: edit_pipeline(get_pipeline(module), leave_out)) as pipeline:
-        lowering = lower_through_passes(module, "cuda", pipeline=pipeline, is_run=False)
+    pipeline = register(lambda: edit_pipeline(get_pipeline(module), leave_out))
+    lowering = lower_through_passes(module, "cuda", pipeline=pipeline, is_run=False)
     if lowering.failed is not None:
         raise CheckError(str(lowering.failed))
     split = next(each.number for each in lowering.passes if each.name == SPLIT_PASS)
