@@ -14,6 +14,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+REPLAYED = """
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import replay
+import tvm
+from tvm_ffi import structural_equal
+
+expected = tvm.ir.load_json(sys.stdin.read())
+if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
+    sys.exit("it loads tirstep")
+if not structural_equal(replay.replay().mod, expected):
+    sys.exit("it makes a different module")
+"""
+"""A script: whether a folder's replay.py makes the module whose JSON it is given, with only TVM."""
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 
@@ -24,9 +39,9 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def run_alone(script: str, *arguments: str) -> str:
-    """Run a script that imports what this process can, wherever that lies, but from this folder;
-    the last line of why it fails, "" where it does not.
+def run_alone(script: str, *arguments: str, given: str = "") -> str:
+    """Run a script that imports what this process can, wherever that lies, but from this folder,
+    and reads what is given; the last line of why it fails, "" where it does not.
 
     Settings of Python's in the environment do not count, as with ``python -I``; PYTHONPATH, by
     which this process may have found TVM, counts as it did here.
@@ -35,7 +50,7 @@ def run_alone(script: str, *arguments: str) -> str:
     folders = [str(Path(it).resolve()) for it in sys.path if it and Path(it).resolve() != here]
     found = f"import sys\nsys.path += [it for it in {folders!r} if it not in sys.path]\n"
     command = [sys.executable, "-I", "-c", found + script, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", check=False)
     lines = done.stderr.strip().splitlines() or ["no reason given"]
     return lines[-1] if done.returncode else ""
 

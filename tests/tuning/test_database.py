@@ -106,9 +106,9 @@ def test_what_does_not_replay_is_not_written(
 ) -> None:
     """As where the process that replays makes another module than this one expects."""
     workload = make_workload(64)
-    other = database._CHECK.replace("sch = Schedule(workload)", "sch = Schedule(expected)")
-    assert other != database._CHECK
-    monkeypatch.setattr(database, "_CHECK", other)
+    other = database._REPLAY.replace("return found", "return tvm.s_tir.Schedule(workload)")
+    assert other != database._REPLAY
+    monkeypatch.setattr(database, "_REPLAY", other)
     with pytest.raises(BenchError, match=r"does not replay with only TVM: .*; the database is as"):
         add_record(tmp_path, workload, make_trace(workload), [1e-6], LLVM)
     assert read(tmp_path) == {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tirstep.files import made_aside, write_file
-from tirstep.processes import run_alone
+from tirstep.processes import REPLAYED, run_alone
 
 from .request import (
     RECIPE_OPTIONS,
@@ -87,22 +87,6 @@ def replay() -> Schedule:
     record.trace.apply_to_schedule(sch, remove_postproc=False)
     return sch
 '''
-_CHECK = """
-import sys
-from pathlib import Path
-
-sys.path.insert(0, sys.argv[1])
-import replay
-import tvm
-from tvm_ffi import structural_equal
-
-expected = tvm.ir.load_json(Path(sys.argv[2]).read_text(encoding="utf-8"))
-if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
-    sys.exit("it loads tirstep")
-if not structural_equal(replay.replay().mod, expected):
-    sys.exit("it makes a different module")
-"""
-"""Replays in a process of its own, and compares."""
 
 
 @with_options(*RECIPE_OPTIONS)
@@ -225,12 +209,9 @@ def _verify(run: Run, files: dict[str, str], form: str) -> None:
         _judge(run, files[KERNEL])
         return
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        folder, expected = Path(scratch) / "export", Path(scratch) / "expected.json"
-        folder.mkdir()
         for name, text in files.items():
-            write_file(folder / name, text)
-        write_file(expected, tvm.ir.save_json(run.steps[-1].module))
-        reason = run_alone(_CHECK, str(folder), str(expected))
+            write_file(Path(scratch, name), text)
+        reason = run_alone(REPLAYED, scratch, given=tvm.ir.save_json(run.steps[-1].module))
     if reason:
         told = f"{run.recipe.name} does not replay with only TVM as {form}: {reason}"
         raise UseError(f"{told}; export it --as trace" if form == "python" else told)

@@ -19,35 +19,26 @@ from tvm_ffi import structural_equal
 
 from tirstep.bench import BenchError
 from tirstep.files import locked, require_writable, write_file
-from tirstep.processes import run_alone
+from tirstep.processes import REPLAYED, run_alone
 from tirstep.programs.databases import load_database, mark_bools
 
 WORKLOAD_FILE, RECORD_FILE = "database_workload.json", "database_tuning_record.json"
-_CHECK = """
+_REPLAY = """
 import sys
 from pathlib import Path
 
 import tvm
-from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.database import JSONDatabase
-from tvm_ffi import structural_equal
 
-folder, scratch = map(Path, sys.argv[1:])
-workload, expected = (
-    tvm.ir.load_json((scratch / name).read_text(encoding="utf-8"))
-    for name in ("workload.json", "expected.json")
-)
-database = JSONDatabase(work_dir=str(folder), allow_missing=False)
-target = tvm.target.Target("llvm")  # databases are not asked for a target
-if database.query_schedule(workload, target, "main") is None:
-    sys.exit("TVM finds no schedule for the workload")
-(record,) = database.get_all_tuning_records()
-sch = Schedule(workload)
-record.trace.apply_to_schedule(sch, remove_postproc=False)
-if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
-    sys.exit("it loads tirstep")
-if not structural_equal(sch.mod, expected):
-    sys.exit("it makes another module")
+HERE = Path(__file__).parent
+
+
+def replay():
+    database = JSONDatabase(work_dir=str(HERE), allow_missing=False)
+    workload = tvm.ir.load_json((HERE / "workload.json").read_text(encoding="utf-8"))
+    target = tvm.target.Target("llvm")  # databases are not asked for a target
+    found = database.query_schedule(workload, target, "main")
+    return found or sys.exit("TVM finds no schedule for the workload")
 """
 
 
@@ -143,11 +134,9 @@ def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
     """Replay the one record of a database in a process without tirstep."""
     expected = tvm.s_tir.Schedule(workload)
     trace.apply_to_schedule(expected, remove_postproc=False)
-    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        for name, module in (("workload.json", workload), ("expected.json", expected.mod)):
-            write_file(Path(scratch) / name, tvm.ir.save_json(module), durable=False)
-        reason = run_alone(_CHECK, str(folder), scratch)
-    if reason:
+    for name, text in (("replay.py", _REPLAY), ("workload.json", tvm.ir.save_json(workload))):
+        write_file(folder / name, text, durable=False)
+    if reason := run_alone(REPLAYED, str(folder), given=tvm.ir.save_json(expected.mod)):
         raise BenchError(
             f"the fastest does not replay with only TVM: {reason}; the database is as it "
             "was, and the trials are kept"
