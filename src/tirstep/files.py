@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 PARTIAL = ".partial"
 """How the names of unfinished files end; a process that was killed may leave one."""
@@ -85,52 +83,6 @@ def append_line(file: Path, line: str, *, durable: bool = True) -> None:
             with contextlib.suppress(OSError):
                 os.ftruncate(stream.fileno(), size)
             raise
-
-
-class KeptRows:
-    """Rows of JSON in a file, each on the disk as it comes, after a line that says what they are
-    of: a run that ends in the middle goes on where it was. Without a file, in memory.
-
-    An incomplete line, as a killed process or a full disk leaves one, is skipped. The file is
-    written anew where it ends with such a line, or was removed. Raises `ValueError` for a file that
-    holds something else.
-
-    Attributes
-    ----------
-    head : the first line that is written
-    is_other : the file has rows of something else
-    """
-
-    def __init__(self, file: Path | None, head: Mapping[str, Any]) -> None:
-        self.file, self.head, self.rows = file, json.loads(json.dumps(head)), list[dict[str, Any]]()
-        self._is_whole = self.is_other = False
-        if file is None or not file.exists():
-            return
-        if not file.is_file():  # some devices have no end
-            raise ValueError("it is a folder or a device")
-        first, end, rest = file.read_bytes().partition(b"\n")
-        if not end and json.dumps(self.head).startswith(first.decode()):
-            return
-        known = json.loads(first)
-        if not isinstance(known, dict):
-            raise ValueError("its first line says nothing")
-        *lines, last = rest.split(b"\n")
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                self.rows += [row for row in [json.loads(line)] if isinstance(row, dict)]
-        self.is_other = known != self.head
-        self._is_whole = bool(end) and not last
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Keep one row more; raises `OSError`."""
-        self.rows.append(row)
-        if self.file is None:
-            return
-        if self._is_whole and self.file.exists():
-            append_line(self.file, json.dumps(row))
-            return
-        write_file(self.file, "".join(f"{json.dumps(it)}\n" for it in (self.head, *self.rows)))
-        self._is_whole = True
 
 
 def may_replace(file: Path, first_line: str) -> bool:

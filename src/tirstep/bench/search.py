@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -10,11 +11,11 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tirstep.files import KeptRows
+from tirstep.files import append_line, write_file
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.matmul_best import Forecast
@@ -181,27 +182,31 @@ def spell_config(config: Mapping[str, object]) -> str:
 
 class Trials:
     """The trials of a run, in a file within the folder of a database; `about` says of what, in
-    JSON's terms. They are kept as they come: a run that ends in the middle goes on where it was.
+    JSON's terms. Each is on the disk as it comes: a run that ends in the middle goes on where it
+    was.
 
-    Raises `BenchError` for a file that holds something else, which stays as it is.
+    An incomplete line, as a killed process or a full disk leaves one, is skipped. The file is
+    written anew where it ends with such a line, or was removed. Raises `BenchError` for a file that
+    holds something else, which stays as it is.
     """
 
     def __init__(self, database: Path, about: Mapping[str, object]) -> None:
-        self.file = self.locate(database, about)
-        try:
-            self._rows = KeptRows(self.file, {"format": FORMAT, **about})
-            if self._rows.is_other:
-                raise ValueError
-        except ValueError:
+        self.file, self.known = self.locate(database, about), list[Trial]()
+        self._head = json.dumps({"format": FORMAT, **about})
+        text = self.file.read_text("utf-8", "replace") if self.file.exists() else ""
+        head, end, rest = text.partition("\n")
+        if head != self._head and (end or not self._head.startswith(head)):
             raise BenchError(
                 f"{self.file} does not hold trials of this run; move it away, or give another "
                 "database"
-            ) from None
-        self.known = [
-            Trial(row["config"], tuple(row["seconds"]), row["reason"], row["program"])
-            for row in self._rows.rows
-            if row.keys() == {it.name for it in fields(Trial)}
-        ]
+            )
+        *lines, last = rest.split("\n")
+        self._is_whole = bool(end) and not last
+        for line in lines:
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                row = json.loads(line)
+                trial = Trial(row["config"], tuple(row["seconds"]), row["reason"], row["program"])
+                self.known.append(trial)
 
     @staticmethod
     def locate(database: Path, about: Mapping[str, object]) -> Path:
@@ -215,7 +220,14 @@ class Trials:
     def add(self, trial: Trial) -> None:
         """Keep a trial; it is on the disk when this returns."""
         self.known.append(trial)
-        self._rows.add({**asdict(trial), "config": dict(trial.config)})
+        is_there = self._is_whole and self.file.exists()
+        new = [trial] if is_there else self.known
+        lines = [json.dumps({**vars(it), "config": dict(it.config)}) for it in new]
+        if is_there:
+            append_line(self.file, *lines)
+        else:
+            write_file(self.file, "".join(f"{line}\n" for line in (self._head, *lines)))
+        self._is_whole = True
 
     def find_settled(self) -> dict[str, Trial]:
         """What need not run again, by `spell_config`."""
