@@ -36,7 +36,7 @@ from tirstep.transforms.recipes import RECIPES
 def test_the_parts_of_split_k_are_an_argument(tmp_path: Path):
     run = run_golden(RECIPES["matmul_split_k"])
     module, workspaces = lift_workspaces(run.steps[-1].module)
-    assert workspaces == [((2, 64, 48), "float32")]
+    assert workspaces == [([2, 64, 48], "float32")]
     assert [param.name for param in module["main"].params] == ["A", "B", "C", "C.rf"]
     write_workspaces(workspaces, tmp_path / "0.so")
     assert read_workspaces(tmp_path / "0.so") == workspaces

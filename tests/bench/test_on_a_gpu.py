@@ -1,6 +1,7 @@
 """The machine for real: what it launches, records and judges."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from fake_pool import search_here
 
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
 from tirstep.bench.peers import PEERS
-from tirstep.bench.results import from_document, to_document
+from tirstep.bench.results import read_run, write_run
 from tirstep.bench.search import SearchPlan
 from tirstep.bench.session import Reference, Settings, run_bench, run_case
 from tirstep.lowering_checks import run_recipe
@@ -127,12 +128,13 @@ def test_a_replay_outlives_a_larger_workspace(machine: Any):
         assert machine.find_error(expectation, replay.outputs[0]) is None
 
 
-def test_a_whole_run(machine: Any):
+def test_a_whole_run(machine: Any, tmp_path: Path):
     cases, _ = plan_cases(CaseChoice(["convolution"], quick=True))
     runs = [*run_bench(cases, machine, Settings(rounds=3), lambda line: None)]
     run = runs[-1]
     assert [len(so_far.cases) for so_far in runs] == [*range(1, len(cases) + 1)]
-    assert from_document(to_document(run), "it") == run
+    write_run(run, tmp_path / "run.json")
+    assert read_run(tmp_path / "run.json") == run
     assert run.ceilings.copy > 0
     assert run.ceilings.flops["float32"] > 0
     statuses = {

@@ -1,5 +1,6 @@
 """One case: who is timed, who is not, and why."""
 
+import math
 import re
 from typing import Any
 
@@ -13,7 +14,7 @@ from tirstep.bench.metrics import make_case_table
 from tirstep.bench.peers import PEERS, Peer, wrap_function
 from tirstep.bench.session import (
     Settings,
-    compute_needed_bytes,
+    describe_shortage,
     get_options,
     list_configs_of,
     order_turns,
@@ -184,7 +185,8 @@ def test_a_recipe_gets_its_own_form_of_the_kernel(machine: FakeMachine):
 
 
 def test_too_little_memory_skips_the_shape(machine: FakeMachine):
-    machine.free = compute_needed_bytes(PROBLEM) - 1
+    largest = max(math.prod(it.shape) for it in (*PROBLEM.inputs, *PROBLEM.outputs))
+    machine.free = 3 * PROBLEM.bytes + 6 * 8 * largest - 1
     case = run(machine, "torch")
     assert case.outcomes == ()
     assert case.skipped == "needs 0.0 GiB on the device, and 0.0 are free"
@@ -192,9 +194,11 @@ def test_too_little_memory_skips_the_shape(machine: FakeMachine):
     assert run(machine, "torch").skipped == ""
 
 
-def test_needed_memory_is_more_than_what_is_there():
-    large = matmul.problem(8192, 8192, 8192)
-    assert compute_needed_bytes(large) > large.bytes + 4 * 8 * 8192**2
+def test_needed_memory_is_more_than_what_is_there(machine: FakeMachine):
+    large: Any = matmul.problem(8192, 8192, 8192)
+    machine.free = large.bytes + 4 * 8 * 8192**2
+    fake: Any = machine
+    assert describe_shortage(large, fake) == "needs 5.2 GiB on the device, and 2.8 are free"
 
 
 def test_inputs_follow_from_the_seed(machine: FakeMachine):

@@ -106,31 +106,29 @@ def draw_heads() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
         yield (batch, heads, queries, keys, dim), options
 
 
-Decoded = tuple[tuple[int, int, int, int], dict[str, object]]
-"""Batch, heads, keys and dim, and options."""
 DECODED_COUNT, DECODED_SEED = 20, 40
 FEWEST_KEYS, MOST_KEYS, MOST_CACHED = 32, 2**16, 2**29
 DIMS, GROUPS = (64, 80, 96, 128, 192, 256), (1, 1, 1, 1, 4, 8)
 
 
-def draw_decoding() -> tuple[Decoded, ...]:
-    """Decoding of up to 64 sequences, 32 heads of keys, and 32 to 2^16 keys, evenly by logarithms.
+def draw_decoding() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
+    """Sizes (batch, heads, keys, dim) and options of decoding: up to 64 sequences, 32 heads of
+    keys, and 32 to 2^16 keys, evenly by logarithms.
 
     At most 2^29 elements of keys; a third has groups of heads that share keys, and every other
     problem lengths of its own for its sequences.
     """
-    dice = random.Random(DECODED_SEED)
-    found: list[Decoded] = []
-    while len(found) < DECODED_COUNT:
+    dice, found = random.Random(DECODED_SEED), 0
+    while found < DECODED_COUNT:
         batch, heads, keys = (
             round(draw_size(dice, least, most))
             for least, most in ((1, 64), (1, 32), (FEWEST_KEYS, MOST_KEYS))
         )
         dim, group = dice.choice(DIMS), dice.choice(GROUPS)
         if batch * heads * keys * dim <= MOST_CACHED:
-            options = {**BFLOAT16, "group": group, "full": len(found) % 2 == 0}
-            found.append(((batch, heads * group, keys, dim), options))
-    return tuple(found)
+            options = {**BFLOAT16, "group": group, "full": found % 2 == 0}
+            yield (batch, heads * group, keys, dim), options
+            found += 1
 
 
 LAYER_COUNT, LAYERS_SEED = 16, 41

@@ -18,7 +18,7 @@ from concurrent.futures import Future, TimeoutError, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pebble
 import tvm
@@ -49,14 +49,11 @@ def _make_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="tirstep-")
 
 
-class Workspace(NamedTuple):
-    """An intermediate tensor."""
-
-    shape: tuple[int, ...]
-    dtype: str
+Workspaces = list[tuple[list[int], str]]
+"""Shapes and types of intermediate tensors."""
 
 
-def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, list[Workspace]]:
+def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, Workspaces]:
     """Make the global intermediates of "main" its last arguments; which they are, in that order.
 
     rewrite: ``main(A, C): P = alloc(...); ...`` -> ``main(A, C, P): ...``
@@ -70,21 +67,19 @@ def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, list[Workspace]
     block = replace_fields(root, alloc_buffers=kept)
     body = SBlockRealize([], True, block)
     main = with_parameters(function.with_body(body), [*function.params, *lifted])
-    workspaces = [
-        Workspace(tuple(int(size) for size in buffer.shape), str(buffer.dtype)) for buffer in lifted
-    ]
+    workspaces = [([*map(int, buffer.shape)], str(buffer.dtype)) for buffer in lifted]
     return tvm.IRModule({"main": main}), workspaces
 
 
-def write_workspaces(workspaces: Sequence[Workspace], library: Path) -> None:
+def write_workspaces(workspaces: Workspaces, library: Path) -> None:
     """Keep them beside the library of their function."""
     library.with_suffix(".json").write_text(json.dumps(workspaces), encoding="utf-8")
 
 
-def read_workspaces(library: Path) -> list[Workspace]:
+def read_workspaces(library: Path) -> Workspaces:
     """The workspaces of a library."""
     workspaces = json.loads(library.with_suffix(".json").read_text(encoding="utf-8"))
-    return [Workspace(tuple(shape), dtype) for shape, dtype in workspaces]
+    return [(shape, dtype) for shape, dtype in workspaces]
 
 
 @dataclass(frozen=True)

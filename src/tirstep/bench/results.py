@@ -152,9 +152,10 @@ def to_document(run: BenchRun) -> dict[str, Any]:
     return {"command": "bench", "version": VERSION, **dataclasses.asdict(run)}
 
 
-def from_document(document: Any, source: str) -> BenchRun:
-    """The run of a document; raises `BenchError` for any other document."""
+def read_run(file: Path) -> BenchRun:
+    """Read the run of a JSON file; raises `BenchError` for any other file, OSError without one."""
     try:
+        document = json.loads(file.read_text(encoding="utf-8"))
         if document["command"] != "bench" or document["version"] != VERSION:
             raise ValueError
         cases = []
@@ -171,18 +172,9 @@ def from_document(document: Any, source: str) -> BenchRun:
         return BenchRun(**about, ceilings=ceilings, cases=tuple(cases))
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
-            f"{source} is not a file of tirstep bench, version {VERSION}; write it again on a "
+            f"{file} is not a file of tirstep bench, version {VERSION}; write it again on a "
             "GPU with: tirstep bench --output FILE"
         ) from None
-
-
-def read_run(file: Path) -> BenchRun:
-    """Read the run of a JSON file; raises `BenchError` for any other file, OSError without one."""
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        document = None
-    return from_document(document, str(file))
 
 
 def write_run(run: BenchRun, file: Path) -> None:

@@ -148,21 +148,6 @@ def take_results(result: Any, outputs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-def require_alive(machine: Machine, candidate: str, error: Exception) -> None:
-    """Raise `BenchError` if the error of a candidate ended the device's context, for all after it.
-
-    A fault inside of a kernel does so.
-    """
-    try:
-        machine.clear()
-        machine.free_bytes()
-    except Exception as gone:
-        raise BenchError(
-            f"{candidate} left the device unusable ({shorten(error)}); leave it out, or find what "
-            "is wrong with tirstep check, and begin again"
-        ) from gone
-
-
 def plan_repeats(seconds: Sequence[float], rounds: int, budget: float) -> list[int]:
     """How often each is to run, from one time of each: `rounds`, fewer where that takes too long.
 
@@ -248,8 +233,16 @@ class Runner:
         except (PeerMissing, TransformError, KernelError) as raised:
             return Tried("missing", shorten(raised))
         except Exception as raised:  # whatever a framework raises: the others still run
-            require_alive(machine, name, raised)
-            return Tried("failed", shorten(raised))
+            note = shorten(raised)
+            try:
+                machine.clear()
+                machine.free_bytes()
+            except Exception as gone:  # a fault inside of a kernel ends the device's context
+                raise BenchError(
+                    f"{name} left the device unusable ({note}); leave it out, or find what is "
+                    "wrong with tirstep check, and begin again"
+                ) from gone
+            return Tried("failed", note)
         return Tried("ok", replay=replay) if error is None else Tried("wrong", error)
 
     def find_error(self, replay: Replay) -> str | None:
@@ -317,15 +310,12 @@ def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
     return {**problem.options, **form}
 
 
-def compute_needed_bytes(problem: Problem) -> int:
-    """Device memory for a problem and its check: an estimate that errs upwards."""
-    largest = max(math.prod(tensor.shape) for tensor in (*problem.inputs, *problem.outputs))
-    return 3 * problem.bytes + DOUBLES_AT_ONCE * 8 * largest
-
-
 def describe_shortage(problem: Problem, machine: Machine) -> str | None:
-    """Why the device has too little memory for a problem; None if it has enough."""
-    needed, free = compute_needed_bytes(problem), machine.free_bytes()
+    """Why the device has too little memory for a problem and its check, by an estimate that errs
+    upwards; None if it has enough.
+    """
+    largest = max(math.prod(tensor.shape) for tensor in (*problem.inputs, *problem.outputs))
+    needed, free = 3 * problem.bytes + DOUBLES_AT_ONCE * 8 * largest, machine.free_bytes()
     if needed <= free:
         return None
     return f"needs {needed / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"

@@ -31,7 +31,7 @@ from tirstep.modules.error_bounds import bound_exact, bound_storing
 from tirstep.modules.inputs import Array
 from tirstep.processes import count_cores
 
-from .compile_pool import Workspace, lift_workspaces, prepare_compiler, read_workspaces
+from .compile_pool import Workspaces, lift_workspaces, prepare_compiler, read_workspaces
 from .peers import PEERS, Peer
 from .peers.torch_functions import FUNCTIONS
 from .results import Ceilings
@@ -145,7 +145,7 @@ class TorchMachine:
         function = tvm.runtime.load_module(str(library))["main"]
         return _launch(function, [*arguments, *self._provide(read_workspaces(library))])
 
-    def _provide(self, workspaces: Sequence[Workspace]) -> list[Any]:
+    def _provide(self, workspaces: Workspaces) -> list[Any]:
         """Tensors that live as long as the launch; what nobody writes shows as NaN."""
         tensors = []
         for shape, dtype in workspaces:
