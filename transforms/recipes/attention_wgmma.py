@@ -295,8 +295,13 @@ fused.plus(
 ALONE = {32: 0.99, 64: 0.99, 96: 1.1, 224: 1.3, 256: 1.3}
 """By elements of a head, padded: how much longer 64 queries take in a block of one warpgroup than
 half of 128 in a block of two; 1.5 for others. From runs on one H200, as what follows."""
+OF_THREE = {False: 0.91, True: 0.97}
+"""The same of a third of 192 in a block of three, which heads of 65 to 96 elements allow, without
+and with a mask."""
 TILE_KEYS = {96: (128,), 128: (128,), 160: (96, 112), 192: (96, 112)}
 """Keys of a tile that registers hold, by elements of a head; (64, 80) beyond."""
+MANY_TILES = 16
+"""Tiles of keys from which overlapped products pay for short heads under a mask."""
 TURN = 10
 """Fixed cost of an iteration, in keys."""
 
@@ -306,10 +311,12 @@ def choose_config(
 ) -> AttentionWgmmaConfig:
     """The knobs for so many heads of all sequences, from how evenly tiles fill the GPU.
 
-    A block has two warpgroups with 64 queries each, or one where that leaves fewer multiprocessors
-    idle. Under a mask the longest tile takes as long as all others on average take twice.
+    A block has two warpgroups with 64 queries each, or one or three where that leaves fewer
+    multiprocessors idle. Under a mask the longest tile takes as long as all others on average take
+    twice.
     """
     wide = -(-dim // 32) * 32
+    slower = {2: 1.0, 1: ALONE.get(wide, 1.5), **({3: OF_THREE[is_masked]} if wide == 96 else {})}
 
     def count(groups: int) -> int:
         return heads * -(-queries // (groups * ROWS))
@@ -317,9 +324,9 @@ def choose_config(
     def estimate(groups: int) -> float:
         rounds = count(groups) / SMS
         rounds = max(1, rounds / 2) if is_masked else math.ceil(rounds)
-        return rounds * groups * (ALONE.get(wide, 1.5) if groups == 1 else 1)
+        return rounds * groups * slower[groups]
 
-    groups = 1 if queries <= ROWS else min((2, 1), key=estimate)
+    groups = 1 if queries <= ROWS else min(slower, key=estimate)
     sizes = TILE_KEYS.get(wide, (64, 80))
     if keys <= 128:  # two tiles at least, where there can be two
         sizes = (64,) if keys > 64 else (32,)
@@ -327,6 +334,8 @@ def choose_config(
         sizes = (64,) if is_masked else (128,)
     elif groups == 1 and wide < 224:
         sizes = (64,)
+    elif groups == 3:  # whose threads have fewer registers
+        sizes = (96 if is_masked else 112,)
     elif is_masked:
         sizes = sizes[:1]
     size = min(sizes, key=lambda each: -(-keys // each) * (each + TURN))
@@ -344,8 +353,8 @@ def choose_config(
         ends_at_mask=ends,
         splits_at_mask=is_masked and keys > size,
         longest_first=ends,
-        overlaps=not (is_masked and wide <= 64),
-        pingpong=is_masked and groups > 1 and wide <= 128,
+        overlaps=not (is_masked and wide <= 64 and keys < MANY_TILES * size),
+        pingpong=is_masked and groups == 2 and wide <= 128,
     )
 
 
