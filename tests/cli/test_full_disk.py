@@ -18,7 +18,7 @@ from own_files import HEAD, make_module
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.session import Launch
 from tirstep.cli.app import COMMANDS, MODULES
-from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner
+from tirstep.tuning.candidates import Candidates
 
 from .conftest import Command
 
@@ -104,12 +104,12 @@ class QuickMachine(FakeMachine):
         return lambda: np.add(a, b, out=c)
 
 
-def build_none(builder: CandidateBuilder, modules: Any, target: Any) -> list[tuple[str, str]]:
+def build_none(candidates: Candidates, modules: Any, target: Any) -> list[tuple[str, str]]:
     """What other processes compile, for `run_none`."""
     return [("nowhere", "") for _ in modules]
 
 
-def run_none(runner: CandidateRunner, path: str, kind: str) -> tuple[tuple[float, ...], str]:
+def run_none(candidates: Candidates, path: str, kind: str) -> tuple[tuple[float, ...], str]:
     """Faster than all that were run before."""
     return (1e-3 / next(QuickMachine.made),), ""
 
@@ -152,8 +152,8 @@ def disk(
         monkeypatch.setattr(os, name, wrapped)
     monkeypatch.setattr("tirstep.cli.bench.make_machine", lambda _: QuickMachine())
     compile_here(monkeypatch, compile_none)
-    monkeypatch.setattr(CandidateBuilder, "build", build_none)
-    monkeypatch.setattr(CandidateRunner, "run", run_none)
+    monkeypatch.setattr(Candidates, "build", build_none)
+    monkeypatch.setattr(Candidates, "run", run_none)
     monkeypatch.setattr("tirstep.tuning.database._verify", lambda *_: None)
     yield disk
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Tuning in this process: the builder and the runner of `tirstep.tuning` without processes."""
+"""Tuning in this process: the candidates of `tirstep.tuning` without processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tvm
 from tirstep.bench.search import SearchPlan
 from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Recipe
-from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner
+from tirstep.tuning.candidates import Candidates
 from tirstep.tuning.tuner import TunePlan
 from tirstep.tuning.tuner import make_plan as make_tune_plan
 
@@ -39,12 +39,9 @@ class InlineWorkers:
         """There is nothing to end."""
 
 
-def make_inline_builder(folder: Path) -> Any:
-    return CandidateBuilder(folder, InlineWorkers())
-
-
-def make_inline_runner(problem: AnyProblem, seed: int = 0) -> Any:
-    return CandidateRunner(problem, InlineWorkers(), seed)
+def make_inline_candidates(problem: AnyProblem, folder: Path, workers: Any = None) -> Any:
+    workers = workers or InlineWorkers()
+    return Candidates(problem, 0, folder, workers, workers)
 
 
 def make_plan(

@@ -11,7 +11,7 @@ import pytest
 import tuned_programs
 import tvm
 from golden_runs import run_golden
-from inline_workers import InlineWorkers, make_inline_builder, make_inline_runner, make_plan
+from inline_workers import InlineWorkers, make_inline_candidates, make_plan
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 
@@ -20,7 +20,7 @@ from tirstep.bench.search import Trials
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe
-from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner, start_processes
+from tirstep.tuning.candidates import start_processes
 from tirstep.tuning.tuner import TunePlan, Tuner, TuneResult
 
 PROBLEM = tuned_programs.twice_plus_one.problem(n=64)
@@ -32,9 +32,9 @@ Timed = tuple[tuple[float, ...], str]
 FASTER = [1e-3 / number for number in range(1, 1000)]
 
 
-class ToldRunner:
-    """Seconds by the order of candidates, or reasons why they have none; after the last one the run
-    is interrupted.
+class Told:
+    """Candidates without a compiler: seconds by their order, or reasons why they have none; after
+    the last one the run is interrupted.
     """
 
     def __init__(self, answers: Iterable[float | str] = FASTER) -> None:
@@ -46,26 +46,21 @@ class ToldRunner:
             raise KeyboardInterrupt
         return ((), answer) if isinstance(answer, str) else ((answer,), "")
 
-
-class Unbuilt:
-    """Artifacts without a compiler."""
-
     def build(self, modules: Sequence[Any], target: Any) -> list[tuple[str, str]]:
         return [("nowhere", "") for _ in modules]
 
 
 def run_told(plan: TunePlan, folder: Path, answers: Iterable[float | str] = FASTER) -> TuneResult:
     """A run without a compiler, with the times that are told."""
-    return run_inline(plan, folder, ToldRunner(answers), Unbuilt())
+    return run_inline(plan, folder, Told(answers))
 
 
-def run_inline(plan: TunePlan, folder: Path, runner: Any = None, builder: Any = None) -> TuneResult:
+def run_inline(plan: TunePlan, folder: Path, candidates: Any = None) -> TuneResult:
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
     return Tuner(
         plan,
-        builder or make_inline_builder(scratch),
-        runner or make_inline_runner(plan.problem),
+        candidates or make_inline_candidates(plan.problem, scratch),
         Trials(folder, plan.describe()),
         lambda _: None,
     ).run()
@@ -220,7 +215,7 @@ class OnSimulator:
         for module in modules:
             made = tvm.compile(module, target=target)
             self.sources.append(made.mod.imports[0].inspect_source())
-        return Unbuilt().build(modules, target)
+        return Told().build(modules, target)
 
     def run(self, path: str, kind: str) -> Timed:
         module = self.modules.pop(0)
@@ -244,7 +239,7 @@ def test_a_space_for_cuda_is_right_on_the_simulator_and_its_sources_compile(
         target="nvidia/nvidia-h100",
     )
     device = OnSimulator(plan)
-    result = run_inline(plan, tmp_path, device, device)
+    result = run_inline(plan, tmp_path, device)
     assert result.best is not None
     assert not result.skipped.get("wrong")
     assert all("__global__" in source for source in device.sources)
@@ -255,7 +250,7 @@ def test_processes_of_the_builder_know_the_reducers_of_recipes(tmp_path: Path) -
     module = run_golden(find_recipe("softmax_online")).steps[-1].module
     workers = start_processes(1, 60.0)
     try:
-        ((path, reason),) = CandidateBuilder(tmp_path, workers).build(
+        ((path, reason),) = make_inline_candidates(PROBLEM, tmp_path, workers).build(
             [module], tvm.target.Target("nvidia/nvidia-h100")
         )
     finally:
@@ -264,14 +259,14 @@ def test_processes_of_the_builder_know_the_reducers_of_recipes(tmp_path: Path) -
     assert Path(path).is_file()
 
 
-def test_a_fault_on_a_gpu_ends_the_process_that_had_it() -> None:
+def test_a_fault_on_a_gpu_ends_the_process_that_had_it(tmp_path: Path) -> None:
     closed: list[str] = []
 
     class Counted(InlineWorkers):
         def close(self) -> None:
             closed.append("closed")
 
-    runner = CandidateRunner(PROBLEM, Counted(), 0)
+    candidates = make_inline_candidates(PROBLEM, tmp_path, Counted())
     for kind, count in (("cpu", 0), ("cuda", 1)):
-        assert runner.run("nowhere.so", kind)[1].startswith("failed: ")
+        assert candidates.run("nowhere.so", kind)[1].startswith("failed: ")
         assert len(closed) == count

@@ -97,9 +97,10 @@ def command(
                     timing = candidates.start_processes(1, *limits)
                 for each in (compiling, timing):
                     ended.callback(each.close)
-                builder = candidates.CandidateBuilder(Path(scratch), compiling)
-                runner = candidates.CandidateRunner(plan.problem, timing, plan.seed)
-                found = Tuner(plan, builder, runner, known, screen.doing).run()
+                own = candidates.Candidates(
+                    plan.problem, plan.seed, Path(scratch), compiling, timing
+                )
+                found = Tuner(plan, own, known, screen.doing).run()
         except TimeoutError:
             raise UseError(
                 f"another process is tuning this into {output}; wait until it has ended, or "

@@ -52,15 +52,24 @@ def start_processes(number: int, limit: float, program: str = "") -> WorkerProce
     return WorkerProcesses(number, limit, _begin, program)
 
 
-@dataclass(frozen=True)
-class CandidateBuilder:
-    """Compiles candidates in processes, as their modules ask to be compiled.
+@dataclass
+class Candidates:
+    """Compiles candidates of one problem, as their modules ask to be compiled, into libraries in a
+    folder, and checks and times them, one after the other.
 
     For the CPU loops that are bound to threads become serial ones.
+
+    Attributes
+    ----------
+    checked : libraries that were right
     """
 
+    problem: AnyProblem
+    seed: int
     folder: Path
-    workers: WorkerProcesses
+    compiling: WorkerProcesses
+    timing: WorkerProcesses
+    checked: set[str] = field(default_factory=set)
 
     def build(self, modules: Sequence[tvm.IRModule], target: Any) -> list[tuple[str, str]]:
         """The library of each, or a reason why there is none."""
@@ -68,19 +77,9 @@ class CandidateBuilder:
         for module in modules:
             place = Path(tempfile.mkdtemp(prefix="candidate-", dir=self.folder)) / LIBRARY
             text, spelled = tvm.ir.save_json(module), spell_target(target)
-            futures.append(self.workers.submit(build, text, spelled, str(place)))
-        taken = [take_result(future, self.workers.limit, "compile") for future in futures]
+            futures.append(self.compiling.submit(build, text, spelled, str(place)))
+        taken = [take_result(future, self.compiling.limit, "compile") for future in futures]
         return [(path or "", reason) for path, reason in taken]
-
-
-@dataclass
-class CandidateRunner:
-    """Checks candidates of one problem, and times those that are right, one after the other."""
-
-    problem: AnyProblem
-    workers: WorkerProcesses
-    seed: int
-    checked: set[str] = field(default_factory=set)
 
     def run(self, path: str, kind: str) -> tuple[tuple[float, ...], str]:
         """Seconds of a library's runs on a kind of device, or why it has none."""
@@ -94,7 +93,7 @@ class CandidateRunner:
             return tuple(self._call(measure, path, kind, arguments)), ""
         except WorkerError as error:
             if kind != "cpu":
-                self.workers.close()  # a fault on a GPU leaves its process unusable
+                self.timing.close()  # a fault on a GPU leaves its process unusable
             return (), str(error)
 
     def _find_error(self, path: str, kind: str) -> str:
@@ -110,8 +109,8 @@ class CandidateRunner:
         return found[0].message if found else ""
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        future = self.workers.submit(function, *arguments)
-        result, reason = take_result(future, self.workers.limit, "run")
+        future = self.timing.submit(function, *arguments)
+        result, reason = take_result(future, self.timing.limit, "run")
         if reason:
             raise WorkerError(reason)
         return result

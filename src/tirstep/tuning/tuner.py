@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import random
 import statistics
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,7 @@ from tirstep.transforms.recipes.time_model import GPUS, H200
 from tirstep.transforms.rewriting import NO_REPLAY
 from tirstep.transforms.schedule import TransformError
 
-from .candidates import CPU, CandidateBuilder, CandidateRunner
+from .candidates import CPU, Candidates
 
 Config = dict[str, object]
 
@@ -193,76 +192,26 @@ class TuneResult(SearchResult):
     repeated: int = 0
 
 
-class Proposals:
-    """Each config once: those of `first` in their order, then some of the `others` in theirs, and
-    neighbours of the fastest, which have another one of a knob's `choices`.
-
-    `seed` makes it repeatable.
-    """
-
-    def __init__(
-        self,
-        first: Sequence[Config],
-        others: Sequence[Config],
-        choices: Mapping[str, Sequence[object]],
-        seed: int,
-    ) -> None:
-        self._left, self._others = [*first], [*others]
-        self._choices, self._rng = choices, random.Random(seed)
-        self._seen: set[str] = set()
-        self._ranked: list[tuple[float, Config]] = []
-
-    def learn(self, config: Config, seconds: float) -> None:
-        """Take in what a config came to; infinite where it is out."""
-        self._seen.add(spell_config(config))
-        if math.isfinite(seconds):
-            self._ranked.append((seconds, config))
-            self._ranked.sort(key=lambda pair: pair[0])
-
-    def propose(self) -> Config | None:
-        """The next config; None where all were proposed."""
-        self._left = [config for config in self._left if self._is_new(config)]
-        found = [(1, config) for config in self._left[:1]]
-        is_late = len(self._seen) > RANDOM_FIRST and self._ranked
-        if not found and is_late and self._rng.random() >= RANDOM_SHARE:
-            parents = self._ranked[:PARENTS]
-            found = [
-                (weight, config)
-                for weight, (_, parent) in zip(range(len(parents), 0, -1), parents, strict=True)
-                for name, values in self._choices.items()
-                for value in values
-                if self._is_new(config := {**parent, name: value})
-            ]
-        while self._others and not found:
-            found = [(1, config) for config in [self._others.pop()] if self._is_new(config)]
-        if not found:
-            return None
-        config = self._rng.choices(found, [weight for weight, _ in found])[0][1]
-        self._seen.add(spell_config(config))
-        return config
-
-    def _is_new(self, config: Config) -> bool:
-        return spell_config(config) not in self._seen
-
-
 @dataclass
 class Tuner:
-    """Tries configs of a recipe, the promising ones first; each that is right is timed.
+    """Tries configs of a recipe, each once: its own and the promising ones first, then some at
+    random, and neighbours of the fastest, which have another one of a knob's choices. Each that is
+    right is timed; the plan's seed makes the order repeatable.
 
-    That what has a time is right is the runner's to know.
+    That what has a time is right is the candidates' to know.
     """
 
     plan: TunePlan
-    builder: CandidateBuilder
-    runner: CandidateRunner
+    candidates: Candidates
     trials: Trials
     tell: Tell
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.own, *others = plan.list_configs(LISTED, plan.seed)
-        random.Random(plan.seed).shuffle(others)
-        self.proposals = Proposals([self.own, *plan.promising], others, plan.among, plan.seed)
+        self.own, *self._others = plan.list_configs(LISTED, plan.seed)
+        random.Random(plan.seed).shuffle(self._others)
+        self._first, self._rng = [self.own, *plan.promising], random.Random(plan.seed)
+        self._seen: set[str] = set()
         self.found = TuneResult(total=plan.count_configs())
         self.right: list[tuple[float, ScheduledConfig]] = []
         self.programs: set[str] = set()
@@ -314,7 +263,7 @@ class Tuner:
             _refuse(self.plan.recipe, "it replaces blocks by its own, which no trace replays")
         if reason:
             self.found.skip(reason)
-            self.proposals.learn(config, math.inf)
+            self._seen.add(spell_config(config))
             return None
         tensorized = [item for item in sch.trace.insts if str(item.kind.name) == "Tensorize"]
         if any(str(item.attrs[0]).startswith("tirstep_") for item in tensorized):
@@ -326,7 +275,7 @@ class Tuner:
         batch: list[ScheduledConfig] = []
         refused = 0
         while len(batch) < number and refused < MOST_REFUSED:
-            config = self.proposals.propose()
+            config = self.propose()
             if config is None:
                 break
             candidate = self._make(config)
@@ -340,22 +289,46 @@ class Tuner:
                 batch.append(candidate)
         return batch
 
+    def propose(self) -> Config | None:
+        """The next config; None where all were proposed."""
+        self._first = [config for config in self._first if self._is_new(config)]
+        found = [(1, config) for config in self._first[:1]]
+        is_late = len(self._seen) > RANDOM_FIRST and self.right
+        if not found and is_late and self._rng.random() >= RANDOM_SHARE:
+            parents = self.right[:PARENTS]
+            found = [
+                (weight, config)
+                for weight, (_, parent) in zip(range(len(parents), 0, -1), parents, strict=True)
+                for name, values in self.plan.among.items()
+                for value in values
+                if self._is_new(config := {**parent.config, name: value})
+            ]
+        while self._others and not found:
+            found = [(1, config) for config in [self._others.pop()] if self._is_new(config)]
+        if not found:
+            return None
+        config = self._rng.choices(found, [weight for weight, _ in found])[0][1]
+        self._seen.add(spell_config(config))
+        return config
+
+    def _is_new(self, config: Config) -> bool:
+        return spell_config(config) not in self._seen
+
     def _build(self, candidates: Sequence[ScheduledConfig]) -> list[tuple[str, str]]:
-        return self.builder.build([it.sch.mod for it in candidates], self.plan.target)
+        return self.candidates.build([it.sch.mod for it in candidates], self.plan.target)
 
     def _time(self, path: str) -> tuple[tuple[float, ...], str]:
         kind = str(self.plan.target.kind.name)
-        return self.runner.run(path, "cpu" if kind == CPU else kind)
+        return self.candidates.run(path, "cpu" if kind == CPU else kind)
 
     def _learn(self, candidate: ScheduledConfig, trial: Trial) -> None:
         self.found.tried += 1
         self.programs.add(candidate.program)
-        seconds = statistics.median(trial.seconds) if trial.seconds else math.inf
-        self.proposals.learn(candidate.config, seconds)
+        self._seen.add(spell_config(candidate.config))
         if trial.reason:
             self.found.skip(trial.reason)
         else:
-            self.right.append((seconds, candidate))
+            self.right.append((statistics.median(trial.seconds), candidate))
             self.right.sort(key=lambda pair: pair[0])
 
     def _report(self) -> None:
