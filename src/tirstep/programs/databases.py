@@ -24,14 +24,12 @@ class Record:
     Attributes
     ----------
     workload : the name of its workload
-    seconds : its median time; infinite where it failed
     is_best : whether it is the fastest of its workload
     """
 
     workload: str
     module: tvm.IRModule
     trace: Trace
-    seconds: float
     is_best: bool
 
 
@@ -69,11 +67,10 @@ def load_database(path: Path) -> dict[str, Any]:
     for number, workload in enumerate(workloads):
         values[f"workload_{number}"] = workload.mod
         ranked = sorted(found[number], key=lambda pair: pair[0])
-        for place, (seconds, record) in enumerate(ranked):
+        for place, (_, record) in enumerate(ranked):
             name = f"workload_{number}"
-            values[f"{name}_record_{place}"] = Record(
-                name, workload.mod, record.trace, seconds, is_best=place == 0
-            )
+            made = Record(name, workload.mod, record.trace, is_best=place == 0)
+            values[f"{name}_record_{place}"] = made
     return values
 
 

@@ -45,14 +45,12 @@ class ProgramRecipe(Recipe):
     location : ``FILE:LINE`` of the module or of the function
     whole : the module that is scheduled, where only one of its functions is looked at
     function : the name of that one
-    trace : of a tuning record, which comes in place of a function
     states : of a traced function, what passes made of it, in place of a schedule
     """
 
     location: str = field(kw_only=True)
     whole: tvm.IRModule | None = field(default=None, kw_only=True, repr=False, compare=False)
     function: str | None = field(default=None, kw_only=True)
-    trace: Trace | None = field(default=None, kw_only=True, repr=False, compare=False)
     states: tuple[tuple[str, PrimFunc], ...] = field(
         default=(), kw_only=True, repr=False, compare=False
     )
@@ -119,17 +117,14 @@ class ProgramRecipe(Recipe):
                         decisions[new] = step.trace.decisions[item]
                 changes["trace"] = Trace(renamed, decisions)
             if not inspect.isgeneratorfunction(self.body):
-                # Of a record there is no file.
-                path = inspect.getfile(self.body) if self.trace is None else ""
+                is_of_file = self.location.rpartition(":")[2].isdecimal()  # and of no record
+                path = inspect.getfile(self.body) if is_of_file else ""
                 changes.update(location=self.location, path=path)
             yield dataclasses.replace(step, **changes)
 
     def _start(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[str]:
         if inspect.isgeneratorfunction(self.body):
             yield from self.body(sch, **config)
-        elif self.trace is not None:
-            self.trace.apply_to_schedule(sch, remove_postproc=False)
-            yield "tuned"
         else:
             self.body(sch, **config)
             yield self.body.__name__
@@ -345,13 +340,16 @@ class Picker:
 
     def _make_of_record(self, found: Found) -> list[Recipe]:
         record: Record = found.value
+
+        def tuned(sch: Schedule) -> None:
+            record.trace.apply_to_schedule(sch, remove_postproc=False)
+
         names = list_functions(record.module)
         function = next(iter(names), None) if "main" not in names else "main"
         kernel = ModuleKernel(record.module, _make_name(record.workload), function)
         # Its trace looks blocks up by the name of their function.
         whole = None if function == "main" else record.module
-        shared: dict[str, Any] = {"body": _apply_trace, "trace": record.trace}
-        return [self._make_recipe(found, kernel, whole=whole, function=function, **shared)]
+        return [self._make_recipe(found, kernel, whole=whole, function=function, body=tuned)]
 
     def _make_scheduled(self, schedule: Found, target: Found, function: str | None) -> list[Recipe]:
         """A function of a schedule over a module, for each function of that; or over a kernel."""
@@ -472,10 +470,6 @@ class Picker:
             return True
         has_schedules = any(it.kind == "schedule" for it in self.programs)
         return has_schedules and [found.name] == [it.name for it in self.targets]
-
-
-def _apply_trace(sch: Schedule) -> None:
-    """The body of a tuning record, which has its trace beside it."""
 
 
 def _make_name(*parts: str) -> str:

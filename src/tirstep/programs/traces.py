@@ -92,17 +92,10 @@ def load_trace(folder: Path) -> dict[str, Capture]:
 
 def _keep_alike(states: list[tuple[str, PrimFunc]]) -> tuple[tuple[str, PrimFunc], ...]:
     """The last states that take the arguments of the last one: a pass may add or take away some."""
-
-    def describe(function: PrimFunc) -> list[Any]:
-        return [it.ty for it in function.params]
-
     kept = [states[-1]]
     for label, function in reversed(states[:-1]):
-        pairs = zip(describe(function), describe(kept[0][1]), strict=False)
-        is_alike = len(function.params) == len(kept[0][1].params) and all(
-            structural_equal(one, other, map_free_vars=True) for one, other in pairs
-        )
-        if not is_alike:
+        types, others = ([it.ty for it in each.params] for each in (function, kept[0][1]))
+        if not structural_equal(types, others, map_free_vars=True):
             break
         kept.insert(0, (label, function))
     return tuple(kept)
