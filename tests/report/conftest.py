@@ -9,7 +9,7 @@ import pytest
 from browser import NoBrowserError, open_browser
 
 from tirstep.cli.report.document import Report, render_report
-from tirstep.cli.report.jobs import RecipeJob, build_report, do_job
+from tirstep.cli.report.jobs import build_report, do_job
 from tirstep.cli.request import make_request
 from tirstep.cli.screen import Screen
 from tirstep.lowering_checks import get_device
@@ -22,9 +22,7 @@ NAMES = ("window_sum_bound", "window_sum_shared")
 def report() -> Report:
     """Two recipes, judged by the simulator."""
     request = make_request(None, None, None, None, device="simulator")
-    parts = [
-        do_job(RecipeJob(name, NAMES, request, "cuda", checks=True), Screen())[0] for name in NAMES
-    ]
+    parts = [do_job(name, NAMES, request, "cuda", True, Screen())[0] for name in NAMES]
     return build_report(parts, device=get_device("simulator"), target="cuda")
 
 

@@ -9,7 +9,7 @@ from golden_runs import run_golden
 from report_data import unpack_document
 
 from tirstep.cli.report.document import SCRIPTS, Report, Text, as_document, render_report
-from tirstep.cli.report.jobs import RecipeJob, do_job
+from tirstep.cli.report.jobs import do_job
 from tirstep.cli.request import make_request
 from tirstep.cli.screen import Screen
 from tirstep.lowering_checks import print_module
@@ -78,7 +78,7 @@ def test_a_module_without_a_shape_is_counted_too(tmp_path: Path):
     file = tmp_path / "own.py"
     file.write_text(MODULE)
     request = make_request(None, None, None, None, device="simulator")
-    part, _ = do_job(RecipeJob(f"{file}:own", (f"{file}:own",), request, "cuda", True), Screen())
+    part, _ = do_job(f"{file}:own", [f"{file}:own"], request, "cuda", True, Screen())
     assert part.shape == ""
     (step,) = part.steps
     assert {row.key: row.value for row in step.facts["rows"]}["sectors"] == 16

@@ -83,7 +83,7 @@ def command(
     from tirstep.lowering_checks.judgement import get_exit_code
 
     from .document import render_report
-    from .jobs import RecipeJob, build_report, do_jobs
+    from .jobs import build_report, do_jobs
     from .watch import leave_files
 
     among = tuple(
@@ -94,8 +94,7 @@ def command(
     screen = Screen(quiet=json)
     with screen.working():
         device = get_device(request.device)
-        jobs = [RecipeJob(name, among, request, target, checks) for name in among]
-        done = do_jobs(jobs, screen)
+        done = do_jobs(among, request, target, checks, screen)
         leave_files([files for _, files in done])
         parts = [part for part, _ in done]
         if all(part.refusal is not None for part in parts):

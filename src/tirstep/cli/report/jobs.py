@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,45 +53,30 @@ MOST_PROCESSES = 4  # each loads TVM: some hundred MB
 INSTALLED = ("site-packages", "dist-packages")
 
 
-@dataclass(frozen=True)
-class RecipeJob:
-    """One recipe of a report.
-
-    Attributes
-    ----------
-    recipe : its name, or the text that names it
-    among : the same of all recipes of the report
-    """
-
-    recipe: str
-    among: tuple[str, ...]
-    request: Request
-    target: str
-    checks: bool
-
-
 Done = tuple[RecipePart, frozenset[Path]]
 """The result of a job: the recipe's part, and the user's files that it imported."""
 
 
-def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[Done]:
-    """The parts of the recipes, in the order of the jobs.
+def do_jobs(
+    names: Sequence[str], request: Request, target: str, checks: bool, screen: Screen
+) -> list[Done]:
+    """The parts of the recipes of some names, or texts that name them, in their order.
 
     Where times are taken, one job runs after the other. Raises what a job raises.
     """
-    device = get_device(jobs[0].request.device)
-    processes = min(count_cores(), MOST_PROCESSES, len(jobs))
-    if any(job.recipe.partition(":")[0] == STDIN for job in jobs):
+    shared = tuple(names), request, target, checks
+    processes = min(count_cores(), MOST_PROCESSES, len(names))
+    if any(name.partition(":")[0] == STDIN for name in names):
         processes = 1  # what was read is here alone
-    if processes == 1 or (device.has_clock and jobs[0].checks):
-        return [do_job(job, screen) for job in jobs]
+    if processes == 1 or (checks and get_device(request.device).has_clock):
+        return [do_job(name, *shared, screen) for name in names]
     done, pool = dict[str, Done](), WorkerProcesses(processes, 0, _begin_process)
     try:
         # A ladder's last recipes take the longest: they come first, the short ones fill up.
-        futures = {pool.submit(_do_alone, job): job.recipe for job in reversed(jobs)}
+        futures = {pool.submit(_do_alone, name, *shared): name for name in reversed(names)}
         for future in as_completed(futures):
             done[futures[future]] = future.result()
-            screen.doing(f"{len(done)} of {count(len(jobs), 'recipe')}")
+            screen.doing(f"{len(done)} of {count(len(names), 'recipe')}")
     except (ProcessExpired, BrokenProcessPool):
         raise UseError(
             "a process that lowered a recipe crashed, so there is no report; try the recipes "
@@ -99,7 +84,7 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[Done]:
         ) from None
     finally:
         pool.close()
-    return [done[job.recipe] for job in jobs]
+    return [done[name] for name in names]
 
 
 def _begin_process() -> None:
@@ -114,26 +99,27 @@ def _begin_process() -> None:
     threading.Thread(target=end, daemon=True).start()
 
 
-def _do_alone(job: RecipeJob) -> Done:
+def _do_alone(*job: Any) -> Done:
     """A job in a process of its own, whose screen is quiet."""
     try:
-        return do_job(job, Screen())
+        return do_job(*job, screen=Screen())
     except Exception as error:  # its lines do not come along to the parent
         if sentence := find_sentence(error):
             raise UseError(sentence) from None
         raise
 
 
-def do_job(job: RecipeJob, screen: Screen) -> Done:
-    """Run, judge and lower one recipe, step by step."""
-    request = replace(job.request, function=None)  # the texts name what is meant
-    among = [pick_recipe(text, request) for text in job.among]
-    recipe = pick_recipe(job.recipe, request)
-    judge = Judge(job.request)  # a program may register a device
+def do_job(
+    name: str, names: Sequence[str], request: Request, target: str, checks: bool, screen: Screen
+) -> Done:
+    """Run, judge and lower one recipe among all of the report, step by step."""
+    plain = replace(request, function=None)  # the texts name what is meant
+    among, recipe = [pick_recipe(text, plain) for text in names], pick_recipe(name, plain)
+    judge = Judge(request)  # a program may register a device
     device, verdicts = judge.device, dict[int, tuple[Verdict, Counts | None]]()
-    name: ExampleName = "default" if device.has_clock and job.checks else "golden"
-    (rung,) = judge.plan([recipe], screen.doing, example=name, among=among)
-    if job.checks:
+    example: ExampleName = "default" if device.has_clock and checks else "golden"
+    (rung,) = judge.plan([recipe], screen.doing, example=example, among=among)
+    if checks:
         with rung.keeping_others(is_alone=len(among) == 1):
             for found in judge.judge(rung, screen.doing, timed=True):
                 # The counts at once: a device keeps its last run's. There are none of a step that
@@ -148,13 +134,13 @@ def do_job(job: RecipeJob, screen: Screen) -> Done:
         for step, python in zip(run.steps, find_python(run), strict=True):
             screen.doing(f"lowering {run.label(step)}")
             verdict, counts = verdicts.get(step.index, (None, None))
-            steps.append(_build_step(run, step, python, verdict, counts, job.target))
+            steps.append(_build_step(run, step, python, verdict, counts, target))
     sizes = {} if run is None else {**run.recipe.config, **run.config}
     part = RecipePart(
         name=recipe.name,
         about=describe_recipe(recipe),
         kernel=recipe.kernel_name,
-        status=rung.status if job.checks or rung.error is not None else None,
+        status=rung.status if checks or rung.error is not None else None,
         steps=tuple(steps),
         shape="" if run is None else run.problem.shape_text,
         dtype="" if run is None else get_dtype(run.problem),

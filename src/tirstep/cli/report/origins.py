@@ -17,7 +17,6 @@ import inspect
 import linecache
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
@@ -45,18 +44,10 @@ _ALLOCATION = re.compile(r"^\s*(\w+) = T\.\w*alloc_buffer\(")
 _BRACE = re.compile(r"^\s*[{}]?\s*$")
 
 
-@dataclass(frozen=True)
-class StepLines:
-    """Where statements stand in the printed TIR of a step; lines count from 1.
-
-    Attributes
-    ----------
-    loops : of each loop: its variable, its line, and the lines of the stores in it
-    buffers : the line that allocates each buffer, if it is a single one
-    """
-
-    loops: Sequence[tuple[Any, int, frozenset[int]]] = ()
-    buffers: Mapping[str, int] = field(default_factory=dict)
+StepLines = tuple[Sequence[tuple[Any, int, frozenset[int]]], Mapping[str, int]]
+"""Where statements stand in the printed TIR of a step, in lines from 1: of each loop its variable,
+its line, and the lines of the stores in it; and of each buffer the line that allocates it, if it is
+a single one."""
 
 
 def note_lines(module: tvm.IRModule) -> tuple[tvm.IRModule, StepLines]:
@@ -86,7 +77,7 @@ def note_lines(module: tvm.IRModule) -> tuple[tvm.IRModule, StepLines]:
     )
     noted = noted.with_attrs(module.attrs) if module.attrs else noted
     if not tvm_ffi.structural_equal(noted, module):
-        return module, StepLines()
+        return module, ((), {})
     # Loops are printed in the order of the tree, several in a line as ``for i, j in T.grid``.
     printed = [
         (name, line)
@@ -105,7 +96,7 @@ def note_lines(module: tvm.IRModule) -> tuple[tvm.IRModule, StepLines]:
     ]
     made = [(it[1], at) for at, text in enumerate(lines, 1) if (it := _ALLOCATION.match(text))]
     names = [name for name, _ in made]
-    return noted, StepLines(nests, {name: at for name, at in made if names.count(name) == 1})
+    return noted, (nests, {name: at for name, at in made if names.count(name) == 1})
 
 
 def _find(function: Any, kind: type) -> list[Any]:
@@ -124,7 +115,7 @@ def get_line(statement: Any) -> int:
     return line if file == ORIGIN else 0
 
 
-def link_source(lowering: Lowering, step: StepLines) -> tuple[int, ...]:
+def link_source(lowering: Lowering, lines: StepLines) -> tuple[int, ...]:
     """For each line of the device source the line of the step's TIR, or 0; empty if not known.
 
     Empty lines around the source do not count.
@@ -154,10 +145,10 @@ def link_source(lowering: Lowering, step: StepLines) -> tuple[int, ...]:
         if isinstance(statement, BufferStore):
             place = get_line(statement)
         elif isinstance(statement, AllocBuffer):
-            place = step.buffers.get(str(statement.buffer.name), 0)
+            place = lines[1].get(str(statement.buffer.name), 0)
         elif isinstance(statement, For):
             within, variable = get_lines_within(statement), statement.loop_var
-            around = [it for it in step.loops if within and within <= it[2]]
+            around = [it for it in lines[0] if within and within <= it[2]]
             same = [line for other, line, _ in around if other.same_as(variable)]
             named = [line for other, line, _ in around if str(other.name) == str(variable.name)]
             found = set(same or named)
