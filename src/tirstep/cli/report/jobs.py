@@ -73,7 +73,7 @@ def do_jobs(
     done, pool = dict[str, Done](), WorkerProcesses(processes, 0, _begin_process)
     try:
         # A ladder's last recipes take the longest: they come first, the short ones fill up.
-        futures = {pool.submit(_do_alone, name, *shared): name for name in reversed(names)}
+        futures = {pool.submit(_do_alone, name, shared): name for name in reversed(names)}
         for future in as_completed(futures):
             done[futures[future]] = future.result()
             screen.doing(f"{len(done)} of {count(len(names), 'recipe')}")
@@ -99,10 +99,10 @@ def _begin_process() -> None:
     threading.Thread(target=end, daemon=True).start()
 
 
-def _do_alone(*job: Any) -> Done:
+def _do_alone(name: str, shared: tuple[Sequence[str], Request, str, bool]) -> Done:
     """A job in a process of its own, whose screen is quiet."""
     try:
-        return do_job(*job, screen=Screen())
+        return do_job(name, *shared, Screen())
     except Exception as error:  # its lines do not come along to the parent
         if sentence := find_sentence(error):
             raise UseError(sentence) from None
