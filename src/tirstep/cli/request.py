@@ -338,18 +338,11 @@ def pick_recipe(name: str, request: Request, *, by: str = "this command") -> Rec
     return recipes[0]
 
 
-def run_each(
-    name: str,
-    request: Request,
-    show: Callable[[Run], int],
-    *,
-    as_json: bool = False,
-    example: ExampleName = "golden",
-) -> int:
+def run_each(name: str, request: Request, show: Callable[[Run], int], *, as_json: bool) -> int:
     """Run each recipe that a text names, and show something of it; the highest exit code."""
 
     def run(recipe: Recipe) -> int:
-        return show(run_requested(recipe, request, example=example))
+        return show(run_requested(recipe, request))
 
     recipes = pick_each(name, request)
     return do_tasks([(it.name, partial(run, it)) for it in recipes], as_json=as_json)

@@ -152,7 +152,7 @@ class Screen:
         room = len(label) if label.endswith(" ") else len(text.plain) - len(text.plain.lstrip())
         folded = text.wrap(self._out, self.width - room) if text.cell_len > self.width else [text]
         for place, part in enumerate(folded):
-            self._print(Text.assemble(" " * (room * bool(place)), part), soft_wrap=True)
+            self._print(Text.assemble(" " * (room * bool(place)), part))
 
     def title(self, name: str, shape: str) -> None:
         """Print the line above what is told of a program at a shape."""
@@ -167,13 +167,13 @@ class Screen:
             # The terminal's own colours, so that its background may be light or dark.
             shown = Syntax("", language, theme="ansi_dark").highlight(text.rstrip("\n"))
             shown.rstrip()
-        self._print(shown, soft_wrap=True)
+        self._print(shown)
 
     def diff(self, lines: Iterable[str]) -> None:
         """Print a unified diff, as it is but for its colours."""
         for line in lines:
             styles = (style for start, style in DIFF_STYLES if line.startswith(start))
-            self._print(Text(line, next(styles, "")), soft_wrap=True)
+            self._print(Text(line, next(styles, "")))
 
     def table(self, table: Table, *, wraps: bool = False) -> None:
         """Print a table at the width that it needs, for numbers cut short would be wrong: in a
@@ -192,7 +192,7 @@ class Screen:
             console.print(table)
         # Cells are filled up with spaces, which only a terminal has a use for.
         for line in captured.get().splitlines():
-            self._print(Text(line.rstrip()), soft_wrap=True)
+            self._print(Text(line.rstrip()))
 
     def _split(self, table: Table) -> list[Table]:
         """Tables of columns that the terminal has room for, each with the first of them."""
@@ -250,11 +250,11 @@ class Screen:
         if self._status is not None:
             self._status.stop()
 
-    def _print(self, text: Text, *, soft_wrap: bool) -> None:
+    def _print(self, text: Text) -> None:
         if self._quiet:
             return
         self._stop_status()
-        self._out.print(text, soft_wrap=soft_wrap)
+        self._out.print(text, soft_wrap=True)
         self._printed = time.monotonic()
 
 

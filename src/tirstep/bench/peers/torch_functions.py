@@ -25,12 +25,7 @@ Inputs = Sequence[Any]
 
 
 def _call(function: Callable[..., Any]) -> Prepare:
-    """Nothing is prepared for a function of the output and the inputs."""
-    return lambda inputs, out, problem: lambda: function(out, *inputs)
-
-
-def _call_with(function: Callable[..., Any]) -> Prepare:
-    """The same of a function of the problem's options, too."""
+    """Nothing is prepared for a function of the output, the problem's options and the inputs."""
     return lambda inputs, out, problem: lambda: function(out, problem.options, *inputs)
 
 
@@ -163,36 +158,36 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
         "matmul_bias_gelu": _matmul_bias_gelu,
         "batched_matmul": _batched_matmul,
         "conv2d": _conv2d,
-        "matvec": _call(lambda out, a, x: torch.mv(a, x, out=_fit(out, a))),
+        "matvec": _call(lambda out, _, a, x: torch.mv(a, x, out=_fit(out, a))),
         "conv1d": _conv1d,
         "depthwise_conv2d": _depthwise,
         "row_sum": _call(
-            lambda out, x: (
+            lambda out, _, x: (
                 torch.sum(x, dim=-1)
                 if out is None
                 else torch.sum(x, dim=-1, dtype=out.dtype, out=out)
             )
         ),
-        "softmax": _call(lambda out, x: torch.softmax(x, dim=-1, out=out)),
+        "softmax": _call(lambda out, _, x: torch.softmax(x, dim=-1, out=out)),
         "layer_norm": _call(
-            lambda out, x, *affine: F.layer_norm(x, x.shape[-1:], *affine, eps=EPSILON)
+            lambda out, _, x, *affine: F.layer_norm(x, x.shape[-1:], *affine, eps=EPSILON)
         ),
-        "rms_norm": _call(lambda out, x, *gain: F.rms_norm(x, x.shape[-1:], *gain, eps=EPSILON)),
-        "row_argmax": _call(lambda out, x: torch.max(x, dim=-1)),
-        "transpose": _call(lambda out, x: x.t().contiguous() if out is None else out.copy_(x.t())),
-        "vector_add": _call(lambda out, a, b: torch.add(a, b, out=out)),
-        "relu": _call(lambda out, x: torch.clamp_min(x, 0, out=out)),
-        "gelu": _call_with(
-            lambda out, options, x: F.gelu(x, approximate=str(options["approximate"]))
+        "rms_norm": _call(lambda out, _, x, *gain: F.rms_norm(x, x.shape[-1:], *gain, eps=EPSILON)),
+        "row_argmax": _call(lambda out, _, x: torch.max(x, dim=-1)),
+        "transpose": _call(
+            lambda out, _, x: x.t().contiguous() if out is None else out.copy_(x.t())
         ),
-        "window_sum": _call_with(
+        "vector_add": _call(lambda out, _, a, b: torch.add(a, b, out=out)),
+        "relu": _call(lambda out, _, x: torch.clamp_min(x, 0, out=out)),
+        "gelu": _call(lambda out, options, x: F.gelu(x, approximate=str(options["approximate"]))),
+        "window_sum": _call(
             lambda out, options, a: a.unfold(0, int(options["width"]), 1)[:-1].sum(dim=1)
         ),
         "mlp_swiglu": _call(
-            lambda out, x, gate, up: F.silu(torch.mm(x, gate)).mul_(torch.mm(x, up))
+            lambda out, _, x, gate, up: F.silu(torch.mm(x, gate)).mul_(torch.mm(x, up))
         ),
         "rms_norm_matmul": _call(
-            lambda out, x, gain, w: torch.mm(
+            lambda out, _, x, gain, w: torch.mm(
                 F.rms_norm(x, x.shape[-1:], gain, eps=EPSILON), w, out=_fit(out, x)
             )
         ),

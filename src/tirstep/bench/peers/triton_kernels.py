@@ -236,11 +236,7 @@ def _prepare_map(function: Any) -> Prepare:
 
     def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
         n = out.numel()
-
-        def grid(sizes: Mapping[str, int]) -> tuple[int]:
-            return (triton.cdiv(n, sizes["BLOCK"]),)
-
-        return _launch(kernel, grid, out, *inputs, out, n)
+        return _launch(kernel, lambda it: (triton.cdiv(n, it["BLOCK"]),), out, *inputs, out, n)
 
     return prepare
 
