@@ -28,8 +28,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_PATHS = {"golden_dir"}
-"""Options that are paths: in a project's file, its own."""
 COMMANDS = (
     "new",
     "modernize",
@@ -164,8 +162,9 @@ def read_settings(commands: dict[str, Any]) -> dict[str, dict[str, Any]]:
         if not isinstance(table, dict):
             raise UseError(f"{file}: [tool.tirstep]: {name} must be a table of options")
         _require_known(table, own, f"{file}: [tool.tirstep.{name}]")
-        values = {own[key]: it for key, it in {**everywhere, **table}.items() if key in own}
-        found[name] = values | {it: str(file.parent / values[it]) for it in _PATHS & {*values}}
+        found[name] = {own[key]: it for key, it in {**everywhere, **table}.items() if key in own}
+        if folder := found[name].get("golden_dir"):
+            found[name]["golden_dir"] = str(file.parent / folder)
     return found
 
 

@@ -132,7 +132,7 @@ def _print_diffs(
     from tirstep.lowering_checks.steps import step_label
 
     from .formats import print_document, run_keys
-    from .screen import Screen, show_diffs
+    from .screen import Part, Screen, change_words, tell_place
 
     diffs = []
     for pair in pairs:
@@ -143,10 +143,16 @@ def _print_diffs(
         print_document("diff", **run_keys(run), against=against, diffs=diffs)
         return 0
     screen = Screen()
-    # Several have a heading each, which patch skips.
-    has_headings = screen.is_terminal or len(diffs) > 1
-    steps, shape = [step for _, (_, step) in pairs], run.problem.shape_text
-    show_diffs(screen, diffs, steps, shape, has_headings=has_headings)
+    for place, (diff, (_, (_, step))) in enumerate(zip(diffs, pairs, strict=True)):
+        if place:
+            screen.line()
+        # Several have a heading each, which patch skips.
+        if screen.is_terminal or len(diffs) > 1:
+            words: list[Part] = [("no difference", "dim")]
+            if diff.lines:
+                words = [*change_words(diff), tell_place(run.problem.shape_text, step)]
+            screen.line((f"# {diff.before} → {diff.after}  ", "bold"), *words)
+        screen.diff(diff.lines)
     return 0
 
 

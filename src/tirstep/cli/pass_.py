@@ -142,9 +142,7 @@ def command(
     screen, held, is_all, seed = Screen(quiet=json), PromiseReport(), True, request.seed
     place, anchor = next(iter(chosen.items()), ("", ""))
     experiment = load_experiment(place, anchor, spec)
-    raised = ""
     tried: list[Trial | TrialRecord]
-    changed: list[Any]
     keys: dict[str, object]
     if corpus is None:
         subjects, is_all = list_subjects(modules, seed, experiment.edit, ladder)
@@ -154,8 +152,7 @@ def command(
                 screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
                 note_tried(it.label)
                 tries.append(look(experiment, it))
-                raised = tries[-1].raised
-                if raised:
+                if tries[-1].raised:
                     break
         wrong = [each for each in tries if each.is_bad]
         for trial in tries if experiment.promises else ():
@@ -173,9 +170,8 @@ def command(
         if wrong:
             screen.line()
             text = f"{wrong[0].subject.label}: {wrong[0].reason}"
-            show_bad(screen, wrong[0].status, text)
+            screen.line((f"{wrong[0].status}  ", BAD_STYLE), text)
         bad = [each.subject for each in wrong]
-        changed = [each for each in tries if each.is_changed]
         tried, keys = [*tries], {"modules": [spell_trial(each) for each in tries]}
     else:
         drawn, numbers = Corpus(seed), range(first, first + corpus)
@@ -185,7 +181,6 @@ def command(
             for record in hunt(drawn, numbers, attempt):
                 records.append(record)
                 screen.doing(f"trial {record.trial}, {len(records)} of {len(numbers)}")
-        raised = records[-1].raised
         if experiment.promises:
             held.changed = sum(it.status == RIGHT for it in records)
             held.broken += [(it.label, it.broken[0], it.broken[1]) for it in records if it.broken]
@@ -195,8 +190,8 @@ def command(
         show_promises(screen, held, experiment)
         bad = [drawn.draw(each.trial, each.redraw) for each in worst[:SHRUNK]]
         lines = [read_keys(it, "trial kind label status reason what") for it in records]
-        changed = [each for each in records if each.is_changed]
         tried, keys = [*records], {"seed": seed, "trials": lines}
+    changed = [each for each in tried if each.is_changed]
     tested = sum(each.status not in (LEFT_OUT, UNJUDGED) for each in changed)
     if not (bad or tested):
         why = f"{experiment.title} changes none of {count(len(tried), 'module')}"
@@ -208,7 +203,8 @@ def command(
         screen.line((f"tested on {tested} of {count(len(tried), 'module')}", "dim"))
     keys["tested"] = tested
     found = None
-    if raised:  # on every module, perhaps: no small program tells more
+    # On every module, perhaps: no small program tells more.
+    if raised := "".join(each.raised for each in tried[-1:]):
         screen.line()
         for line in raised.splitlines():
             screen.line(line)
@@ -276,11 +272,6 @@ def show_promises(screen: Screen, held: PromiseReport, experiment: Experiment) -
     if held.changed and not held.broken:
         where = count(held.changed, "module")
         screen.line(("kept  ", "dim"), f"{listed} on {where} that it changes")
-
-
-def show_bad(screen: Screen, status: str, text: str) -> None:
-    """A line of what is wrong."""
-    screen.line((f"{status}  ", BAD_STYLE), text)
 
 
 def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
@@ -352,7 +343,8 @@ def show_records(screen: Screen, records: Sequence[TrialRecord], title: str, see
     screen.line((title, "bold"), (f"  {count(len(records), 'trial')}, seed {seed}", "dim"))
     screen.table(make_table([""], statuses, rows))
     for each in [each for each in records if each.is_bad][:MOST_SHOWN]:
-        show_bad(screen, each.status, f"trial {each.trial}, {each.label}: {each.reason}")
+        text = f"trial {each.trial}, {each.label}: {each.reason}"
+        screen.line((f"{each.status}  ", BAD_STYLE), text)
 
 
 def show_counterexample(screen: Screen, found: Counterexample | None, label: str) -> None:

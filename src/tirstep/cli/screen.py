@@ -81,28 +81,6 @@ def tell_place(shape: str, step: Step) -> Part:
     return "  ".join(["", *filter(None, (shape, step.location))]), "dim"
 
 
-def show_diffs(
-    screen: Screen,
-    diffs: Sequence[Diff],
-    steps: Sequence[Step],
-    shape: str,
-    *,
-    has_headings: bool = True,
-) -> None:
-    """Diffs one below the other, each of what led to a step: above it its steps, the lines it adds
-    and removes, the shape, and the recipe's source line.
-    """
-    for place, (diff, step) in enumerate(zip(diffs, steps, strict=True)):
-        if place:
-            screen.line()
-        if has_headings:
-            words: list[Part] = [("no difference", "dim")]
-            if diff.lines:
-                words = [*change_words(diff), tell_place(shape, step)]
-            screen.line((f"# {diff.before} → {diff.after}  ", "bold"), *words)
-        screen.diff(diff.lines)
-
-
 def make_table(
     left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str | Text]], **look: Any
 ) -> Table:
