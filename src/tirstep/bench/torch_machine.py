@@ -208,7 +208,12 @@ class TorchMachine:
         name, dtype = problem.outputs[0].name, problem.outputs[0].dtype
         doubles = [self.upload(array).double() for array in inputs]
         if problem.kernel.meaning.takes_tensors:
-            expected, error = self._ask_meaning(problem, doubles)
+            acc = dtype_facts(problem.accumulator)
+            constants = {**problem.shape, **problem.options, "xp": torch}
+            units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
+            with self._gpu:  # tensors that are made on the way belong there too
+                expected = problem.kernel.ask("reference", *doubles, **constants)
+                error = problem.kernel.ask("error", *doubles, **units, **constants)
             bound = bound_storing(expected, error, dtype, torch)
             return Expectation(name, dtype, expected, bound, torch)
         function = FUNCTIONS[problem.kernel.name]
@@ -221,15 +226,6 @@ class TorchMachine:
         error = bound_exact(problem, magnitudes, terms, torch)
         bound = bound_storing(expected, error, dtype, torch)
         return Expectation(name, dtype, expected, bound, torch)
-
-    def _ask_meaning(self, problem: Problem, doubles: Sequence[Any]) -> tuple[Any, Any]:
-        """A kernel's reference, and how far off its output may be before it is stored."""
-        acc = dtype_facts(problem.accumulator)
-        constants = {**problem.shape, **problem.options, "xp": torch}
-        with self._gpu:  # tensors that are made on the way belong there too
-            expected = problem.kernel.ask("reference", *doubles, **constants)
-            units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
-            return expected, problem.kernel.ask("error", *doubles, **units, **constants)
 
     def find_error(self, expectation: Expectation, output: Any) -> str | None:
         """Hold an output, of the GPU or of the CPU, against what it must be."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from tirstep.modules import AnyProblem
-    from tirstep.transforms.recipes import Recipe
 
 
 def first_sentence(doc: str | None) -> str:
@@ -18,12 +17,6 @@ def first_sentence(doc: str | None) -> str:
     paragraph = " ".join((doc or "").strip().split("\n\n")[0].split())
     # The dots of "a + ... + z" end nothing.
     return re.split(r"(?<=[^.][.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0]
-
-
-def describe_recipe(recipe: Recipe) -> str:
-    """What a rung adds, and why; for other recipes the first sentence of their docstring."""
-    added = f"{spell_config(recipe.delta)}: " if recipe.delta else ""
-    return added + first_sentence(recipe.doc)
 
 
 def count(number: int, noun: str) -> str:

@@ -121,8 +121,8 @@ def command(
     from tirstep.experiments.corpus import hunt
     from tirstep.experiments.promises import attempt_change, load_experiment
     from tirstep.experiments.shrinking import find_counterexample, require_place
-    from tirstep.experiments.trying import LEFT_OUT, RIGHT, UNJUDGED, choose_devices
-    from tirstep.lowering_checks.devices import DEVICES
+    from tirstep.experiments.trying import LEFT_OUT, RIGHT, UNJUDGED
+    from tirstep.lowering_checks.devices import DEVICES, is_cuda_available
 
     from .facts import choose_architectures
     from .screen import Screen
@@ -132,7 +132,8 @@ def command(
     for name in device or ():
         if name not in DEVICES or name == "auto":
             raise UseError(f"--device {name}: choose {', '.join(DEVICES[1:])}")
-    devices = tuple(name for name in device or choose_devices() if name != "simulator")
+    all_devices = ("cpu", "cuda") if is_cuda_available() else ("cpu",)
+    devices = tuple(name for name in device or all_devices if name != "simulator")
     look = partial(
         try_change,
         devices=devices,

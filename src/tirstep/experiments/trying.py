@@ -33,7 +33,7 @@ from tirstep.lowering_checks.device import (
     find_unbound_sblocks,
     is_scalar,
 )
-from tirstep.lowering_checks.devices import Device, get_device, is_cuda_available
+from tirstep.lowering_checks.devices import Device, get_device
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.devices.simulator.statements import IS_LONG
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
@@ -373,11 +373,6 @@ class Trial:
     def is_bad(self) -> bool:
         """Whether the change is wrong here."""
         return self.status in BAD
-
-
-def choose_devices() -> tuple[str, ...]:
-    """The devices that there are, besides the simulator."""
-    return ("cpu", "cuda") if is_cuda_available() else ("cpu",)
 
 
 def try_change(

@@ -83,30 +83,27 @@ class Candidates:
 
     def run(self, path: str, kind: str) -> tuple[tuple[float, ...], str]:
         """Seconds of a library's runs on a kind of device, or why it has none."""
-        try:
-            if path not in self.checked and (wrong := self._find_error(path, kind)):
-                return (), f"wrong: {wrong}"
-            self.checked.add(path)
-            blanks = [blank(tensor) for tensor in self.problem.outputs]
-            inputs = self.problem.float_inputs(self.seed)
-            arguments = self.problem.make_arguments(inputs, blanks)
-            return tuple(self._call(measure, path, kind, arguments)), ""
-        except WorkerError as error:
-            if kind != "cpu":
-                self.timing.close()  # a fault on a GPU leaves its process unusable
-            return (), str(error)
-
-    def _find_error(self, path: str, kind: str) -> str:
-        """The first thing that is wrong with what a library computes; "" where all is right."""
-        names = [tensor.name for tensor in self.problem.arguments]
+        problem, seed = self.problem, self.seed
+        names = [tensor.name for tensor in problem.arguments]
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             done: tuple[Arrays, Sequence[DeviceFinding]]
             done = self._call(compute, path, kind, names, arguments)
             return done
 
-        found = check_program(self.problem, Program(run), kind, where="candidate", seed=self.seed)
-        return found[0].message if found else ""
+        try:
+            if path not in self.checked:
+                found = check_program(problem, Program(run), kind, where="candidate", seed=seed)
+                if found:
+                    return (), f"wrong: {found[0].message}"
+            self.checked.add(path)
+            blanks = [blank(tensor) for tensor in problem.outputs]
+            arguments = problem.make_arguments(problem.float_inputs(seed), blanks)
+            return tuple(self._call(measure, path, kind, arguments)), ""
+        except WorkerError as error:
+            if kind != "cpu":
+                self.timing.close()  # a fault on a GPU leaves its process unusable
+            return (), str(error)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         future = self.timing.submit(function, *arguments)

@@ -103,8 +103,9 @@ def make_plan(
     """What is tuned of what `tirstep search` would search, a recipe's own value of each choice
     coming first; knobs that are no choice are as in the recipe's example.
 
-    On a GPU, by its `device` name, what is known to be fast comes first. Raises `TransformError`
-    for a recipe without a choice left.
+    On a GPU, by its `device` name, first come what a model of time would choose there itself, as
+    far as the space has it, and those of the space that it takes for the fastest; a GPU that is in
+    no table is taken for an H200. Raises `TransformError` for a recipe without a choice left.
     """
     recipe, example = search.recipe, search.recipe.default_example.config
     own = {**recipe.config, **example}
@@ -120,24 +121,13 @@ def make_plan(
     plan = TunePlan(
         recipe, search.problem, fixed, among, target=target, trials=trials, seed=seed, batch=batch
     )
-    return replace(plan, promising=list_promising(plan, device)) if device else plan
-
-
-def list_promising(plan: TunePlan, device: str) -> list[Config]:
-    """What to try first on a GPU: none for recipes without a model of time.
-
-    First what the model would choose there itself, as far as the space has it; then those of the
-    space that it takes for the fastest. A GPU that is in no table is taken for an H200.
-    """
-    forecast = make_forecast(plan.recipe, plan.problem, GPUS.get(device, H200))
+    forecast = make_forecast(recipe, plan.problem, GPUS.get(device, H200)) if device else None
     if forecast is None:
-        return []
-    known = [
-        *forecast.list_best(OWN),
-        *replace(plan, forecast=forecast).list_candidates(plan.seed),
-    ]
+        return plan
+    known = [*forecast.list_best(OWN), *replace(plan, forecast=forecast).list_candidates(seed)]
     found = itertools.islice(filter(None, map(plan.find_config, known)), EXPECTED + OWN + 1)
-    return [*{spell_config(it): it for it in found}.values()][:EXPECTED]
+    promising = [*{spell_config(it): it for it in found}.values()][:EXPECTED]
+    return replace(plan, promising=promising)
 
 
 def schedule(

@@ -39,7 +39,7 @@ from tirstep.programs.naming import STDIN
 from tirstep.transforms.recipes import Step
 
 from ..formats import read_keys
-from ..formatting import count, describe_recipe, get_dtype
+from ..formatting import count, first_sentence, get_dtype, spell_config
 from ..judging import Judge
 from ..request import ExampleName, Request, pick_recipe
 from ..screen import Screen
@@ -136,9 +136,10 @@ def do_job(
             verdict, counts = verdicts.get(step.index, (None, None))
             steps.append(_build_step(run, step, python, verdict, counts, target))
     sizes = {} if run is None else {**run.recipe.config, **run.config}
+    added = f"{spell_config(recipe.delta)}: " if recipe.delta else ""
     part = RecipePart(
         name=recipe.name,
-        about=describe_recipe(recipe),
+        about=added + first_sentence(recipe.doc),
         kernel=recipe.kernel_name,
         status=rung.status if checks or rung.error is not None else None,
         steps=tuple(steps),
