@@ -7,7 +7,7 @@ beside it, but for a kernel of tirstep's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tirstep.bench.cases import PlannedCase
@@ -35,7 +35,6 @@ def plan_program(
     By default at that of its first recipe's example. The peers are the file's function of tensors
     and dlight. Raises `ProgramError`, and `KernelError` where none can be timed.
     """
-    functions = _read_functions(text)
     by_kernel: dict[str, list[Recipe]] = {}
     for recipe in pick_programs(text, function):
         by_kernel.setdefault(recipe.kernel_name, []).append(recipe)
@@ -58,8 +57,7 @@ def plan_program(
             except KernelError as error:
                 refused.append(error)
                 continue
-            torch = _list_torch(functions, name, kernels().get(name) is kernel)
-            peers = (*torch, PEERS["dlight"])
+            peers = _list_peers(text, name, kernel)
             cases.append(PlannedCase(text, problem, tuple(recipes), peers))
     if refused and not cases:
         raise refused[0]
@@ -73,28 +71,22 @@ def find_peer(recipe: Recipe) -> Peer:
     """
     if not recipe.spelling:
         return PEERS["torch"]
-    functions, name = _read_functions(recipe.spelling), recipe.kernel_name
-    is_known = kernels().get(name) is get_kernel(recipe.kernel)
-    return [*_list_torch(functions, name, is_known), PEERS["dlight"]][0]
+    return _list_peers(recipe.spelling, recipe.kernel_name, get_kernel(recipe.kernel))[0]
 
 
-def _read_functions(text: str) -> Mapping[str, Callable[..., Any]]:
+def _list_peers(text: str, name: str, kernel: Any) -> tuple[Peer, ...]:
+    """The file's function for a kernel, or without one that of the table for a kernel of tirstep's;
+    and dlight.
+    """
     loaded = load_place(read_spelling(text).place)
     functions = loaded.values.get(FUNCTIONS, {})
-    is_right = isinstance(functions, Mapping) and all(map(callable, functions.values()))
-    if not is_right:
+    if not (isinstance(functions, Mapping) and all(map(callable, functions.values()))):
         raise ProgramError(
             f"{loaded.locate(FUNCTIONS)}: {FUNCTIONS} is not a dict of functions; give "
             f"{FUNCTIONS} = {{'NAME': function of tensors}} with the name of a kernel or module"
         )
-    return {str(name): function for name, function in functions.items()}
-
-
-def _list_torch(
-    functions: Mapping[str, Callable[..., Any]], kernel: str, is_known: bool
-) -> list[Peer]:
-    """The file's function; without one, that of the table for a kernel of tirstep's."""
-    if kernel not in functions:
-        return [PEERS["torch"]] if is_known else []
-    function = wrap_function(functions[kernel])
-    return [Peer("torch", "PyTorch", package="torch", functions=function)]
+    torch = [PEERS["torch"]] if kernels().get(name) is kernel else []
+    if name in functions:
+        own = wrap_function(functions[name])
+        torch = [Peer("torch", "PyTorch", package="torch", functions=own)]
+    return (*torch, PEERS["dlight"])
