@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import inspect
 import linecache
 import re
@@ -245,16 +244,10 @@ def _read_line(step: Step) -> int:
 
 def _find_definition(path: str, line: int) -> Definition | None:
     """The innermost function or class around a line of a file."""
-    around = [
-        each for each in _list_definitions(path) if each.lineno <= line <= (each.end_lineno or 0)
-    ]
-    return max(around, key=lambda each: each.lineno, default=None)
-
-
-@functools.lru_cache(maxsize=64)
-def _list_definitions(path: str) -> Sequence[Definition]:
     try:
-        tree = ast.parse("".join(linecache.getlines(path)))
+        nodes = [*ast.walk(ast.parse("".join(linecache.getlines(path))))]
     except SyntaxError:  # edited since it was imported
-        return ()
-    return [node for node in ast.walk(tree) if isinstance(node, Definition)]
+        return None
+    known = [each for each in nodes if isinstance(each, Definition)]
+    around = [each for each in known if each.lineno <= line <= (each.end_lineno or 0)]
+    return max(around, key=lambda each: each.lineno, default=None)
