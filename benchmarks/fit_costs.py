@@ -9,17 +9,20 @@ The fit is one by least squares of the times' logarithms, from the costs and rat
 They are varied by factors; each is held near where it began, so that what no time tells apart stays
 where it was. The steps are
 those of Levenberg and Marquardt (D. Marquardt, An algorithm for least-squares estimation of
-nonlinear parameters, 1963).
+nonlinear parameters, 1963). Then the tiles' rates are varied by a few percent while what the model
+chooses becomes faster by that: which of two tiles is the faster one is often a matter of less than
+the error of the fit. Time what it then chooses and nobody timed, and fit again.
 """
 
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import math
 import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -109,6 +112,11 @@ NEAR, FAR = 1.1, 1.3
 """Times that count twice and once, in times of the fastest; others count less."""
 TURNS = 3
 _STEP, _ROUNDS = 1e-4, 60
+CLOSE, UNTIMED, VARIED = 0.012, 0.04, 0.02
+"""How close to the fastest a config counts as chosen, which falls off as exp(-distance / CLOSE);
+what choosing a config without a time costs at least; and how much a factor of a rate weighs against
+what it gains, both in logarithms of times."""
+FACTORS = (1.02, 1 / 1.02, 1.05, 1 / 1.05)
 
 
 class TimedConfig(NamedTuple):
@@ -160,6 +168,8 @@ def main() -> None:
     times = [it for found in sets.values() for it in found]
     weights = np.concatenate([[SETS[name]] * len(found) for name, found in sets.items()])
     costs, rates = fit_costs(costs, [tile.rate for tile in tiles], times, weights)
+    counted = {it.product: SETS[name] for name, found in sets.items() for it in found}
+    rates = fit_choices(costs, tiles, rates, times, counted)
     table = json.loads(FILE.read_text(encoding="utf-8"))
     fitted = table["matmul"]
     fitted["costs"].update({name: float(f"{getattr(costs, name):.4g}") for name in FITTED})
@@ -318,6 +328,66 @@ def _fit_costs(
         return np.concatenate([weights * np.array(errors), math.sqrt(HELD["costs"]) * point])
 
     return scale(_minimize(miss, np.zeros(len(FITTED))))
+
+
+def fit_choices(
+    costs: Costs,
+    tiles: Sequence[MeasuredTile],
+    rates: Sequence[TileRate],
+    times: Sequence[TimedTile],
+    counted: Mapping[Product, float],
+) -> list[TileRate]:
+    """The rates, varied by `FACTORS` one after the other as long as the configs that the model
+    chooses are faster by that, in the mean over products that count so much.
+    """
+    places = {tile.config: place for place, tile in enumerate(tiles)}
+    measured = {(it.product, it.tile, it.parts): it.us for it in times}
+    rows: list[list[tuple[TimedTile, float]]] = []  # of a product, all that it may choose
+    for product in counted:
+        row = []
+        for it in rank_gemm(product, costs.gpu):
+            place = places[replace(it.config, split_k=1, tail="refuse")]
+            us = measured.get((product, place, it.choice.parts), math.nan)
+            one = TimedTile(product, place, it.choice.parts, us)
+            row.append((one, it.choice.us / predict(one, [tile.rate for tile in tiles], costs)))
+        rows.append(row)
+    fastest = [min(it.us for it, _ in row if it.us == it.us) for row in rows]
+
+    @functools.cache
+    def expect(one: TimedTile, rate: TileRate) -> float:
+        return predict(one._replace(tile=0), [rate], costs)
+
+    def lose(place: int, rates: Sequence[TileRate]) -> float:
+        """How much slower what is chosen for a product is than the fastest that was timed."""
+        expected = [expect(it, rates[it.tile]) * factor for it, factor in rows[place]]
+        least, total, weight = min(expected), 0.0, 0.0
+        for (it, _), us in zip(rows[place], expected, strict=True):
+            if us < least * (1 + 8 * CLOSE):
+                share = math.exp((1 - us / least) / CLOSE)
+                known = it.us if it.us == it.us else max(us, fastest[place] * (1 + UNTIMED))
+                total += share * math.log(known / fastest[place])
+                weight += share
+        return total / weight
+
+    begun, found, dice = [*rates], [*rates], random.Random(0)
+    amounts = np.array([*counted.values()])
+    lost = np.array([lose(place, found) for place in range(len(rows))])
+    uses = [{it.tile for it, _ in row} for row in rows]
+    users = [[at for at, use in enumerate(uses) if place in use] for place in range(len(tiles))]
+    knobs = [(place, name) for place in range(len(tiles)) for name in ("rate", "crowded")]
+    for _ in range(TURNS):
+        for place, name in dice.sample(knobs, len(knobs)):
+            for factor in FACTORS:
+                old, first = getattr(found[place], name), getattr(begun[place], name)
+                held = VARIED * (abs(math.log(old * factor / first)) - abs(math.log(old / first)))
+                other = [*found]
+                other[place] = found[place]._replace(**{name: old * factor})
+                changed = lost.copy()
+                changed[users[place]] = [lose(at, other) for at in users[place]]
+                gain = float(amounts @ (lost - changed)) / float(amounts.sum())
+                if gain > held / len(tiles):
+                    found, lost = other, changed
+    return found
 
 
 def guess_rates(tile: TileRate) -> TileRate:

@@ -56,7 +56,7 @@ def write_test_set(file: Path) -> str:
         ["lowest ratio", f"{min(ratios):.2f}"],
         [f"ratios below {LEAST}", str(sum(ratio < LEAST for ratio in ratios))],
         [
-            "speed of what was chosen over the fastest of four timed",
+            "speed of what is chosen over the fastest that was timed",
             f"{geometric_mean(chosen):.3f}",
         ],
         ["error of the model where it was fitted", f"{100 * fit['error']:.0f} %"],

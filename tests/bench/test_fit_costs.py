@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import fit_costs
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench.cases import MOST_PRODUCTS, PRODUCTS_DRAWN, TEST, draw_shapes
-from tirstep.transforms.recipes.matmul_best import list_tiles
+from tirstep.transforms.recipes.matmul_best import keep_tiles, list_tiles, rank_gemm
 from tirstep.transforms.recipes.time_model import (
     FILE,
     H200,
@@ -34,10 +33,7 @@ def test_the_sets_are_always_the_same_and_never_meet():
 
 
 def test_configs_are_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def compile_all(jobs: Any, *rest: Any, **named: Any) -> list[str]:
-        return [""] * len(jobs)
-
-    monkeypatch.setattr(fit_costs, "compile_all", compile_all)
+    monkeypatch.setattr(fit_costs, "compile_all", lambda jobs, *_, **named: [""] * len(jobs))
     monkeypatch.setattr(fit_costs, "BEST", 2)
     monkeypatch.setattr(fit_costs, "OTHERS", 1)
     machine = FakeMachine()
@@ -71,6 +67,20 @@ def test_the_fit_finds_what_times_were_made_with(monkeypatch: pytest.MonkeyPatch
     pairs = [(fit_costs.predict(it, found, costs), it.us) for it in times]
     assert fit_costs.measure_error(pairs) < 0.03
     assert 5.5 < costs.launch_us < 6.5
+
+
+@pytest.mark.parametrize("faster", [0, 1])
+def test_rates_are_varied_while_what_is_chosen_becomes_faster(faster: int):
+    """Of two tiles the model expects about the same, and the one that it chooses is slower."""
+    known, tiles = read_costs("matmul"), list_tiles(4)
+    product, rates = Product(4096, 4096, 4096, 4), [tile.rate for tile in tiles]
+    times = [
+        fit_costs.TimedTile(product, rates.index(it.rate), it.parts, 100.0 if at == faster else 110)
+        for at, (_, it) in enumerate(keep_tiles(rank_gemm(product, known.gpu))[:2])
+    ]
+    found = fit_costs.fit_choices(known, tiles, rates, times, {product: 1.0})
+    expected = [fit_costs.predict(it, found, known) for it in times]
+    assert expected[faster] < expected[1 - faster]
 
 
 def test_the_file_of_costs_is_as_it_is_written():

@@ -103,32 +103,22 @@ def bind_twice(sch: Schedule) -> Iterator[str]:
     yield "unrolled"
 
 
-def fetch_into_registers(sch: Schedule) -> Iterator[str]:
+def fetch_into_registers(sch: Schedule, scope: str = "local", among: int = 64) -> Iterator[str]:
     i0, j0, i1, j1, _ = tile(sch)
     yield "tiled"
     sch.bind(i0, "blockIdx.y")
     sch.bind(j0, "blockIdx.x")
     sch.bind(sch.fuse(i1, j1), "threadIdx.x")
     yield "bound"
-    copy = sch.cache_read(sch.get_sblock("C"), 0, "local")
+    copy = sch.cache_read(sch.get_sblock("C"), 0, scope)
     sch.compute_at(copy, j0)
-    _, inner = sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, 64])
+    _, inner = sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, among])
     sch.bind(inner, "threadIdx.x")
     yield "fetched"
 
 
 def fetch_with_other_extent(sch: Schedule) -> Iterator[str]:
-    i0, j0, i1, j1, _ = tile(sch)
-    yield "tiled"
-    sch.bind(i0, "blockIdx.y")
-    sch.bind(j0, "blockIdx.x")
-    sch.bind(sch.fuse(i1, j1), "threadIdx.x")
-    yield "bound"
-    copy = sch.cache_read(sch.get_sblock("C"), 0, "shared")
-    sch.compute_at(copy, j0)
-    _, inner = sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, 32])
-    sch.bind(inner, "threadIdx.x")
-    yield "fetched"
+    yield from fetch_into_registers(sch, "shared", 32)
 
 
 def run_planted(body) -> Run:
