@@ -32,11 +32,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """No golden is anybody's yet."""
-    config.stash[_OWNERS] = {}
-
-
 @pytest.fixture
 def tir_golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Goldens of TIR: ``tir_golden(sch)`` compares a program with a file beside the test.
@@ -56,7 +51,8 @@ def tir_golden(request: pytest.FixtureRequest) -> Callable[..., None]:
         )
     folder, node = request.path.parent / "golden" / request.path.stem, request.node
     test = node.name if node.cls is None else f"{node.cls.__name__}-{node.name}"
-    owners, claimed = request.config.stash[_OWNERS], set[Path]()  # of this run, and of this test
+    # Of this run, and of this test.
+    owners, claimed = request.config.stash.setdefault(_OWNERS, {}), set[Path]()
 
     def hold(program: Any, name: str = "") -> None:
         """Hold a program against its golden; the test fails with the diff where they differ.

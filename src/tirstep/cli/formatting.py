@@ -74,21 +74,13 @@ def suggest(
     return f"there are: {', '.join(names)}" if names else "there are none"
 
 
-def name_recipes() -> dict[str, list[str]]:
-    """The names of each ladder's recipes, and of kernels without any."""
-    from tirstep.modules import kernels
-    from tirstep.transforms.recipes import LADDERS
-
-    names = dict.fromkeys([*LADDERS, *kernels()])
-    return {name: [recipe.name for recipe in LADDERS.get(name, ())] for name in names}
-
-
 def list_names(kind: Literal["recipe", "ladder", "name"]) -> list[str]:
-    """Names of recipes, of ladders with recipes, or of kernels, ladders and recipes."""
-    ladders = name_recipes()
-    recipes = [recipe for ladder in ladders.values() for recipe in ladder]
-    with_recipes = [name for name, ladder in ladders.items() if ladder]
-    return {"recipe": recipes, "ladder": with_recipes, "name": [*ladders, *recipes]}[kind]
+    """Names of recipes, of ladders, or of kernels, ladders and recipes."""
+    from tirstep.modules import kernels
+    from tirstep.transforms.recipes import LADDERS, RECIPES
+
+    every = dict.fromkeys([*LADDERS, *kernels(), *RECIPES])
+    return [*{"recipe": RECIPES, "ladder": LADDERS, "name": every}[kind]]
 
 
 def complete(*kinds: Literal["recipe", "ladder"]) -> Callable[[str], list[str]]:
@@ -104,14 +96,16 @@ def explain_unknown(name: str, wanted: Literal["recipe", "ladder", "name"]) -> s
     """The sentence about a name that is not a recipe, a ladder with recipes, or any of kernels,
     ladders and recipes; None of one that is.
     """
-    ladders = name_recipes()
-    by_recipe = {recipe: ladder for ladder, recipes in ladders.items() for recipe in recipes}
     known = list_names(wanted)
     if name in known:
         return None
-    if wanted == "recipe" and ladders.get(name):
+    from tirstep.modules import kernels
+    from tirstep.transforms.recipes import LADDERS
+
+    by_recipe = {recipe.name: ladder for ladder, own in LADDERS.items() for recipe in own}
+    if wanted == "recipe" and name in LADDERS:
         return (
-            f"'{name}' is a ladder of {count(len(ladders[name]), 'recipe')}: name "
+            f"'{name}' is a ladder of {count(len(LADDERS[name]), 'recipe')}: name "
             f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
         )
     if wanted == "ladder" and name in by_recipe:
@@ -124,7 +118,7 @@ def explain_unknown(name: str, wanted: Literal["recipe", "ladder", "name"]) -> s
         hint = "give a name, or a program of yours: FILE.py, say"
     elif wanted != "ladder" and Path(name).exists():
         hint = f"for the {'folder' if Path(name).is_dir() else 'file'} here, write ./{name}"
-    if name in ladders:
+    if name in kernels():
         return f"the kernel '{name}' has no recipes; {hint}"
     what = "kernel, ladder or recipe" if wanted == "name" else wanted
     return f"there is no {what} '{name}'; {hint}"
