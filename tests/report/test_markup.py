@@ -55,7 +55,7 @@ def find_sinks(script: str) -> list[str]:
 def test_no_script_parses_a_string(name: str):
     script = (PAGE / f"{name}.js").read_text(encoding="utf-8")
     if name == "dom":  # the definition of h
-        script = re.sub(r"const h = \(tag, .*", "", script)
+        script = script.replace("function h(tag, ", "function made(")
     assert find_sinks(script) == []
 
 

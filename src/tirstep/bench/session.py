@@ -354,7 +354,7 @@ def list_candidates(
         ahead = built.get((planned.problem, recipe.name), {})
         variants: list[tuple[Path | None, Mapping[str, object]]] = [*ahead.items()]
         for library, config in variants or [
-            (None, config) for config in list_configs_of(recipe, planned.problem)
+            (None, it) for it in list_configs_of(recipe, planned.problem)
         ]:
             name = f"{recipe.name} tail={config['tail']}" if "tail" in config else recipe.name
             outcome = Outcome(name, "recipe", "ok", config=config)
@@ -393,23 +393,20 @@ def compile_ahead(cases: Sequence[PlannedCase], machine: Machine, tell: Tell) ->
     built: dict[tuple[Problem, str], dict[Path, Mapping[str, object]]] = {}
     for is_own in (True, False) if len(wanted) > FEW_JOBS else ():
         jobs: list[tuple[tuple[Problem, str], CompileJob]] = []
-        for key, recipe in wanted.items():
+        for key, recipe in ((key, it) for key, it in wanted.items() if key not in built):
             own, problem = recipe.default_example.config, key[0]
-            configs = [own]
-            if not is_own:
-                tails = [it for it in recipe.tails if it not in ("refuse", own.get("tail"))]
-                configs = [] if key in built else [{**own, "tail": tail} for tail in tails]
+            tails = [it for it in recipe.tails if it not in ("refuse", own.get("tail"))]
             name, options = recipe.spelling or recipe.name, get_options(recipe, problem)
-            for config in configs:
+            for config in [own] if is_own else [{**own, "tail": tail} for tail in tails]:
                 library = str(name_library())
                 jobs.append((key, CompileJob(name, dict(problem.shape), options, config, library)))
 
         def report(done: int, count: int = len(jobs)) -> None:
             tell(f"compiled {done} of {count} candidates")
 
-        only = [job for _, job in jobs]
+        every = [job for _, job in jobs]
         try:
-            reasons = compile_all(only, machine.target, limit=COMPILE_LIMIT, report=report)
+            reasons = compile_all(every, machine.target, limit=COMPILE_LIMIT, report=report)
         except BenchError as error:  # each can still be compiled in its turn
             tell(str(error))
             break

@@ -16,7 +16,8 @@ if (!isAble) {
 
 // Elements, made with text nodes only: nothing of a report is ever parsed as markup.
 
-function fill(element, properties, children) {
+function h(tag, properties, ...children) {
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -29,7 +30,6 @@ function fill(element, properties, children) {
   return element;
 }
 
-const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
 const byId = (id) => document.getElementById(id);
 
 // A symbol that eyes read, with words for ears.

@@ -124,39 +124,39 @@ function ladderSummary() {
 
 // The one recipe of a page: its steps, each with the lines that it adds and removes.
 function stepTable(recipe) {
-  const metrics = METRICS.filter(({ of }) => recipe.steps.some((step) => of(step) !== undefined));
-  const rows = recipe.steps.map((step) => h("tr", {},
+  const rows = recipe.steps.map((step) => [step,
     h("th", { scope: "row" }, h("a", { href: stepLink(step, "tir") }, step.label), h("small", {}, step.index ? step.source : "the kernel as it was written")),
-    h("td", { class: "num" }, changeWords(changeOf(step))), h("td", {}, verdictWord(statusOf(step))),
-    metrics.map(({ of, unit }) => h("td", { class: "num" }, of(step) === undefined ? "–" : `${number(of(step))}${unit ?? ""}`))));
+    h("td", { class: "num" }, changeWords(changeOf(step))), h("td", {}, verdictWord(statusOf(step)))]);
   const first = recipe.steps[1];
   return [h("p", { class: "about" }, recipe.about),
     h("p", { class: "first" }, h("a", { href: stepLink(first, "tir") }, `Begin with step 1, ${first.name} ›`)),
-    overviewTable("The steps", [["Step"], ["Lines", "num"], ["Checks"]], metrics, rows)];
+    overviewTable("The steps", [["Step"], ["Lines", "num"], ["Checks"]], rows)];
 }
 
 function ladderTable() {
-  const last = recipes.map((recipe) => recipe.steps.at(-1));
-  const metrics = METRICS.filter(({ of }) => last.some((step) => step && of(step) !== undefined));
   const shapes = new Set(recipes.filter((recipe) => recipe.steps.length).map((recipe) => recipe.shape));
-  const rows = recipes.map((recipe, at) => {
-    const step = last[at];
+  const rows = recipes.map((recipe) => {
+    const step = recipe.steps.at(-1);
     const shape = shapes.size > 1 && recipe.shape && step && h("span", { class: "dim" }, `, at ${recipe.shape.replaceAll("x", "×")}`);
-    return h("tr", {},
+    return [step,
       h("th", { scope: "row" }, step ? h("a", { href: stepLink(step, "tir") }, recipe.name) : recipe.name, h("small", {}, recipe.refusal ?? recipe.about, shape)),
       h("td", { class: "num" }, step ? String(recipe.steps.length - 1) : "–"),
       h("td", { class: "num" }, changeWords(step && countChange(recipe.steps[0].tir, step.tir))),
-      h("td", {}, verdictWord(recipe.status)),
-      metrics.map(({ of, unit }) => h("td", { class: "num" }, step && of(step) !== undefined ? `${number(of(step))}${unit ?? ""}` : "–")));
+      h("td", {}, verdictWord(recipe.status))];
   });
-  return overviewTable("The ladder", [["Name"], ["Steps", "num"], ["Lines", "num"], ["Checks"]], metrics, rows);
+  return overviewTable("The ladder", [["Name"], ["Steps", "num"], ["Lines", "num"], ["Checks"]], rows);
 }
 
-function overviewTable(label, columns, metrics, rows) {
+// A table of rows [step, ...cells], with the metrics that any of the steps has.
+function overviewTable(label, columns, rows) {
+  const metrics = METRICS.filter(({ of }) => rows.some(([step]) => step && of(step) !== undefined));
+  const metricCell = (step, { of, unit }) =>
+    h("td", { class: "num" }, step && of(step) !== undefined ? `${number(of(step))}${unit ?? ""}` : "–");
   const heads = [...columns, ...metrics.map(({ title }) => [title, "num"])];
   const head = h("tr", {}, heads.map(([title, kind]) => h("th", { scope: "col", class: kind }, title)));
   return [h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h("table", { class: "ladder" }, h("thead", {}, head), h("tbody", {}, rows))),
+    h("table", { class: "ladder" }, h("thead", {}, head), h("tbody", {}, rows.map(([step, ...cells]) =>
+      h("tr", {}, cells, metrics.map((one) => metricCell(step, one))))))),
     h("p", { class: "notes" }, h("b", {}, "Lines"), ": added and removed; re-indented lines do not count. ", metrics.map(({ title, note }) => [h("b", {}, title), `: ${note}. `]))];
 }
 
