@@ -342,16 +342,13 @@ def fit_choices(
     """
     places = {tile.config: place for place, tile in enumerate(tiles)}
     measured = {(it.product, it.tile, it.parts): it.us for it in times}
-    rows: list[list[tuple[TimedTile, float]]] = []  # of a product, all that it may choose
+    rows: list[list[TimedTile]] = []  # of a product, all that it may choose
     for product in counted:
-        row = []
-        for it in rank_gemm(product, costs.gpu):
-            place = places[replace(it.config, split_k=1, tail="refuse")]
-            us = measured.get((product, place, it.choice.parts), math.nan)
-            one = TimedTile(product, place, it.choice.parts, us)
-            row.append((one, it.choice.us / predict(one, [tile.rate for tile in tiles], costs)))
-        rows.append(row)
-    fastest = [min(it.us for it, _ in row if it.us == it.us) for row in rows]
+        ranked = rank_gemm(product, costs.gpu)
+        some = [places[replace(it.config, split_k=1, tail="refuse")] for it in ranked]
+        keys = [(product, place, it.choice.parts) for place, it in zip(some, ranked, strict=True)]
+        rows.append([TimedTile(*key, measured.get(key, math.inf)) for key in keys])
+    fastest = [min(it.us for it in row) for row in rows]
 
     @functools.cache
     def expect(one: TimedTile, rate: TileRate) -> float:
@@ -359,12 +356,13 @@ def fit_choices(
 
     def lose(place: int, rates: Sequence[TileRate]) -> float:
         """How much slower what is chosen for a product is than the fastest that was timed."""
-        expected = [expect(it, rates[it.tile]) * factor for it, factor in rows[place]]
+        expected = [expect(it, rates[it.tile]) for it in rows[place]]
         least, total, weight = min(expected), 0.0, 0.0
-        for (it, _), us in zip(rows[place], expected, strict=True):
+        for it, us in zip(rows[place], expected, strict=True):
             if us < least * (1 + 8 * CLOSE):
                 share = math.exp((1 - us / least) / CLOSE)
-                known = it.us if it.us == it.us else max(us, fastest[place] * (1 + UNTIMED))
+                guess = max(us, fastest[place] * (1 + UNTIMED))
+                known = it.us if it.us < math.inf else guess
                 total += share * math.log(known / fastest[place])
                 weight += share
         return total / weight
@@ -372,7 +370,7 @@ def fit_choices(
     begun, found, dice = [*rates], [*rates], random.Random(0)
     amounts = np.array([*counted.values()])
     lost = np.array([lose(place, found) for place in range(len(rows))])
-    uses = [{it.tile for it, _ in row} for row in rows]
+    uses = [{it.tile for it in row} for row in rows]
     users = [[at for at, use in enumerate(uses) if place in use] for place in range(len(tiles))]
     knobs = [(place, name) for place in range(len(tiles)) for name in ("rate", "crowded")]
     for _ in range(TURNS):

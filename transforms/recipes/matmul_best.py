@@ -86,9 +86,6 @@ SHORT_K, _FEW_TILES = 64, 8
 """Matmuls that mma.sync multiplies in one step, with at most so many tiles per multiprocessor."""
 _FEW_COLUMNS, _READ_US, _READ_BYTES_PER_US = 16, 4.5, 1.6e6
 """Matmuls bound by reading A: time before the first product, and for reading element by element."""
-_SHALLOW, _SHALLOW_STEP = 0.65, 16
-"""Relative time of tiles that compute column by column, in steps of so many k, where k is short,
-rows of the result are not whole vectors and there are several waves: from 5 matmuls on an H200."""
 _SLOWER = 1.2
 """What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
 _LOAD_FLOPS = 400.0
@@ -301,11 +298,7 @@ def rank_gemm(product: Product, gpu: Gpu) -> list[Ranked]:
             divides = whole and product.k % (tile.tile_k * parts) == 0
             tail: Any = "refuse" if divides else "pad"
             config = replace(tile, split_k=parts, tail=tail)
-            it = estimate(product, rate, parts, costs)
-            is_shallow = product.k <= SHORT_K and it.waves > 2 and tile.tile_k == _SHALLOW_STEP
-            if is_shallow and tile.inner == "columns" and tile.strip == 1:
-                it = it._replace(us=it.us * _SHALLOW)
-            ranked.append(Ranked(config, it))
+            ranked.append(Ranked(config, estimate(product, rate, parts, costs)))
     return sorted(ranked, key=lambda it: it.choice.us)
 
 
