@@ -29,14 +29,13 @@ from .fusion.fuse import SplitReductions as SplitReductions
 from .fusion.fuse import fuse_reductions as fuse_reductions
 from .fusion.fuse import split_reductions as split_reductions
 from .hopper.cluster_launch import fuse_kernels_in_clusters as fuse_kernels_in_clusters
+from .hopper.product_overlap import overlap_products as overlap_products
 from .hopper.tma_loads import copy_once_by_tma as copy_once_by_tma
 from .hopper.tma_loads import prefetch_by_tma as prefetch_by_tma
 from .hopper.tma_loads import specialize_warps as specialize_warps
 from .hopper.tma_stores import store_by_tma as store_by_tma
 from .hopper.tma_stores import store_through_tiles as store_through_tiles
 from .hopper.warp_roles import make_persistent as make_persistent
-from .hopper.warp_turns import alternate_warpgroups as alternate_warpgroups
-from .hopper.warp_turns import overlap_products as overlap_products
 from .hopper.warpgroup_tiles import WarpgroupTile as WarpgroupTile
 from .hopper.warpgroup_tiles import stage_swizzled_at as stage_swizzled_at
 from .hopper.warpgroup_tiles import tensorize_warpgroups as tensorize_warpgroups

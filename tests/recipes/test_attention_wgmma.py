@@ -32,8 +32,7 @@ ENDED = "attention_wgmma_causal_ended"
 PARTED, BEST = "attention_wgmma_causal_parted", "attention_wgmma_best"
 FUSES: dict[str, Any] = {"fused_exponents": True}
 STAYS = {"persistent": 3, "longest_first": True}
-IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
-"""Two warpgroups take turns, each with 64 queries."""
+TWO = {"warpgroups": 2, "keys": 64}
 
 
 @pytest.mark.share(18)
@@ -47,13 +46,13 @@ IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
         (LAST, {"keys": 64}, BRAIN, {"stages": 2}),
         (ENDED, {"keys": 160}, {"window": 40}, {"stages": 2}),
         (ENDED, {"keys": 160}, {}, {"roles": False, "overlaps": False}),
-        (LAST, {"keys": 192}, BRAIN, IN_TURNS),
-        (LAST, {"keys": 128}, {}, {**IN_TURNS, "overlaps": False, "stages": 2}),
-        (ENDED, {"keys": 256, "queries": 256}, {}, IN_TURNS),
+        (LAST, {"keys": 192}, BRAIN, TWO),
+        (LAST, {"keys": 128}, {}, {**TWO, "overlaps": False, "stages": 2}),
+        (ENDED, {"keys": 256, "queries": 256}, {}, TWO),
         # Blocks with no tile that is whole wait in the second loop alone.
         (PARTED, {"keys": 128}, {}, {"keys": 16, "overlaps": False, "longest_first": True}),
         (PARTED, {"keys": 160, "heads": 2}, {"window": 70}, {"persistent": 3}),
-        (PARTED, {"queries": 256, "keys": 256}, FUSES, {**IN_TURNS, **STAYS, "powers": "fused"}),
+        (PARTED, {"queries": 256, "keys": 256}, FUSES, {**TWO, **STAYS, "powers": "fused"}),
         ("attention_wgmma_persistent", {"heads": 3}, FUSES, {"persistent": 4}),
         # Steps of earlier tiles count, and the last round goes back; a stage beside the queries.
         (PARTED, {"queries": 192, "keys": 192}, {}, {"persistent": 2}),
@@ -139,25 +138,12 @@ def test_a_mask_is_loaded_under_the_products() -> None:
     assert "A_ptr" not in waited
 
 
-@pytest.mark.parametrize("overlaps", [True, False])
-def test_turns_begin_in_front_of_products_and_end_behind_them(overlaps: bool) -> None:
-    shape, config = {**SHAPE, "keys": 128}, {**IN_TURNS, "overlaps": overlaps}
-    names = judge(run_recipe(RECIPES[LAST], shape, options=HALF, config=config), 1)
-    words = {"bar_sync_count": "sync", "bar_arrive": "arrive"}
-    words |= {"wgmma_wait_group": "wait", "wgmma_commit_group": "issue"}
-    found = [words.get(name.removeprefix("tirx.ptx.")) for name in names]
-    told = " ".join(filter(None, found))
-    scores, turn = "issue wait", "sync issue issue arrive wait wait"
-    apart = "arrive sync issue arrive wait sync issue wait arrive sync"
-    assert told == (f"arrive {scores} {turn} {scores} sync" if overlaps else apart)
-
-
 # ---- The compiler's word
 
 
 @pytest.mark.share(6)
 @needs_compiler
-@pytest.mark.parametrize(("name", "config"), [(LAST, {"pingpong": True}), (ENDED, {})])
+@pytest.mark.parametrize(("name", "config"), [(LAST, {}), (ENDED, {})])
 def test_nothing_is_spilled_and_no_instruction_serialized(name: str, config: dict) -> None:
     shape = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 128}
     options = {**HALF, "causal": "causal" in name}

@@ -29,7 +29,7 @@ ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: rec
 BLOCKING = RECIPES["matmul_shared_blocking"]
 NO_REPLAY = "which no trace can replay"
 REWRITTEN = re.compile(
-    r"matmul_wgmma_(persistent|narrow|pingpong|tma_store)|conv2d_wgmma_(tma|best)"
+    r"matmul_wgmma_(persistent|narrow|tma_store)|conv2d_wgmma_(tma|best)"
     r"|attention_(?!naive|rows|tiled|inlined)\w+"
     r"|decode_attention_(?!naive|warps)\w+|rms_norm_matmul_(?!naive|tiled|rows)\w+"
 )

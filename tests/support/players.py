@@ -471,7 +471,6 @@ OPTIONS: Mapping[str, Any] = {
 """The options of these names, where a move has no other choices."""
 _ROWS = {
     "align_vectors": weigh(2, vector=(2, 4), offset=lambda player: player.below("vector")),
-    "alternate_warpgroups": weigh(1, "sequence"),
     "bind_batch": weigh(1, axis=("blockIdx.y", "blockIdx.z"), kept=(0, 1, 1, 2)),
     "bind_loop": weigh(6, "fitting", axis=Player.axis),
     "cache_read_at": weigh(5),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 import tvm
 from golden_runs import read_step
@@ -11,14 +9,11 @@ from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.script import from_source
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import run_recipe
 from tirstep.transforms.annotations import TMA_IN_FLIGHT
-from tirstep.transforms.hopper.tma_tiles import TMA_PINGPONG, TMA_ROLES
+from tirstep.transforms.hopper.tma_tiles import TMA_ROLES
 from tirstep.transforms.hopper.wgmma_rows import RowsProduct, get_rows_intrinsic
-from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.schedule import transform
 
 
@@ -149,36 +144,3 @@ def test_overlap_products_refuses_what_does_not_fit():
     sch.annotate(loop, TMA_ROLES, [32, 0, 0])
     with refuses(sch, "must begin and end with wgmma products, with none in between"):
         tr.overlap_products(sch, loop)
-
-
-@functools.cache
-def make_two_warpgroups() -> dict[str, tvm.IRModule]:
-    """The steps of attention of which two warpgroups compute a tile."""
-    shape = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
-    options = {"dtype": "float16", "out": "float16"}
-    recipe = RECIPES["attention_wgmma_overlap"]
-    made = run_recipe(recipe, shape, options=options, config={"keys": 64})
-    return {step.name: step.module for step in made.steps}
-
-
-@pytest.mark.share(2)
-@pytest.mark.parametrize("step", ["products_overlapped", "warps_specialized"])
-def test_alternate_warpgroups_pair(step: str) -> None:
-    before = make_two_warpgroups()[step]
-    note = '"tirstep_tma_roles"'
-    after = from_source(before.script().replace(note, f'"{TMA_PINGPONG}": 1, {note}'))
-    check_pair(before, lambda sch: tr.alternate_warpgroups(sch, find_steps(sch)), after)
-
-
-def test_alternate_warpgroups_refuses_what_does_not_fit():
-    for step in ("next_tiles_by_tma", "warps_specialized"):
-        sch = Schedule(make_two_warpgroups()[step])
-        loop = find_steps(sch)
-        if step == "warps_specialized":
-            tr.alternate_warpgroups(sch, loop)
-        with refuses(sch, "'j_0' is not a warp-specialized pipeline, or alternates"):
-            tr.alternate_warpgroups(sch, loop)
-    sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
-    loop = find_steps(sch)
-    with refuses(sch, "128 threads compute in loop 'j_0', and a warpgroup has 128; let two"):
-        tr.alternate_warpgroups(sch, loop)

@@ -81,7 +81,6 @@ from .tma_tiles import (
     TMA_COPY,
     TMA_OVERLAP,
     TMA_PERSISTENT,
-    TMA_PINGPONG,
     TMA_PREFIX,
     TMA_ROLES,
     TMA_STAGES,
@@ -459,7 +458,7 @@ class Pipeline:
         self.rest, notes = parts[len(copies) :], loop.annotations
         self.stages = int(notes[TMA_STAGES])
         self.in_flight = int(notes.get(TMA_IN_FLIGHT, 0))
-        self.overlaps, self.alternates = TMA_OVERLAP in notes, TMA_PINGPONG in notes
+        self.overlaps = TMA_OVERLAP in notes
         self.producers, *self.registers = map(int, notes.get(TMA_ROLES, (0, 0, 0)))
         self.warps = math.prod(count for _, count in threads) // WARP
         self.tiles = [self._read(copy) for copy in copies]

@@ -64,6 +64,7 @@ from ..tir import (
     list_threads,
     replace_fields,
 )
+from .product_overlap import run_overlapped
 from .tma_loads import (
     ROOM,
     Pipeline,
@@ -81,11 +82,10 @@ from .tma_tiles import (
     count_bytes,
     count_saved,
 )
-from .warp_turns import run_in_turns, run_overlapped
 
 _PASS = "tirstep.LowerTmaPipelines"
 BARRIER = 8
-"""The number of the named barrier of the warps that compute, beyond those of `take_turns`."""
+"""The number of the named barrier of the warps that compute."""
 
 
 @transform
@@ -334,8 +334,6 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, kernel: Any = None) -> li
     # Wait for tile after tile, compute, and release its stage.
     if pipeline.overlaps:
         consumer = run_overlapped(pipeline, release)
-    elif pipeline.alternates:
-        consumer = run_in_turns(pipeline, release)
     else:
         done = release(loop.loop_var - late)
         if late:  # the groups behind may still read their tiles

@@ -17,10 +17,10 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..exponentials import allows_fused_exponents
 from ..gpu_limits import MAX_SHARED_BYTES
+from ..hopper.product_overlap import overlap_products
 from ..hopper.tma_loads import copy_once_by_tma, prefetch_by_tma, specialize_warps
 from ..hopper.tma_tiles import ATOM
 from ..hopper.warp_roles import make_persistent
-from ..hopper.warp_turns import alternate_warpgroups, overlap_products
 from ..hopper.warpgroup_tiles import stage_swizzled_at
 from ..hopper.wgmma_intrinsics import ROWS, THREADS
 from ..hopper.wgmma_rows import WARPS, order_product, tensorize_warp_rows
@@ -88,9 +88,6 @@ class AttentionWgmmaConfig:
     )
     overlaps: bool = knob(
         False, "whether the scores of the next tile are computed ahead, with warp specialization"
-    )
-    pingpong: bool = knob(
-        False, "whether warpgroups issue products in turns (ping-pong), with warp specialization"
     )
 
 
@@ -169,9 +166,6 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     if config.overlaps:
         overlap_products(sch, fused.steps)
         yield "products_overlapped"
-    if config.pingpong:
-        alternate_warpgroups(sch, fused.steps)
-        yield "warpgroups_alternate"
     if config.persistent:
         make_persistent(sch, fused.steps, blocks=config.persistent)
         yield "blocks_stay"
@@ -354,7 +348,6 @@ def choose_config(
         splits_at_mask=is_masked and keys > size,
         longest_first=ends,
         overlaps=not (is_masked and wide <= 64 and keys < MANY_TILES * size),
-        pingpong=is_masked and groups == 2 and wide <= 128,
     )
 
 

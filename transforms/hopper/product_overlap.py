@@ -1,38 +1,22 @@
-"""Products under what threads compute, where warps have roles.
+"""Products of a warpgroup's next iteration under what its threads compute, where warps have roles.
 
-Of a warpgroup's own next iteration (`overlap_products`), and of other warpgroups in each iteration
-(`alternate_warpgroups`).
-
-The first statement of an iteration and its last one are groups of wgmma each. With
-`overlap_products` the loop is turned by one of them: the first group of the next iteration is
-issued, behind it the last one of this iteration, and what lies between the two is computed while
-that runs. With `alternate_warpgroups` warpgroups take turns to issue the two: each has a named
-barrier at which it waits, and at which the warpgroup before it arrives when it has issued
-its products. The last one arrives in front of the first one's first turn, and the first one takes
-the arrival that is left when all turns are over. Turns change what runs when, and no value:
-mbarriers still say which tiles are there.
-
-Instructions from the PTX ISA, section "Parallel Synchronization and Communication Instructions:
-bar". Barrier 0 is that of all threads; the others are free.
+The first statement of an iteration and its last one are groups of wgmma each. `overlap_products`
+turns the loop by one of them: the first group of the next iteration is issued, behind it the last
+one of this iteration, and what lies between the two is computed while that runs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from tvm.ir import Call
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.script import tirx as T
 from tvm.tirx import (
     Evaluate,
-    FloorDiv,
-    FloorMod,
     For,
     ForKind,
-    IfThenElse,
     IntImm,
     stmt_seq,
 )
@@ -40,16 +24,14 @@ from tvm.tirx import (
 from tirstep.tvm_compat import get_op_name
 
 from ..annotations import TMA_IN_FLIGHT
-from ..gpu_limits import WARP
 from ..queries import get_loop_name
 from ..rewriting import leave_out
 from ..schedule import TransformError, transform
-from ..tir import find_all, get_elements, get_regions, is_among, number_threads, substitute
-from .tma_loads import Pipeline, get_thread_extents, wait_for_groups
+from ..tir import find_all, get_elements, get_regions, is_among, substitute
+from .tma_loads import Pipeline, wait_for_groups
 from .tma_tiles import (
     TMA_COPY,
     TMA_OVERLAP,
-    TMA_PINGPONG,
     TMA_ROLES,
 )
 
@@ -75,44 +57,10 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
         first statement after the copies and its last one, but no others, are groups of wgmma with
         waits of their own, as `tensorize_warp_rows` makes them, with different accumulators
     """
-    _require_products(sch, loop, TMA_OVERLAP, "overlaps already")
-    sch.annotate(loop, TMA_OVERLAP, 1)
-
-
-@transform
-def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
-    """Ping-pong warpgroups: one computes while another one has the tensor cores.
-
-    The ping-pong of FlashAttention-3 (J. Shah and others, 2024, section 3.1). A turn consists of
-    the last matmuls of an iteration and the first ones of the next. A warpgroup waits for its turn
-    at a named barrier of its own, and lets the next warpgroup continue as soon as its matmuls are
-    issued, so that the code between matmuls overlaps with the matmuls of others. Turns order only
-    instructions, not data. With `overlap_products`, called before or after, a turn consists of the
-    two groups that it issues together.
-
-    rewrite: ``for j: S = Q * K[j]; P = f(S); O += P * V[j]`` -> ``bar.sync own; for j: issue
-        S = Q * K[j]; bar.arrive next; wait for S; P = f(S); bar.sync own; O += P * V[j]``, when
-        the module is lowered
-    consumes: nothing
-    requires: a loop as for `overlap_products`, which two warpgroups or more compute
-    """
-    _require_products(sch, loop, TMA_PINGPONG, "alternates already")
-    threads = math.prod(get_thread_extents(sch, loop))
-    if threads % WARPGROUP or threads < 2 * WARPGROUP:
-        raise TransformError(
-            f"{threads} threads compute in loop '{get_loop_name(sch, loop)}', and a warpgroup "
-            f"has {WARPGROUP}",
-            "let two warpgroups or more compute",
-        )
-    sch.annotate(loop, TMA_PINGPONG, 1)
-
-
-def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str) -> None:
-    """Refuse a loop but one with roles, whose first and last statements alone are products."""
     name, node = get_loop_name(sch, loop), sch.get(loop)
-    if TMA_ROLES not in node.annotations or annotation in node.annotations:
+    if TMA_ROLES not in node.annotations or TMA_OVERLAP in node.annotations:
         raise TransformError(
-            f"loop '{name}' is not a warp-specialized pipeline, or {already}",
+            f"loop '{name}' is not a warp-specialized pipeline, or overlaps already",
             "call specialize_warps first, and this once",
         )
     if TMA_IN_FLIGHT in node.annotations:
@@ -137,6 +85,7 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
         for part in (parts[0], parts[-1])
     )
     require_independent(first, last, name)
+    sch.annotate(loop, TMA_OVERLAP, 1)
 
 
 WAIT = "wgmma_wait_group"
@@ -166,14 +115,12 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any, int], list[Any]]) ->
     def at(value: Any, statements: list[Any]) -> list[Any]:
         return [substitute(each, {step: value}) for each in statements]
 
-    opens, begins, ends, closes = take_turns(pipeline)
     waits = [pipeline.wait_for_tile(group) for group in range(2)]
     zero = IntImm("int32", 0)
     body = [
-        *at(ahead, [waits[0], *begins, leave_out(first, _is_wait)]),
+        *at(ahead, [waits[0], leave_out(first, _is_wait)]),
         waits[1],
         leave_out(last, _is_wait),
-        *ends,
         *at(ahead, between[:free]),
         wait_for_groups(1),
         *done(ahead, 0),
@@ -185,28 +132,8 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any, int], list[Any]]) ->
     loop = pipeline.loop
     turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, stmt_seq(*body), None, pipeline.notes)
     end = loop.extent - 1
-    begin = [*opens, *at(zero, [waits[0], first]), *done(zero, 0), *at(zero, between)]
-    return [*begin, turned, *at(end, [waits[1], last]), *done(end, 1), *closes]
-
-
-def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[Any]:
-    """What computes, of warpgroups that take turns and do not overlap their own iterations.
-
-    A turn is the last products of an iteration and the first ones of the next.
-    """
-    first, *between, last = pipeline.compute()
-    opens, begins, ends, closes = take_turns(pipeline)
-    body = [
-        pipeline.wait_for_tile(),
-        leave_out(first, _is_wait),
-        *ends,
-        wait_for_groups(0),
-        *between,
-        *begins,
-        last,
-        *done(pipeline.loop.loop_var),
-    ]
-    return [*opens, *begins, pipeline.loop_over(body), *ends, *closes]
+    begin = [*at(zero, [waits[0], first]), *done(zero, 0), *at(zero, between)]
+    return [*begin, turned, *at(end, [waits[1], last]), *done(end, 1)]
 
 
 def require_independent(first: list[Any], last: list[Any], name: str) -> None:
@@ -228,33 +155,3 @@ def _is_wait(statement: Any) -> bool:
 def find_registers(statement: Any) -> list[Any]:
     """The buffers in registers whose elements a statement loads or stores."""
     return [buffer for buffer, _ in get_elements(statement) if str(buffer.scope()) == "local"]
-
-
-WARPGROUP = 4 * WARP
-FIRST = 1
-"""The number of the first warpgroup's barrier."""
-
-
-def take_turns(pipeline: Pipeline) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-    """What warpgroups do in front of all turns, of each, behind each and behind all; nothing where
-    `alternate_warpgroups` asked for none.
-
-    The first warpgroup may begin; each waits until the one before has issued its products, and then
-    lets the next one go on; behind all turns no arrival is left over.
-    """
-    groups = math.prod(count for _, count in pipeline.threads) // WARPGROUP
-    if groups < 2 or not pipeline.alternates:
-        return [], [], [], []
-    number, analyzer = number_threads(pipeline.threads)
-    number, first = analyzer.simplify(FloorDiv(number, WARPGROUP)), IntImm("int32", 0)
-
-    def at_barrier(instruction: Any, group: Any) -> Evaluate:  # a warpgroup's, completed by two
-        return Evaluate(instruction((group + FIRST).astype("uint32"), T.uint32(2 * WARPGROUP)))
-
-    wait, arrive = T.ptx.bar.sync, T.ptx.bar.arrive
-    return (
-        [IfThenElse(number.equal(groups - 1), at_barrier(arrive, first), None)],
-        [at_barrier(wait, number)],
-        [at_barrier(arrive, FloorMod(number + 1, groups))],
-        [IfThenElse(number.equal(0), at_barrier(wait, first), None)],
-    )
