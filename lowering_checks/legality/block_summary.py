@@ -16,7 +16,6 @@ from tirstep.transforms.tir import (
     LARGEST_INDEX,
     bind_ranges,
     cached_by_module,
-    cached_by_node,
     constant,
     find_all,
     get_axis,
@@ -47,23 +46,6 @@ class Summary(NamedTuple):
     skewed: dict[str, tuple[int, str, int]]
 
 
-class _Facts(NamedTuple):
-    """Facts about one block."""
-
-    name: str
-    written: set[Any]
-    read: set[Any]
-    large: list[tuple[str, int]]
-    points: int
-    moved: list[tuple[str, str, str]]
-    registers: list[Any]
-    has_lanes: bool
-    tiles: list[Any]
-    is_swizzled: bool
-    aligned: list[tuple[Any, str, int]]
-    pitches: list[tuple[Any, int]]
-
-
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def summarize(module: IRModule) -> Summary:
     functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
@@ -74,28 +56,44 @@ def summarize(module: IRModule) -> Summary:
         blocks = [place.block for place in places]
         written: set[Any] = set()
         read: dict[Any, str] = {}
-        every = [_read_facts(block) for block in blocks]
-        others = every[1:]  # without the root block
-        for facts in every:
-            block = prefix + facts.name
+        for each in blocks:
+            block = prefix + str(each.name_hint)
             summary.blocks[block] += 1
-            written |= facts.written
-            read.update(dict.fromkeys(facts.read, block))
-            summary.large.update((prefix + name, size) for name, size in facts.large)
-            summary.moved.update({f"{block}/{it[0]}": (block, *it) for it in facts.moved})
+            written.update(region.source for region in each.writes)
+            written.update(match.buffer for match in each.match_buffers)
+            read.update((region.source, block) for region in each.reads)
+            # The elements of those that are indexed with 32 bits.
+            for buffer in each.alloc_buffers:
+                elements = math.prod(constant(extent) or 1 for extent in buffer.shape)
+                is_indexed = all(extent.ty.dtype.bits == _BITS for extent in buffer.shape)
+                if is_indexed and elements > LARGEST_INDEX:
+                    summary.large[prefix + str(buffer.name)] = elements
+            # What its instruction has in one memory, and the schedule in another.
+            for match in each.match_buffers:
+                name, scope = str(match.source.source.name), str(match.source.source.scope())
+                if scope != str(match.buffer.scope()):
+                    moved = block, name, scope, str(match.buffer.scope())
+                    summary.moved[f"{block}/{name}"] = moved
         parameters = set(function.params)
         summary.outputs.update(prefix + str(item.name) for item in parameters & written)
         for buffer in read.keys() - written - parameters:
             summary.unwritten[prefix + str(buffer.name)] = read[buffer]
 
-        lanes = [(other.name, other.registers, other.has_lanes) for other in others]
-        roots = blocks[:1]  # none in a function of statements
-        if any(OWN_LANES in it.annotations for it in roots) and any(it.has_lanes for it in others):
+        # Of all but the root block: what uses registers, some over the lanes of a warp; tiles in
+        # shared memory, some swizzled; and the tiles of instructions that take them in wholes.
+        lanes, tiles, used = list[Any](), list[Any](), dict[Any, tuple[str, int]]()
+        for each in blocks[1:]:
+            name, registers = str(each.name_hint), _find_used(each, "local")
+            has_lanes = bool(registers) and any(map(get_axis, find_all(each.body, For)))
+            lanes.append((name, registers, has_lanes))
+            tiles.append((name, _find_used(each, "shared"), SWIZZLE in each.annotations))
+            used.update(_find_aligned(each))
+        is_own = any(OWN_LANES in it.annotations for it in blocks[:1])
+        if is_own and any(has_lanes for *_, has_lanes in lanes):
             lanes = [
                 (name, registers, has_lanes or uses_own_lane(place))
                 for (name, registers, has_lanes), place in zip(lanes, places[1:], strict=True)
             ]
-        tiles = [(other.name, other.tiles, other.is_swizzled) for other in others]
         # The buffers that blocks of a property use, and blocks without it, with one of each.
         for mixed, uses in ((summary.mixed, lanes), (summary.swizzled, tiles)):
             special = {
@@ -105,12 +103,14 @@ def summarize(module: IRModule) -> Summary:
                 for buffer in buffers:
                     if not is_special and buffer in special:
                         mixed[prefix + str(buffer.name)] = special[buffer], name
-        # The tiles of instructions whose rows begin at multiples of too few bytes.
-        used = {item[0]: item for facts in others for item in facts.aligned}
-        for buffer, step in [it for facts in others if used for it in facts.pitches]:
-            _, user, size = used.get(buffer, (buffer, "", 1))
-            if step % size:
-                summary.skewed[prefix + str(buffer.name)] = step, user, size
+        # Rows that a block sets apart: by a multiple of the factor, and the offset, in bytes.
+        for each in blocks[1:] if used else ():
+            for index, axis, factor, offset in each.annotations.get(ALIGNMENT, ()):
+                buffer = each.writes[int(index)].source
+                user, size = used.get(buffer, ("", 1))
+                step = math.gcd(int(factor), int(offset)) * buffer.dtype.itemsize
+                if int(axis) % len(buffer.shape) == len(buffer.shape) - 2 and step % size:
+                    summary.skewed[prefix + str(buffer.name)] = step, user, size
 
         within: list[For] = []  # of a kernel; loops come in pre-order
         for loop in loops if any(it.kind == ForKind.UNROLLED for it in loops) else ():
@@ -126,12 +126,13 @@ def summarize(module: IRModule) -> Summary:
             extent = constant(loop.extent)
             if extent is not None and extent < 1:
                 summary.extents[prefix + str(loop.loop_var.name)] = extent
-        for facts, place in zip(every, places, strict=True):
+        for place in places:
             # Of so many points loops can wrap around, and have done so.
+            points = math.prod(constant(it.dom.extent) or 1 for it in place.block.iter_vars)
             around = [constant(loop.extent) for loop in place.loops]
             runs = math.prod(extent or 0 for extent in around)
-            if facts.points > LARGEST_INDEX and None not in around and runs < facts.points:
-                summary.short[prefix + facts.name] = runs, facts.points
+            if points > LARGEST_INDEX and None not in around and runs < points:
+                summary.short[prefix + place.name] = runs, points
             # Iterators that loops bring beyond 32 bits, round up on round up: guards that stop them
             # are asked with the number that has wrapped around.
             most = math.prod(extent or 1 for extent in around)
@@ -145,63 +146,23 @@ def summarize(module: IRModule) -> Summary:
     return summary
 
 
-def _find_aligned(block: SBlock) -> list[tuple[Any, str, int]]:
-    """The tiles in shared memory that the instruction of a block takes in wholes of some bytes."""
+def _find_aligned(block: SBlock) -> dict[Any, tuple[str, int]]:
+    """The tiles in shared memory that the instruction of a block takes in wholes of some bytes,
+    with what takes them.
+    """
     tiles = {match.buffer: match.source.source for match in block.match_buffers}
     shared = {key: it for key, it in tiles.items() if str(it.scope()).startswith("shared")}
     calls = [get_op_name(call) for call in (find_all(block.body, Call) if shared else ())]
     name = f"in block '{block.name_hint}'" if shared else ""
     if any("ldmatrix" in call for call in calls):
-        user = f"ldmatrix {name} reads rows"
-        return [(buffer, user, _MATRIX_BYTES) for buffer in shared.values()]
-    return [
-        (shared[store.buffer], f"the instruction {name} stores vectors", lanes * size)
+        return dict.fromkeys(shared.values(), (f"ldmatrix {name} reads rows", _MATRIX_BYTES))
+    return {
+        shared[store.buffer]: (f"the instruction {name} stores vectors", lanes * size)
         for loop in (find_all(block.body, For) if shared else ())
         if loop.kind == ForKind.VECTORIZED and (lanes := constant(loop.extent))
         for store in find_all(loop.body, BufferStore)
         if store.buffer in shared and (size := store.buffer.dtype.itemsize)
-    ]
-
-
-@cached_by_node(512)  # a transform leaves most blocks as they are
-def _read_facts(block: SBlock) -> _Facts:
-    registers = _find_used(block, "local")
-    written = {region.source for region in block.writes}
-    written.update(match.buffer for match in block.match_buffers)
-    # The elements of those that are indexed with 32 bits.
-    sizes = [
-        (str(buffer.name), math.prod(constant(extent) or 1 for extent in buffer.shape))
-        for buffer in block.alloc_buffers
-        if all(extent.ty.dtype.bits == _BITS for extent in buffer.shape)
-    ]
-    # What its instruction has in one memory, and the schedule in another.
-    matched = [(it.source.source, str(it.buffer.scope())) for it in block.match_buffers]
-    moved = [
-        (str(source.name), str(source.scope()), scope)
-        for source, scope in matched
-        if str(source.scope()) != scope
-    ]
-    # Rows that it sets apart: by a multiple of the factor, and the offset, in bytes.
-    pitches = []
-    for index, axis, factor, offset in block.annotations.get(ALIGNMENT, ()):
-        buffer = block.writes[int(index)].source
-        if int(axis) % len(buffer.shape) == len(buffer.shape) - 2:
-            step = math.gcd(int(factor), int(offset)) * buffer.dtype.itemsize
-            pitches.append((buffer, step))
-    return _Facts(
-        str(block.name_hint),
-        written,
-        {region.source for region in block.reads},
-        [(name, size) for name, size in sizes if size > LARGEST_INDEX],
-        math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
-        moved,
-        registers,
-        bool(registers) and any(get_axis(loop) is not None for loop in find_all(block.body, For)),
-        _find_used(block, "shared"),
-        SWIZZLE in block.annotations,
-        _find_aligned(block),
-        pitches,
-    )
+    }
 
 
 def _find_used(block: SBlock, memory: str) -> list[Any]:
