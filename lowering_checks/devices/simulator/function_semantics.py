@@ -77,16 +77,16 @@ def get_semantics(name: str, built_in: dict[str, Semantics]) -> Semantics:
 
 def name_call(call: Any) -> str:
     """The name of the function that a call calls, without TVM's prefix."""
-    name = (get_op_name(call) or str(call.op)).removeprefix("tirx.")
-    return str(call.args[0].value) if name in _NAMED_BY_ARGUMENT else name
+    return read_call(call)[0]
 
 
 def read_call(call: Any) -> tuple[str, list[Any]]:
-    """The name of the function that a call calls, without TVM's prefix, and its arguments."""
-    operator = (get_op_name(call) or str(call.op)).removeprefix("tirx.")
-    first, source = operator in _NAMED_BY_ARGUMENT, operator == "cuda.func_call"
-    arguments = list(call.args)
-    return name_call(call), arguments[int(first) : len(arguments) - source]
+    """The same, and its arguments."""
+    name, arguments = (get_op_name(call) or str(call.op)).removeprefix("tirx."), list(call.args)
+    if name not in _NAMED_BY_ARGUMENT:
+        return name, arguments
+    source = name == "cuda.func_call"
+    return str(arguments[0].value), arguments[1 : len(arguments) - source]
 
 
 def pick(value: Any, lane: int) -> Any:

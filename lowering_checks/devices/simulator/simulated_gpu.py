@@ -6,7 +6,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tvm.ir import TensorLoad
@@ -92,8 +92,8 @@ _PLACES = 64
 """Arrays of shared memory begin at multiples of so many bytes, as TVM declares them."""
 
 
-class TranslatedKernel(NamedTuple):
-    """A kernel as it runs, and what its text says of it.
+class TranslatedKernel:
+    """A kernel, a nest of thread extents, as it runs, and what its text says of it.
 
     Attributes
     ----------
@@ -108,42 +108,27 @@ class TranslatedKernel(NamedTuple):
     order : what threads may order by strong operations, as `find_order` says
     """
 
-    run: Execute
-    has_proxies: bool
-    in_step: int
-    knows: bool
-    read_only: frozenset[str]
-    pool_bytes: int
-    static_bytes: int
-    has_tensor_memory: bool
-    most_blocks: int | None
-    cancels: bool
-    order: str
-
-    @classmethod
-    def of(cls, body: Any) -> TranslatedKernel:
-        """A nest of thread extents."""
-        names = get_names(body)
-        has_proxies, knows = not names.isdisjoint(PROXIES), not names.isdisjoint(LEARNING)
-        has_tensor_memory = not names.isdisjoint(TCGEN05)
+    def __init__(self, body: Any) -> None:
+        names, self.run, self.order = get_names(body), translate_statement(body), find_order(body)
+        self.has_proxies = not names.isdisjoint(PROXIES)
+        self.knows = not names.isdisjoint(LEARNING)
+        self.has_tensor_memory = not names.isdisjoint(TCGEN05)
         is_together = any(name.startswith(_OF_WARPGROUPS) for name in names)
-        in_step = 4 * WARP if is_together and not has_tensor_memory else WARP
-        read_only: frozenset[str] = frozenset()
-        if has_proxies:
+        self.in_step = 4 * WARP if is_together and not self.has_tensor_memory else WARP
+        self.read_only: frozenset[str] = frozenset()
+        if self.has_proxies:
             loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
             stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
-            read_only = frozenset(loaded - stored)
+            self.read_only = frozenset(loaded - stored)
         pools = [it.value for it in find_all(body, AttrStmt) if it.attr_key == _POOL_BYTES]
-        size, static = max(map(int, pools), default=0), 0
+        self.pool_bytes, self.static_bytes = max(map(int, pools), default=0), 0
         for buffer in {it.buffer for it in find_all(body, AllocBuffer)}:
             if str(buffer.scope()) == "shared":
                 own = math.prod(constant(it) or 1 for it in buffer.shape) * count_item_bytes(buffer)
-                static += -(-own // _PLACES) * _PLACES
-        cancels = "ptx.clusterlaunchcontrol_try_cancel" in names
-        is_alone = cancels or _waits_apart(body)
-        most = 1 if is_alone else MOST_BLOCKS if has_tensor_memory else None
-        told = (has_proxies, in_step, knows, read_only, size, static, has_tensor_memory, most)
-        return cls(translate_statement(body), *told, cancels, order=find_order(body))
+                self.static_bytes += -(-own // _PLACES) * _PLACES
+        self.cancels = "ptx.clusterlaunchcontrol_try_cancel" in names
+        is_alone = self.cancels or _waits_apart(body)
+        self.most_blocks = 1 if is_alone else MOST_BLOCKS if self.has_tensor_memory else None
 
 
 def _waits_apart(kernel: Any) -> bool:
@@ -301,7 +286,7 @@ class SimulatedGpu:
         for sentence in find_excess_extents(of_grid):
             self.state.log.add_sentence("launch", sentence)
         if body not in self.kernels:
-            self.kernels[body] = TranslatedKernel.of(body)
+            self.kernels[body] = TranslatedKernel(body)
         kernel, counts = self.kernels[body], self.state.counts
         self.kernel = kernel
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
