@@ -35,7 +35,13 @@ class GuardedTensor:
         content = np.full(array.nbytes + 2 * self.zone_bytes, self._filler, np.uint8)
         content[self._inside] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self._memory = tvm.runtime.tensor(content, device)
-        self.tensor = _view(self._memory, array.shape, str(array.dtype), self.zone_bytes)
+        # TVM's own view notes where it begins as an offset, which a compiled function refuses
+        # ("Invalid byte_offset"); DLPack lets the address of the data say the same.
+        begin = {"dtype": str(array.dtype), "relative_byte_offset": self.zone_bytes}
+        capsule = self._memory._create_view(array.shape, **begin).__dlpack__()
+        head = _DLTensor.from_address(_get_address(capsule, b"dltensor"))
+        head.data, head.byte_offset = head.data + head.byte_offset, 0
+        self.tensor = tvm.runtime.from_dlpack(capsule)  # which keeps these bytes alive
 
     def read(self) -> tuple[Array, list[DeviceFinding]]:
         """What the tensor holds, and the stray stores: one finding, if there is any."""
@@ -86,15 +92,3 @@ class _DLTensor(ctypes.Structure):
 _get_address = ctypes.pythonapi.PyCapsule_GetPointer
 _get_address.restype = ctypes.c_void_p
 _get_address.argtypes = (ctypes.py_object, ctypes.c_char_p)
-
-
-def _view(memory: Any, shape: tuple[int, ...], dtype: str, start: int) -> Any:
-    """A tensor within the bytes of another one, from byte `start` on; it keeps them alive.
-
-    TVM's own view notes the start as an offset, which a compiled function refuses ("Invalid
-    byte_offset"); DLPack lets the address of the data say the same.
-    """
-    capsule = memory._create_view(shape, dtype=dtype, relative_byte_offset=start).__dlpack__()
-    head = _DLTensor.from_address(_get_address(capsule, b"dltensor"))
-    head.data, head.byte_offset = head.data + head.byte_offset, 0
-    return tvm.runtime.from_dlpack(capsule)
