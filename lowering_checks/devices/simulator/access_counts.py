@@ -67,7 +67,6 @@ class Counts:
     barriers : that the first block passed
     async_copies, matrix_loads, matrix_multiplies : cp.async, ldmatrix and mma, counted once for
         each warp; what they load and store is counted with the scopes
-    bulk_copies : that single threads asked for, of tiles
     scopes : "global", "shared": the accesses there
     blocks : thread blocks of all launches together
     traffic : bytes of the sectors of global memory that all blocks touch, each launch by its first
@@ -78,7 +77,6 @@ class Counts:
     async_copies: int = 0
     matrix_loads: int = 0
     matrix_multiplies: int = 0
-    bulk_copies: int = 0
     scopes: dict[str, AccessCounts] = field(default_factory=dict)
     blocks: int = 0
     traffic: int = 0

@@ -271,7 +271,6 @@ def _begin_load(
         brought = np.ascontiguousarray(brought).view(target.dtype)
     check = partial(source.check_unchanged, taken, values, None, threads.location)
     _deliver(threads, lane, to, at, brought, check)
-    threads.count_bulk_copy(lane)
 
 
 def _deliver(
@@ -389,7 +388,6 @@ def _begin_store(
     ends: list[Arrive] = [check, bring]
     for queue, end in zip((BULK, WRITTEN), ends, strict=True):
         threads.defer(queue, lambda _, end=end: end(), threads.get_mask(np.array([lane])))
-    threads.count_bulk_copy(lane)
 
 
 def _require_shared(memory: Memory) -> SharedMemory:

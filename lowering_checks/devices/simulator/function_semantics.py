@@ -201,11 +201,6 @@ class Threads:
         """Record a finding of one lane, in words."""
         self.state.log.add(kind, buffer, self.location, np.ones(1, bool), lambda at: message)
 
-    def count_bulk_copy(self, lane: int) -> None:
-        """Count what one lane asks for, if it is of the first thread block."""
-        if self.state.batch.first == 0 and lane < self.state.batch.threads:
-            self.state.counts.bulk_copies += 1
-
     def count(self, name: str) -> None:
         """Count an instruction in `Counts`, once for each warp of the first thread block."""
         batch, counts = self.state.batch, self.state.counts
