@@ -32,28 +32,17 @@ from ...device import (
     convert_tvm_errors,
     require_launchable,
 )
-from .access_counts import Counts
-from .function_semantics import Pointer, Threads, register_semantics
+from .access_counts import Counts as Counts
+from .function_semantics import Pointer as Pointer
+from .function_semantics import Threads as Threads
+from .function_semantics import register_semantics as register_semantics
 from .memory import differ
 from .merged_memory import find_shapes, get_origins
-from .run_state import Shapes, UnknownFunctionError, UnsupportedError, get_location
+from .run_state import Shapes, get_location
+from .run_state import UnknownFunctionError as UnknownFunctionError
+from .run_state import UnsupportedError as UnsupportedError
 from .sampling import BlockSample, estimate_seconds, require_separate_blocks
 from .simulated_gpu import SimulatedGpu, TranslatedKernel
-
-__all__ = [
-    "Counts",
-    "Pointer",
-    "Simulation",
-    "SimulatorDevice",
-    "Threads",
-    "UnknownFunctionError",
-    "UnsupportedError",
-    "lower",
-    "merge_shared_memory",
-    "register_semantics",
-    "simulate",
-    "simulate_lowered",
-]
 
 NEXT_PASS = "s_tir.MergeSharedMemoryAllocations"
 END_OF_SHAPES = "tirx.LowerTIRx", "tirx.FlattenBuffer"
