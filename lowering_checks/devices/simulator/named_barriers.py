@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tvm.backend.cuda.ptx.table import TABLE
 
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
 from .function_semantics import Semantics, Threads, pick
 from .mbarriers import DEADLOCK
-from .ptx_calls import fill_register, name_operands
+from .ptx_calls import PREFIX, fill_register, name_operands
 from .run_state import UnsupportedError
 
 if TYPE_CHECKING:
@@ -194,10 +195,6 @@ _Waiting = tuple[Array, tuple[int, int], int]
 """Lanes of a warp, the barrier that it waits at, and how often that was complete before."""
 
 
-def _arrive(threads: Threads, *arguments: Any) -> None:
-    threads.gpu.named_barriers.come(threads, *arguments)
-
-
 def _sync(threads: Threads, *arguments: Any) -> None:
     barriers = threads.gpu.named_barriers
     barriers.wait(threads, barriers.come(threads, *arguments))
@@ -223,17 +220,15 @@ def _reduce(threads: Threads, *given: Any) -> None:
 PARTING = {"ptx.barrier_sync", "ptx.barrier_sync_count"}
 """Those to which lanes of a warp may come from both sides of a branch."""
 NAMED_BARRIERS: dict[str, Semantics] = {
-    "ptx.bar_sync": _sync,
-    "ptx.bar_sync_count": _sync,
-    "ptx.bar_arrive": _arrive,
-    "ptx.barrier_sync": _sync,
-    "ptx.barrier_sync_count": _sync,
-    "ptx.barrier_arrive": _arrive,
     **{
-        f"ptx.{of}_red_{kind}{count}": _reduce
-        for of in ("bar", "barrier")
-        for kind in ("popc", "pred")
-        for count in ("", "_count")
+        PREFIX + name: semantics
+        for action, semantics in (
+            ("sync", _sync),
+            ("arrive", lambda threads, *it: threads.gpu.named_barriers.come(threads, *it)),
+            ("red", _reduce),
+        )
+        for name in TABLE
+        if name.startswith((f"bar_{action}", f"barrier_{action}"))
     },
     "cuda.warpgroup_sync": lambda threads, number: _sync(threads, number, 4 * WARP),
 }

@@ -20,6 +20,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from tvm.backend.cuda.ptx.table import TABLE
 
 from ...device import Array
 from .function_semantics import Semantics, Threads
@@ -524,13 +525,11 @@ _COMPUTED: dict[str, Compute] = {
     **{name: _of_bits(compute) for name, compute in _BITS.items()},
     **dict.fromkeys(("min", "min3"), _find_extreme("Min")),
     **dict.fromkeys(("max", "max3"), _find_extreme("Max")),
-    **dict.fromkeys(
-        ("setp_pq", "setp_bool_pq", "setp_half_pq", "setp_half_bool_pq"), _set_predicates
-    ),
-    **dict.fromkeys(
-        ("setp", "setp_bool", "setp_half", "setp_half_bool"),
-        lambda *given: _set_predicates(*given)[0],
-    ),
+    **{
+        name: _set_predicates if name.endswith("_pq") else lambda *it: _set_predicates(*it)[0]
+        for name in TABLE
+        if name.startswith("setp")
+    },
     **dict.fromkeys(("set", "set_bool", "set_half", "set_half_bool"), _set),
     "selp": lambda words, to, a, b, c: np.where(c, a, b),
     "slct": lambda words, to, a, b, c: np.where((_flush(c) if words["ftz"] else c) >= 0, a, b),
@@ -556,17 +555,7 @@ _COMPUTED: dict[str, Compute] = {
     **dict.fromkeys(
         ("cvt_f8x2_fp16x2", "cvt_f16x2_f8x2", "cvt_bf16x2_f8x2"), _of_floats(lambda a: a)
     ),
-    **dict.fromkeys(
-        (
-            "mov",
-            *(
-                f"mov_{way}_b{bits}x{n}"
-                for way in ("pack", "unpack")
-                for bits, n in ((16, 2), (16, 4), (32, 2), (32, 4), (64, 2))
-            ),
-        ),
-        lambda words, to, a: a,
-    ),
+    **{it: lambda words, to, a: a for it in TABLE if it == "mov" or it.startswith("mov_")},
     # A cache policy changes no value.
     **dict.fromkeys(
         ("createpolicy_fractional", "createpolicy_fraction", "createpolicy_cvt"),
