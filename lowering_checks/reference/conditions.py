@@ -14,7 +14,7 @@ from tirstep.transforms.tir import find_all
 
 COMPARISONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 TESTS = ("isnan", "isinf", "isfinite")
-TRANSPARENT = ("likely", "annotation", "ignore_loop_partition", "tvm_thread_invariant")
+TRANSPARENT = ("likely", "ignore_loop_partition", "tvm_thread_invariant")
 """Calls that return their first argument."""
 
 
@@ -52,19 +52,18 @@ def name_exchange(call: Any) -> str | None:
 def refuse_call(call: Any) -> NoReturn:
     """Raise `RefusedError` for a call."""
     name = get_call_name(call)
-    shown = name_exchange(call)
-    if shown is not None:
-        raise RefusedError(f"'{shown}' {EXCHANGES}; {GIVE_REFERENCE}")
-    shown = name
-    if any(name.startswith(each) or name.endswith(each) for each in _FOREIGN):
+    if (exchange := name_exchange(call)) is not None:
+        raise RefusedError(f"'{exchange}' {EXCHANGES}; {GIVE_REFERENCE}")
+    if name.startswith(_FOREIGN) or name.endswith(_FOREIGN):
         texts = [str(arg.value) for arg in call.args if type(arg).__name__ == "StringImm"]
-        shown = texts[0] if texts else name
-        raise RefusedError(f"it calls '{shown}', and only the device knows what that computes")
+        raise RefusedError(
+            f"it calls '{[*texts, name][0]}', and only the device knows what that computes"
+        )
     if type(call.op).__name__ == "GlobalVar":
         raise RefusedError(f"it calls the function '{name}' of its module; inline that first")
     if "rand" in name:
         raise RefusedError(f"'{name}' draws random numbers, so no result is the right one")
-    raise RefusedError(f"'{shown}' cannot be computed in float64 here; {GIVE_REFERENCE}")
+    raise RefusedError(f"'{name}' cannot be computed in float64 here; {GIVE_REFERENCE}")
 
 
 def get_dtype(expression: Any) -> str:

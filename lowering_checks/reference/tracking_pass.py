@@ -502,7 +502,7 @@ class TrackingPass:
             return tracker.constant(float(node.value), dtype)
         if kind == "Var":
             return self.values[node]
-        if kind in ("TensorLoad", "BufferLoad"):
+        if kind == "TensorLoad":
             if len(node.indices) != 1:
                 raise RefusedError("a load of several elements cannot be computed in float64 here")
             buffer = self.buffers[node.source]
@@ -568,7 +568,7 @@ class TrackingPass:
             return self._choose(*arguments)
         if name in FLOAT_FUNCTIONS and dtype_facts(get_dtype(node)).is_float:
             return apply_function(self.tracker, name, self.expression(arguments[0]))
-        if name in ("fabs", "abs"):
+        if name == "fabs":
             value = self.tracker.close(self.expression(arguments[0]))
             zero = number(0) if value.is_float else tirx.const(0, value.dtype)
             size = Select(value.value < zero, zero - value.value, value.value)
@@ -592,7 +592,7 @@ class TrackingPass:
             return Condition(holds, self.let(tirx.Not(holds))).as_number()
         if name == "reinterpret":
             return self._reinterpret(self.expression(arguments[0]), get_dtype(node))
-        if name in ("clz", "popcount", "shift_left", "shift_right") or name.startswith("bitwise_"):
+        if name in ("clz", "popcount"):
             return self._operate_on(
                 arguments, get_dtype(node), lambda *args: Call(node.op, list(args), ret_ty=node.ty)
             )

@@ -40,7 +40,6 @@ from .memory import BufferKey, Memory, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
 from .operators import (
     ARITHMETIC,
-    BITWISE,
     COMPARISONS,
     DIVISIONS,
     FUNCTIONS,
@@ -158,7 +157,9 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
     dtype = str(first.ty.dtype)
     operate, wraps = get_operator(kind, dtype)
     left, right = (
-        _tell_address(it) if _is_address(it) else translate(it) for it in (first, second)
+        # That of a tensor map, which TVM takes for a number.
+        _tell_address(it) if _calls(it, "address_of") else translate(it)
+        for it in (first, second)
     )
     hazards = HAZARDS.get(kind, ()) if is_integer(dtype) and not constant(second) else ()
     if wraps is None and not hazards:
@@ -336,9 +337,9 @@ class Window(Memory):
         self.address = address
 
 
-def _is_address(node: Any) -> bool:
-    """Whether it is that of a tensor map, which TVM takes for a number."""
-    return type(node).__name__ == "Call" and get_op_name(node).endswith("address_of")
+def _calls(node: Any, name: str) -> bool:
+    """Whether a node is a call of an operator of TVM's."""
+    return type(node).__name__ == "Call" and get_op_name(node).endswith(name)
 
 
 def _tell_address(pointer: Any) -> Evaluate:
@@ -354,10 +355,7 @@ def _tell_address(pointer: Any) -> Evaluate:
 
 def _translate_argument(node: Any) -> Evaluate:
     """An argument of a function, which takes a pointer where CUDA's takes its number."""
-    is_call = type(node).__name__ == "Call"
-    if is_call and get_op_name(node).endswith("cuda.cvta_generic_to_shared"):
-        return translate(node.args[0])
-    return translate(node)
+    return translate(node.args[0] if _calls(node, "cuda.cvta_generic_to_shared") else node)
 
 
 def _point_to(buffer: Any) -> Evaluate:
@@ -383,7 +381,7 @@ def _access_ptr(node: Any) -> Evaluate:
 
 def _point_to_element(load: Any) -> Evaluate:
     """Where an element lies that is loaded; of one as other bits, where those lie."""
-    while type(load).__name__ == "Call" and get_op_name(load).endswith("reinterpret"):
+    while _calls(load, "reinterpret"):
         load = load.args[0]
     key, index = BufferKey(load.source), translate_index(load.source, load.indices)
 
@@ -408,8 +406,6 @@ def _call(node: Any) -> Evaluate:
         chosen, dtype = _choose(*map(translate, node.args)), str(node.ty.dtype)
         is_short = is_narrow(dtype)
         return (lambda gpu, mask: as_stored(chosen(gpu, mask), dtype)) if is_short else chosen
-    if name in BITWISE:
-        return _binary(BITWISE[name], *node.args)
     if name == "reinterpret":
         if not hasattr(node.ty, "dtype"):
             return translate(node.args[0])  # a pointer, as one to anything
@@ -418,9 +414,8 @@ def _call(node: Any) -> Evaluate:
         source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
         at_least = np.atleast_2d if source.itemsize != target.itemsize else np.atleast_1d
         return _apply(lambda it: np.asarray(at_least(it), source, "C").view(target), node.args)
-    if name in ("bitwise_not", "clz"):
-        make = invert if name == "bitwise_not" else count_leading_zeros
-        return _apply(make(str(node.args[0].ty.dtype)), node.args)
+    if name == "clz":
+        return _apply(count_leading_zeros(str(node.args[0].ty.dtype)), node.args)
     if name in FUNCTIONS:
         return _apply(FUNCTIONS[name], node.args)
     return _call_function(node)
@@ -525,13 +520,13 @@ def _wait_until(node: Any) -> Evaluate:
     return wait
 
 
-def _shift_pointer(node: Any, *, is_by_bytes: bool = False) -> Evaluate:
-    """A pointer and a number of its elements, or of bytes, which are whole elements."""
+def _shift_pointer(node: Any) -> Evaluate:
+    """A pointer and a number of bytes, which are whole elements."""
     pointer, by = (translate(each) for each in read_call(node)[1][:2])
 
     def shift(gpu: SimulatedGpu, mask: Array | None) -> Address:
         address, distance = pointer(gpu, mask), by(gpu, mask)
-        size = address.memory.dtype.itemsize if is_by_bytes else 1
+        size = address.memory.dtype.itemsize
         if np.any(distance % size):
             raise UnsupportedError(f"the simulator does not support {node}: no whole elements")
         return Address(address.memory, address.offset + distance // size)
@@ -540,11 +535,7 @@ def _shift_pointer(node: Any, *, is_by_bytes: bool = False) -> Evaluate:
 
 
 _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
-    "tvm_builtin_pointer_offset": _shift_pointer,
-    **dict.fromkeys(
-        ("ptx.addr", "handle_add_byte_offset", "ptr_byte_offset"),
-        functools.partial(_shift_pointer, is_by_bytes=True),
-    ),
+    **dict.fromkeys(("ptx.addr", "handle_add_byte_offset", "ptr_byte_offset"), _shift_pointer),
     WAIT: _wait_until,
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
@@ -572,7 +563,6 @@ _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
     "Ramp": _ramp,
     "Broadcast": lambda node: translate(node.value),
     "TensorLoad": _load,
-    "BufferLoad": _load,
     "Select": _select,
     "Shuffle": _shuffle,
     "And": lambda node: _logical(node, np.logical_and, False),

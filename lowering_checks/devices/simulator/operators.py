@@ -97,14 +97,6 @@ _FLOAT_EXTREMES: dict[tuple[str, bool], Operate] = {
     ("Min", True): lambda a, b: np.where(a < b, a, b),
     ("Max", True): lambda a, b: np.where(a > b, a, b),
 }
-BITWISE = {
-    "shift_left": "LShift",
-    "shift_right": "RShift",
-    "bitwise_and": "BitwiseAnd",
-    "bitwise_or": "BitwiseOr",
-    "bitwise_xor": "BitwiseXor",
-}
-"""The calls that are operators of integers."""
 
 
 def count_leading_zeros(dtype: str) -> Callable[[Any], Any]:
@@ -138,8 +130,9 @@ def _take(dtype: str, joined: str, place: int) -> Callable[[Any], Any]:
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 _SAME_IN_NUMPY = (
-    *("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "fmod", "abs"),
-    *("sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    *("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "fmod"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "atan2", "pow"),
+    *("asin", "acos", "atan", "asinh", "acosh", "atanh"),
     *("floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite"),
     *("copysign", "nextafter", "hypot"),
 )
@@ -148,19 +141,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp10": lambda x: np.power(x.dtype.type(10), x),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
     # Its exponent is an integer whatever its type: C cuts it off.
     "ldexp": lambda x, exponent: np.ldexp(x, np.asarray(exponent).astype(np.int32))[()],
     "erf": lambda x: _ERF(x).astype(np.asarray(x).dtype)[()],
     "fabs": np.abs,
     "nearbyint": np.round,
-    "pow": np.power,
     # Rounded once, up to a sum that float64 rounds first.
     "fma": lambda a, b, c: (np.asarray(a, np.float64) * b + c).astype(np.result_type(a, b, c))[()],
     # TVM writes it for unsigned numbers of 32 and 64 bits alone.
@@ -175,11 +160,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "float22bfloat162_rn_from_float2": lambda pair: _join("bfloat16", "uint32")(
         *(_take("float32", "uint64", at)(pair) for at in (0, 1))
     ),
-    "float22half2_rn": _join("float16", "uint32"),
     "uint_as_float": _take("float32", "uint32", 0),
     "float_as_uint": _take("uint32", "float32", 0),
     **dict.fromkeys(("likely", "tvm_thread_invariant"), lambda x: x),
-    "large_uint_imm": lambda low, high: high << 32 | low,
 }
 """The calls that take and return values only."""
 
