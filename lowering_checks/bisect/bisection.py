@@ -194,8 +194,9 @@ def join(host: Any, kernels: Mapping[str, Any]) -> tvm.IRModule:
         launch = read_launch(statement.value, kernels)
         if launch is None:
             return statement
-        kernel, extents = kernels[launch.kernel], launch.extents
-        known = dict(zip(kernel.params, launch.arguments, strict=True))
+        name, arguments, extents = launch
+        kernel = kernels[name]
+        known = dict(zip(kernel.params, arguments, strict=True))
 
         def extend(node: Any) -> Any:
             tag = str(node.node.thread_tag) if node.attr_key == THREAD_EXTENT else ""

@@ -255,19 +255,9 @@ DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 _KERNEL_LAUNCH = 2  # TVM's calling convention of what the host launches
 
 
-@dataclass(frozen=True)
-class KernelCall:
-    """A launch in the host's part.
-
-    Attributes
-    ----------
-    arguments : the buffers' pointers and the integers that the kernel takes
-    extents : expressions, by thread axis; `DYNAMIC_SHARED` among them where the kernel has any
-    """
-
-    kernel: str
-    arguments: tuple[Any, ...]
-    extents: dict[str, Any]
+KernelCall = tuple[str, tuple[Any, ...], dict[str, Any]]
+"""A launch in the host's part: the kernel's name; the buffers' pointers and the integers that it
+takes; and extents, expressions by thread axis, `DYNAMIC_SHARED` among them where it has any."""
 
 
 def read_launch(call: Any, kernels: Mapping[str, Any]) -> KernelCall | None:
@@ -282,9 +272,9 @@ def read_launch(call: Any, kernels: Mapping[str, Any]) -> KernelCall | None:
         name, *passed = call.args
         count = len(passed) - len(tags)
         extents = dict(zip(tags, passed[count:], strict=True))
-        return KernelCall(str(name.value), tuple(passed[:count]), extents)
+        return str(name.value), tuple(passed[:count]), extents
     callee = str(getattr(call.op, "name_hint", ""))
-    return KernelCall(callee, tuple(call.args), {}) if callee in kernels else None
+    return (callee, tuple(call.args), {}) if callee in kernels else None
 
 
 def find_launches(body: Any, kernels: Mapping[str, Any]) -> list[KernelCall]:
@@ -310,12 +300,6 @@ def find_host(module: tvm.IRModule) -> Any:
     functions = module.functions_items()
     entry = next((function for variable, function in functions if variable.name_hint == MAIN), None)
     return None if entry is None or _get_convention(entry) is not None else entry
-
-
-def count_item_bytes(buffer: Any) -> int:
-    """The bytes of one element of a buffer, which may be a vector."""
-    dtype = tvm.DataType(str(buffer.dtype))
-    return int(dtype.bits * dtype.lanes + 7) // 8
 
 
 def _get_convention(function: Any) -> int | None:

@@ -27,7 +27,6 @@ from ..compile.passes import (
     DYNAMIC_SHARED,
     SPLIT_PASS,
     Lowering,
-    count_item_bytes,
     find_kernels,
     find_launches,
     lower_through_passes,
@@ -108,9 +107,9 @@ def _read_kernels(lowered: tvm.IRModule) -> tuple[tuple[KernelFacts, ...], list[
     extents: dict[str, dict[str, int | None]] = {}
     kernels = find_kernels(lowered)
     for function in lowered.functions.values():
-        for launch in find_launches(function.body, kernels):
-            sizes = {tag: constant(size) for tag, size in launch.extents.items()}
-            extents.setdefault(launch.kernel, sizes)
+        for kernel, _, launched in find_launches(function.body, kernels):
+            sizes = {tag: constant(size) for tag, size in launched.items()}
+            extents.setdefault(kernel, sizes)
     there = {str(variable.name_hint) for variable, _ in lowered.functions_items()}
     absent = [name for name in extents if name not in there]
     found = {name: sizes for name, sizes in extents.items() if name in there}
@@ -125,7 +124,7 @@ def _read_kernels(lowered: tvm.IRModule) -> tuple[tuple[KernelFacts, ...], list[
         times = {loops: multiply(constant(loop.extent) for loop in loops) for loops in barriers}
         each = {loops: (times[loops] or math.inf) * barriers[loops] for loops in barriers if loops}
         static = [
-            multiply([count_item_bytes(node.buffer), *map(constant, node.buffer.shape)])
+            multiply([node.buffer.dtype.itemsize, *map(constant, node.buffer.shape)])
             for node in find_all(body, AllocBuffer)
             if str(node.buffer.scope()) == "shared"
         ]
@@ -205,12 +204,11 @@ def _read_access(node: Any) -> tuple[int, int]:
 
     Where they are no neighbours, the code generator takes them one by one.
     """
-    buffer = node.source if isinstance(node, TensorLoad) else node.buffer
-    index = node.indices[-1]
-    lanes = tvm.DataType(str(buffer.dtype)).lanes
+    dtype = (node.source if isinstance(node, TensorLoad) else node.buffer).dtype
+    index, count = node.indices[-1], 1
     if isinstance(index, Ramp) and constant(index.stride) == 1:
-        return count_item_bytes(buffer) // lanes, lanes * int(constant(index.lanes) or 1)
-    return count_item_bytes(buffer) // lanes, lanes
+        count = constant(index.lanes) or 1
+    return dtype.itemsize // dtype.lanes, dtype.lanes * count
 
 
 def _pick_axes(extents: Mapping[str, int | None], kind: str) -> dict[str, int | None]:

@@ -237,16 +237,16 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction,
     if (name := find_exchange(function.body)) is not None:
         raise RefusedError(f"threads exchange values in '{name}'; {GIVE_REFERENCE}")
     module = make_threads_serial(tvm.IRModule({MAIN: function}))
-    flat = flatten(module[MAIN], in_order=True, at_once=False)
-    loaded = {load.source for load in find_all(flat.body, TensorLoad)}
-    plain = frozenset(place for place, buffer in enumerate(flat.parameters) if buffer not in loaded)
-    able = find_private(flat.body, [flat.parameters[place] for place in wanted])
-    narrowed = [place for place in wanted if flat.parameters[place] in able]
+    flat, parameters, _ = flatten(module[MAIN], in_order=True, at_once=False)
+    loaded = {load.source for load in find_all(flat, TensorLoad)}
+    plain = frozenset(place for place, buffer in enumerate(parameters) if buffer not in loaded)
+    able = find_private(flat, [parameters[place] for place in wanted])
+    narrowed = [place for place in wanted if parameters[place] in able]
     masks = {
-        flat.parameters[place]: decl_buffer(flat.parameters[place].shape, "int8", "wanted")
+        parameters[place]: decl_buffer(parameters[place].shape, "int8", "wanted")
         for place in narrowed
     }
-    shares = {masks[flat.parameters[it]]: float(wanted[it].mean()) for it in narrowed}
-    body, work = narrow(flat.body, masks, shares)
-    tracking = TrackingPass(body, (*flat.parameters, *masks.values()), plain)
+    shares = {masks[parameters[it]]: float(wanted[it].mean()) for it in narrowed}
+    body, work = narrow(flat, masks, shares)
+    tracking = TrackingPass(body, (*parameters, *masks.values()), plain)
     return tracking.run(), narrowed, work

@@ -616,8 +616,6 @@ def _fit_reference(kernel: ModuleKernel, reference: ModuleKernel) -> Any:
         if str(own.name) != str(each.name)
     }
     function = with_parameters(reference.function, taken)
-    if not names:
-        return function
     return structural_map(function, (Var, lambda variable: names.get(variable, variable)))
 
 

@@ -40,6 +40,7 @@ from tirstep.transforms.tir import (
     find_all,
     find_location,
     is_used,
+    substitute,
 )
 
 from ..compile.compiling import make_main
@@ -397,7 +398,7 @@ class TrackingPass:
         analyzer proves that they do whenever what is around them does, or that they never do.
         """
         known = {key: it for key, it in self.values.items() if not isinstance(it, Tracked)}
-        runs = structural_map(runs, (Var, lambda variable: known.get(variable, variable)))
+        runs = substitute(runs, known)
         decided = constant(self.analyzer.simplify(runs))
         before = self.region, self.is_dead
         self.is_dead |= decided == 0
@@ -479,9 +480,7 @@ class TrackingPass:
         )
 
     def _substitute(self, expression: Any) -> Any:
-        return structural_map(
-            expression, (Var, lambda variable: self.values.get(variable, variable))
-        )
+        return substitute(expression, self.values)
 
     def expression(self, node: Any) -> Tracked:
         """The tracked value of an expression."""

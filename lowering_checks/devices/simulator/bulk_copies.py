@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from tvm.backend.cuda.ptx.table import TABLE
 
-from ...device import Array
+from ...device import BLOCK_AXES, Array
 from .clusters import find_pointer, list_blocks, list_pointers
 from .function_semantics import Pointer, Semantics, Threads, get_lanes, pick
 from .mbarriers import Arrival
 from .memory import Arrive, Memory, get_numpy_dtype
 from .ptx_calls import PREFIX, fill_register, get_type, join_registers, name_operands
-from .run_state import UnsupportedError
+from .run_state import UnsupportedError, locate_blocks
 from .shared_memory import BULK_LOAD, BULK_STORE, MAP, Rows, SharedMemory
 
 BULK = "cp.async.bulk"
@@ -505,14 +505,15 @@ def _try_cancel(threads: Threads, address: Any, barrier: Any, *words: str) -> No
     for lane, target in list_pointers(threads, address):
         response = np.zeros((1, 4), np.uint32)
         if (block := threads.gpu.cancel_cluster()) is not None:
-            response[0] = *threads.state.locate_block(block), 1
+            at = locate_blocks(block, threads.state.extents)
+            response[0] = *(at[axis] for axis in BLOCK_AXES), 1
         first = target.get_place(lane)
         _check_aligned(threads, target, first, lane, "linear")
         places = first + np.arange(response.nbytes // target.dtype.itemsize)
         everybody = "multicast::cluster::all" in words
         masks = (1 << threads.state.batch.cluster) - 1 if everybody else None
-        to, at = (target, places), (barrier, masks, False)
-        _deliver(threads, lane, to, at, response.view(target.dtype))
+        to, arrival = (target, places), (barrier, masks, False)
+        _deliver(threads, lane, to, arrival, response.view(target.dtype))
     threads.state.interval += 1
 
 

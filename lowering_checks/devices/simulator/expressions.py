@@ -169,20 +169,20 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
         one, other = left(gpu, mask), right(gpu, mask)
-        for hazard in hazards:
-            wrong = hazard.find(one, other, dtype)
+        for finding, text, find in hazards:
+            wrong = find(one, other, dtype)
             if np.any(wrong):
                 lanes = 1 if gpu.state.running is None else gpu.state.batch.lanes
                 shape = np.broadcast_shapes(np.shape(wrong), (lanes, 1))
                 places = np.broadcast_to(wrong if mask is None else wrong & mask, shape)
                 operands = [np.broadcast_to(operand, shape) for operand in (one, other)]
 
-                def tell(at: tuple[int, ...], text: str = hazard.text, each: Any = operands) -> str:
+                def tell(at: tuple[int, ...], text: str = text, each: Any = operands) -> str:
                     state = gpu.state
                     who = "the host" if state.running is None else state.describe_lane(at[0])
                     return f"{who} {text.format(*(operand[at] for operand in each))}"
 
-                gpu.state.log.add(hazard.kind, "", gpu.location, places, tell)
+                gpu.state.log.add(finding, "", gpu.location, places, tell)
         if hazards and kind in DIVISIONS:
             is_array = isinstance(other, np.ndarray)
             other = np.where(other == 0, 1, other) if is_array else other or 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -44,22 +43,11 @@ from ...device import BLOCK_AXES, CLUSTER_AXIS, is_scalar
 from .run_state import IN_ORDER, OF_KERNELS, UnsupportedError
 
 
-@dataclass(frozen=True)
-class FlatFunction:
-    """A function in flat statements, and its parameters as flat buffers.
-
-    Attributes
-    ----------
-    has_spread : whether iterations of a data-parallel block are run at once, because it says so
-    """
-
-    body: Any
-    parameters: tuple[Var, ...]
-    has_spread: bool = False
-
-
-def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> FlatFunction:
-    """A function in flat statements.
+def flatten(
+    function: Any, *, in_order: bool, at_once: bool = True
+) -> tuple[Any, tuple[Var, ...], bool]:
+    """A function in flat statements, and its parameters as flat buffers; and whether iterations of
+    a data-parallel block are run at once, because it says so.
 
     `in_order`: TVM has not ordered the threads yet, so that every store is followed by a barrier,
     which is what a schedule means. `at_once`: loops of data-parallel blocks are bound to thread
@@ -73,8 +61,7 @@ def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> FlatFunct
         parameter if is_scalar(parameter) else flattener.buffers.flatten(parameter)
         for parameter in function.params
     )
-    body = flattener.statement(function.body)
-    return FlatFunction(body, parameters, flattener.has_spread)
+    return flattener.statement(function.body), parameters, flattener.has_spread
 
 
 class _Flattener:

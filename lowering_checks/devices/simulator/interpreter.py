@@ -29,7 +29,7 @@ from ...device import (
     get_reason,
     leaves_sizes_open,
 )
-from .flatten import FlatFunction, flatten
+from .flatten import flatten
 from .merged_memory import find_shapes
 from .run_state import Shapes, UnsupportedError
 from .sampling import BlockSample, estimate_seconds, require_separate_blocks
@@ -96,7 +96,7 @@ class Interpreter(Device):
         if leaves_sizes_open(function):
             return 0.0
         try:
-            return estimate_seconds(self._flatten(function).body)
+            return estimate_seconds(self._flatten(function)[0])
         except DeviceError:
             return 0.0
 
@@ -117,12 +117,12 @@ class Interpreter(Device):
         function, shapes = module[MAIN], {**self.shapes, **find_shapes(module)}
         flat = None if leaves_sizes_open(function) else self._flatten(function)
         if flat and most_blocks:
-            require_separate_blocks(flat.body)
+            require_separate_blocks(flat[0])
 
         @_converting_errors()
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-            made = flat or self._flatten(close_for(function, arguments))
-            if (seconds := estimate_seconds(made.body, most_blocks)) > MAX_SECONDS:
+            body, parameters = flat or self._flatten(close_for(function, arguments))
+            if (seconds := estimate_seconds(body, most_blocks)) > MAX_SECONDS:
                 raise NotRunError(
                     f"its launches take about {seconds:,.0f} s, which is too much to interpret; "
                     "choose a smaller shape"
@@ -131,7 +131,7 @@ class Interpreter(Device):
             modes: Any = {"in_order": self.in_order, "is_compact": self.is_compact}
             gpu = SimulatedGpu(**modes, choose=sample, shapes=shapes)
             gpu.deadline, gpu.most_registers = self.deadline, MAX_REGISTERS
-            results = gpu.run(made.parameters, made.body, arguments, program.in_out)
+            results = gpu.run(parameters, body, arguments, program.in_out)
             program.stored, program.part = gpu.stored, "" if sample is None else str(sample)
             return results, gpu.state.log.get_findings()
 
@@ -139,16 +139,16 @@ class Interpreter(Device):
         return program
 
     @_converting_errors()
-    def _flatten(self, function: Any) -> FlatFunction:
-        """A function as it runs."""
-        flat = flatten(function, in_order=self.in_order, at_once=self.at_once)
-        self.has_spread = flat.has_spread
-        if (stores := _count_stores(flat.body)) > MAX_STORES:  # it would take minutes
+    def _flatten(self, function: Any) -> tuple[Any, tuple[Any, ...]]:
+        """A function as it runs: its body and its parameters."""
+        modes = {"in_order": self.in_order, "at_once": self.at_once}
+        body, parameters, self.has_spread = flatten(function, **modes)
+        if (stores := _count_stores(body)) > MAX_STORES:  # it would take minutes
             raise DeviceError(
                 f"the module stores {stores} times, which is too much to interpret; "
                 "choose a smaller shape"
             )
-        return flat
+        return body, parameters
 
 
 def _count_stores(node: Any) -> int:

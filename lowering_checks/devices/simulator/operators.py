@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -167,22 +166,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """The calls that take and return values only."""
 
 
-@dataclass(frozen=True)
-class Hazard:
-    """Operands for which C++ does not define the result; `text` describes them."""
-
-    kind: str
-    text: str
-    find: Callable[[Any, Any, str], Any]
-
-
-_BY_ZERO = Hazard("division by zero", "divides {0} by zero", lambda a, b, dtype: b == 0)
-_OVERFLOW = Hazard(
+Hazard = tuple[str, str, Callable[[Any, Any, str], Any]]
+"""Operands for which C++ does not define the result: the kind of finding, a text about them, and
+what finds them."""
+_BY_ZERO: Hazard = ("division by zero", "divides {0} by zero", lambda a, b, dtype: b == 0)
+_OVERFLOW: Hazard = (
     "undefined operation",
     "divides {0} by {1}, beyond the range of the type",
     lambda a, b, dtype: (b == -1) & (a == np.iinfo(_get_promoted(dtype)).min),
 )
-_SHIFT = Hazard(
+_SHIFT: Hazard = (
     "undefined operation",
     "shifts {0} by {1} bits (the type has fewer)",
     lambda a, b, dtype: (b < 0) | (b >= 8 * _get_promoted(dtype).itemsize),

@@ -98,8 +98,7 @@ def list_indices(statement: Any) -> Iterator[tuple[int, Any]]:
     """
     for buffer, indices in get_elements(statement):
         if hasattr(buffer, "scope") and str(buffer.scope()) != "local":
-            size = max(1, int(buffer.dtype.bits) * int(buffer.dtype.lanes) // 8)
-            yield from ((size, _get_first_lane(index)) for index in indices)
+            yield from ((buffer.dtype.itemsize, _get_first_lane(index)) for index in indices)
     for call in find_all(statement, Call):
         if not is_choice(call):
             yield from ((1, each) for each in call.args if _is_integer(each))

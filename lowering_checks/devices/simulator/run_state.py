@@ -408,11 +408,6 @@ class RunState:
         places = ([int(at.get(it, 0)) for it in axes] for axes in (THREAD_AXES, BLOCK_AXES))
         return "thread ({}, {}, {}) of block ({}, {}, {})".format(*itertools.chain(*places))
 
-    def locate_block(self, block: int) -> tuple[int, int, int]:
-        """The coordinates of a block of the grid."""
-        x, y, z = (int(locate_blocks(block, self.extents)[axis]) for axis in BLOCK_AXES)
-        return x, y, z
-
 
 OF_KERNELS = "tirstep_of_kernels"
 """Ours, of an allocation outside of launches, of memory that is not the host's."""

@@ -15,7 +15,6 @@ from tvm.tirx import AllocBuffer, AttrStmt, BufferStore, For, IfThenElse, Var, W
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all, find_axes, is_used, substitute
 
-from ...compile.passes import count_item_bytes
 from ...device import (
     BLOCK_AXES,
     Array,
@@ -124,7 +123,7 @@ class TranslatedKernel:
         self.pool_bytes, self.static_bytes = max(map(int, pools), default=0), 0
         for buffer in {it.buffer for it in find_all(body, AllocBuffer)}:
             if str(buffer.scope()) == "shared":
-                own = math.prod(constant(it) or 1 for it in buffer.shape) * count_item_bytes(buffer)
+                own = math.prod(constant(it) or 1 for it in buffer.shape) * buffer.dtype.itemsize
                 self.static_bytes += -(-own // _PLACES) * _PLACES
         self.cancels = "ptx.clusterlaunchcontrol_try_cancel" in names
         is_alone = self.cancels or _waits_apart(body)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -53,22 +53,6 @@ _BANK_BIT = 7
 """Chunks are exchanged by the bits of the address above the 128 bytes of all banks."""
 FRAGMENT = 4
 """The registers of 32 bits that a thread has of A: one row of eight, the other, and the next k."""
-
-
-class _Shape(NamedTuple):
-    """What an instruction multiplies.
-
-    Attributes
-    ----------
-    columns, depth : of m64nNkK
-    kinds : PTX's types of A, of B
-    transposed : whether A's rows, and B's, do not go along k
-    """
-
-    columns: int
-    depth: int
-    kinds: tuple[str, str]
-    transposed: tuple[bool, bool]
 
 
 _Read = tuple[Array, Callable[[Array], None]]
@@ -117,9 +101,9 @@ def _multiply(threads: Threads, *given: Any) -> None:
     if any(int(it) != 1 for it in scales):
         raise UnsupportedError("the simulator does not support wgmma of negated operands")
     columns, depth = map(int, words["shape"].removeprefix("m64n").split("k"))
-    # Operands in shared memory of 16 bits may be transposed.
-    flags = [bool(sum(map(int, operands.get(f"trans_{it}", ())))) for it in "ab"]
-    shape = _Shape(columns, depth, (words["atype"], words["btype"]), (flags[0], flags[1]))
+    # Operands in shared memory of 16 bits may be transposed: their rows do not go along k.
+    across = [bool(sum(map(int, operands.get(f"trans_{it}", ())))) for it in "ab"]
+    kinds = words["atype"], words["btype"]
     groups = threads.groups(WARPGROUP)
     if not len(groups):
         return
@@ -127,15 +111,19 @@ def _multiply(threads: Threads, *given: Any) -> None:
     mask = threads.get_mask(groups)
     memory.require_fence(mask, threads.location)
     if "a" in operands:
-        left, end_left = _read_fragments(threads, groups, operands["a"], shape)
+        left, end_left = _read_fragments(threads, groups, operands["a"], kinds[0])
     else:
-        left, end_left = _read_shared(threads, groups, operands["a_desc"][0], shape, 0)
-    right, end_right = _read_shared(threads, groups, operands["b_desc"][0], shape, 1)
-    wide = np.int64 if shape.kinds[0] in ("s8", "u8") else np.float64
-    product = np.matmul(widen(left, wide, shape.kinds[0]), widen(right, wide, shape.kinds[1]))
-    row, column = _place_sums(shape.columns)  # as shares of its warpgroup: (groups, 128, elements)
+        at = np.indices((ROWS, depth))
+        its = operands["a_desc"][0], kinds[0], at, across[0]
+        left, end_left = _read_shared(threads, groups, *its)
+    at = np.indices((depth, columns))[::-1]
+    its = operands["b_desc"][0], kinds[1], at, across[1]
+    right, end_right = _read_shared(threads, groups, *its)
+    wide = np.int64 if kinds[0] in ("s8", "u8") else np.float64
+    product = np.matmul(widen(left, wide, kinds[0]), widen(right, wide, kinds[1]))
+    row, column = _place_sums(columns)  # as shares of its warpgroup: (groups, 128, elements)
     terms = threads.spread(groups, product[:, row, column])
-    keep = _cut_off if shape.kinds[0] in ("e4m3", "e5m2") else np.asarray
+    keep = _cut_off if kinds[0] in ("e4m3", "e5m2") else np.asarray
     is_added = bool(operands["scale_d"][0])
     memory.begin_update(cells, terms, is_added, mask, threads.location, keep)
 
@@ -149,11 +137,11 @@ def _multiply(threads: Threads, *given: Any) -> None:
 
 
 def _read_fragments(
-    threads: Threads, groups: Array, registers: Sequence[Pointer], shape: _Shape
+    threads: Threads, groups: Array, registers: Sequence[Pointer], kind: str
 ) -> _Read:
     """A in registers of 32 bits, which are pairs of neighbours in one buffer."""
     memory, places = read_registers(threads, registers)
-    wanted = str(get_type(shape.kinds[0])[0])
+    wanted = str(get_type(kind)[0])
     if str(memory.dtype) != wanted:
         raise UnsupportedError(
             f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
@@ -183,9 +171,10 @@ def read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[Loca
 
 
 def _read_shared(
-    threads: Threads, groups: Array, descriptor: Any, shape: _Shape, operand: int
+    threads: Threads, groups: Array, descriptor: Any, kind: str, at: Any, is_across: bool
 ) -> _Read:
-    """A or B as descriptors describe them; each lane of a warpgroup reads a share."""
+    """A or B as descriptors describe them, whose elements are `at` a row and a k; each lane of a
+    warpgroup reads a share."""
     words = np.broadcast_to(np.asarray(descriptor).astype(np.uint64), (threads.lanes, 1))[:, 0]
     described = words[groups]
 
@@ -206,16 +195,14 @@ def _read_shared(
         np.array([word >> bit & _FIELD for word in chosen], np.int64)[:, None, None] * _UNIT
         for bit in (0, 16, 32)
     )
-    wanted = str(get_type(shape.kinds[operand])[0])
+    wanted = str(get_type(kind)[0])
     if str(memory.dtype) != wanted:
         raise UnsupportedError(
             f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
         )
     item = memory.dtype.itemsize
-    size = (shape.depth, shape.columns) if operand else (ROWS, shape.depth)
-    row, k = np.indices(size) if operand == 0 else np.indices(size)[::-1]
-    is_across, at = shape.transposed[operand], (start, leading, stride)
-    address = place_tile(at, width, row, k, item, is_across=is_across)
+    row, k = at
+    address = place_tile((start, leading, stride), width, row, k, item, is_across=is_across)
     elements = (address // item).reshape(len(groups), -1)
     share = -(-elements.shape[1] // WARPGROUP)
     # As many as all lanes of a warpgroup take, the first ones again.
@@ -225,7 +212,7 @@ def _read_shared(
     index[~mask[:, 0]] = memory.low
     values = memory.load(index, mask, threads.location, kind=MATRIX)
     rows = np.broadcast_to(values, index.shape)[groups].reshape(len(groups), -1)
-    made = rows[:, : elements.shape[1]].reshape(len(groups), *size)
+    made = rows[:, : elements.shape[1]].reshape(len(groups), *row.shape)
     return made, lambda ready: memory.end_matrix(index, values, ready, threads.location)
 
 
