@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from typing import Any
 
 from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import AllocBuffer, DeclBuffer, PrimFunc
-from tvm_ffi import structural_equal, structural_hash
+from tvm_ffi import StructuralKey
 
 from tirstep.transforms.schedule import Change, Fault
 from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_places, list_functions
@@ -94,7 +95,8 @@ def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) 
     """
     functions = [function for _, function in after.functions_items()]
     is_tir = all(isinstance(function, PrimFunc) for function in functions)  # others are like none
-    sound = _recall(_Alike(functions)) if is_tir else set()
+    key: Any = StructuralKey
+    sound = _recall(key(functions), _list_names(functions)) if is_tir else set()
     if True in sound or (sound and not asks_reads):
         return None
     is_sound = True
@@ -132,31 +134,16 @@ _MOST = 256
 """Modules that are kept: some ten megabytes."""
 
 
-class _Alike:
-    """The functions of a module, as a key; names of loops and blocks may be other ones."""
-
-    def __init__(self, functions: list[PrimFunc]) -> None:
-        named = [variable for function in functions for variable in function.params]
-        for body in [function.body for function in functions]:
-            named += [it for place in get_places(body) for it in place.block.alloc_buffers]
-            named += [
-                it.buffer for kind in (AllocBuffer, DeclBuffer) for it in find_all(body, kind)
-            ]
-        self._functions, self._names = tuple(functions), [str(it.name) for it in named]
-        self._hash = hash(structural_hash(self._functions))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Alike)
-            and self._names == other._names
-            and bool(structural_equal(self._functions, other._functions))
-        )
+def _list_names(functions: list[PrimFunc]) -> tuple[str, ...]:
+    """Those of buffers: names of loops and blocks may be other ones."""
+    named = [variable for function in functions for variable in function.params]
+    for body in [function.body for function in functions]:
+        named += [it for place in get_places(body) for it in place.block.alloc_buffers]
+        named += [it.buffer for kind in (AllocBuffer, DeclBuffer) for it in find_all(body, kind)]
+    return tuple(str(it.name) for it in named)
 
 
 @functools.lru_cache(maxsize=_MOST)
-def _recall(_alike: _Alike) -> set[bool]:
+def _recall(_functions: StructuralKey, _names: tuple[str, ...]) -> set[bool]:
     """Where nothing was found in modules like this one: True if lost reads were asked for, too."""
     return set()

@@ -199,7 +199,7 @@ def _load_tensor(threads: Threads, *given: Any) -> None:
         if (target := find_pointer(threads, address, lane, source.dtype)) is None:
             continue
         first = target.get_place(lane)
-        _check_aligned(threads, target, first, lane, "tensor")
+        _check_aligned(threads, target, lane, "tensor")
         places = tensor_map.place_in_shared(first, target.dtype.itemsize, elements[0].size)
         _begin_load(threads, lane, (target, places), at, source, *elements)
     threads.state.interval += 1
@@ -218,9 +218,8 @@ def _load(threads: Threads, *given: Any) -> None:
             what = f"{threads.name} of {whole} bytes by {threads.state.describe_lane(lane)}"
             message = f"{what} (must be a multiple of {unit} bytes)"
             threads.report("misaligned access", target.name, message)
-        first, begin = target.get_place(lane), source.get_place(lane)
-        _check_aligned(threads, target, first, lane, "linear")
-        _check_aligned(threads, source, begin, lane, "linear")
+        _check_aligned(threads, target, lane, "linear")
+        _check_aligned(threads, source, lane, "linear")
         # Both as the larger type: another one may need finer cells than there are.
         dtype = max(target.dtype, source.dtype, key=lambda it: it.itemsize)
         pair = (find_pointer(threads, it, lane, dtype) for it in ends)
@@ -328,7 +327,7 @@ def _store_tensor(threads: Threads, *given: Any) -> None:
         if (pointer := find_pointer(threads, address, lane, memory.dtype)) is None:
             continue
         first = pointer.get_place(lane)
-        _check_aligned(threads, pointer, first, lane, "tensor")
+        _check_aligned(threads, pointer, lane, "tensor")
         places = tensor_map.place_in_shared(first, pointer.dtype.itemsize, elements.size)
         of = pointer.memory, places
         _begin_store(threads, lane, of, (memory, elements), inside, change)
@@ -343,11 +342,11 @@ def _store(threads: Threads, *given: Any) -> None:
     dtype = get_type(words["type"])[0] if words.get("redop") else None
     change = _find_reduction(threads, words, dtype)
     for lane, pointer in list_pointers(threads, address, dtype):
-        _check_aligned(threads, pointer, pointer.get_place(lane), lane, "linear")
+        _check_aligned(threads, pointer, lane, "linear")
         if pointer.dtype.itemsize < target.dtype.itemsize:  # whose cells may be no finer
             pointer = find_pointer(threads, pointer, lane, target.dtype) or pointer
         memory, steps = target.memory.reinterpret(pointer.dtype), int(pick(size, lane))
-        _check_aligned(threads, target, target.get_place(lane), lane, "linear")
+        _check_aligned(threads, target, lane, "linear")
         first = target.get_place(lane) * target.dtype.itemsize // memory.dtype.itemsize
         row = np.arange(steps // pointer.dtype.itemsize)
         inside, places = np.ones(row.shape, bool), pointer.get_place(lane) + row
@@ -450,10 +449,10 @@ def _acquire(threads: Threads, address: Any, *given: Any) -> None:
         threads.gpu.acquired[lane, cell] = image
 
 
-def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, kind: str) -> None:
+def _check_aligned(threads: Threads, pointer: Pointer, lane: int, kind: str) -> None:
     size = ALIGNMENT[kind]
     begin = pointer.memory.shadow.begin if isinstance(pointer.memory, SharedMemory) else 0
-    if (begin + place * pointer.dtype.itemsize) % size:
+    if (begin + pointer.get_place(lane) * pointer.dtype.itemsize) % size:
         where = f"{pointer.name_place(lane)} by {threads.state.describe_lane(lane)}"
         message = f"{threads.name} at {where} (must begin at a multiple of {size} bytes)"
         threads.report("misaligned access", pointer.name, message)
@@ -507,9 +506,8 @@ def _try_cancel(threads: Threads, address: Any, barrier: Any, *words: str) -> No
         if (block := threads.gpu.cancel_cluster()) is not None:
             at = locate_blocks(block, threads.state.extents)
             response[0] = *(at[axis] for axis in BLOCK_AXES), 1
-        first = target.get_place(lane)
-        _check_aligned(threads, target, first, lane, "linear")
-        places = first + np.arange(response.nbytes // target.dtype.itemsize)
+        _check_aligned(threads, target, lane, "linear")
+        places = target.get_place(lane) + np.arange(response.nbytes // target.dtype.itemsize)
         everybody = "multicast::cluster::all" in words
         masks = (1 << threads.state.batch.cluster) - 1 if everybody else None
         to, arrival = (target, places), (barrier, masks, False)

@@ -520,13 +520,13 @@ def _wait_until(node: Any) -> Evaluate:
     return wait
 
 
-def _shift_pointer(node: Any) -> Evaluate:
-    """A pointer and a number of bytes, which are whole elements."""
+def _shift_pointer(node: Any, *, is_by_bytes: bool = False) -> Evaluate:
+    """A pointer and a number of its elements, or of bytes, which are whole elements."""
     pointer, by = (translate(each) for each in read_call(node)[1][:2])
 
     def shift(gpu: SimulatedGpu, mask: Array | None) -> Address:
         address, distance = pointer(gpu, mask), by(gpu, mask)
-        size = address.memory.dtype.itemsize
+        size = address.memory.dtype.itemsize if is_by_bytes else 1
         if np.any(distance % size):
             raise UnsupportedError(f"the simulator does not support {node}: no whole elements")
         return Address(address.memory, address.offset + distance // size)
@@ -535,7 +535,11 @@ def _shift_pointer(node: Any) -> Evaluate:
 
 
 _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
-    **dict.fromkeys(("ptx.addr", "handle_add_byte_offset", "ptr_byte_offset"), _shift_pointer),
+    "tvm_builtin_pointer_offset": _shift_pointer,
+    **dict.fromkeys(
+        ("ptx.addr", "handle_add_byte_offset", "ptr_byte_offset"),
+        functools.partial(_shift_pointer, is_by_bytes=True),
+    ),
     WAIT: _wait_until,
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
