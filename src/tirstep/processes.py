@@ -68,11 +68,11 @@ class WorkerProcesses:
     ----------
     number : of processes
     limit : seconds that one call may take; 0 for any time
-    begin : what each process does first, with its arguments
+    begin : what each process does first, if anything, with its arguments
     """
 
     def __init__(
-        self, number: int, limit: float, begin: Callable[..., None], *given: object
+        self, number: int, limit: float, begin: Callable[..., None] | None = None, *given: object
     ) -> None:
         self.number, self.limit, self._begin = number, limit, (begin, given)
         self._pool: Any = None

@@ -4,11 +4,9 @@ shows is made of them.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import sysconfig
-import threading
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -70,7 +68,7 @@ def do_jobs(
         processes = 1  # what was read is here alone
     if processes == 1 or (checks and get_device(request.device).has_clock):
         return [do_job(name, *shared, screen) for name in names]
-    done, pool = dict[str, Done](), WorkerProcesses(processes, 0, _begin_process)
+    done, pool = dict[str, Done](), WorkerProcesses(processes, 0)
     try:
         # A ladder's last recipes take the longest: they come first, the short ones fill up.
         futures = {pool.submit(_do_alone, name, shared): name for name in reversed(names)}
@@ -85,18 +83,6 @@ def do_jobs(
     finally:
         pool.close()
     return [done[name] for name in names]
-
-
-def _begin_process() -> None:
-    """A process of the pool ends with its parent, which else it would wait for for ever."""
-    parent = multiprocessing.parent_process()
-
-    def end() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()
 
 
 def _do_alone(name: str, shared: tuple[Sequence[str], Request, str, bool]) -> Done:
