@@ -20,6 +20,7 @@ from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.attention_wgmma import choose_config
 from tirstep.transforms.tir import find_all
 from tirstep.tvm_compat import get_op_name
 
@@ -30,9 +31,10 @@ BRAIN = {"dtype": "bfloat16", "out": "float32"}
 LAST = "attention_wgmma_overlap"
 ENDED = "attention_wgmma_causal_ended"
 PARTED, BEST = "attention_wgmma_causal_parted", "attention_wgmma_best"
+PERSISTENT = "attention_wgmma_persistent"
 FUSES: dict[str, Any] = {"fused_exponents": True}
 STAYS = {"persistent": 3, "longest_first": True}
-TWO = {"warpgroups": 2, "keys": 64}
+TWO, THREE = ({"warpgroups": count, "keys": keys} for count, keys in ((2, 64), (3, 32)))
 
 
 @pytest.mark.share(18)
@@ -46,18 +48,18 @@ TWO = {"warpgroups": 2, "keys": 64}
         (LAST, {"keys": 64}, BRAIN, {"stages": 2}),
         (ENDED, {"keys": 160}, {"window": 40}, {"stages": 2}),
         (ENDED, {"keys": 160}, {}, {"roles": False, "overlaps": False}),
-        (LAST, {"keys": 192}, BRAIN, TWO),
+        (PERSISTENT, {"queries": 320, "dim": 72}, FUSES, {**THREE, "persistent": 2}),
         (LAST, {"keys": 128}, {}, {**TWO, "overlaps": False, "stages": 2}),
         (ENDED, {"keys": 256, "queries": 256}, {}, TWO),
         # Blocks with no tile that is whole wait in the second loop alone.
         (PARTED, {"keys": 128}, {}, {"keys": 16, "overlaps": False, "longest_first": True}),
         (PARTED, {"keys": 160, "heads": 2}, {"window": 70}, {"persistent": 3}),
         (PARTED, {"queries": 256, "keys": 256}, FUSES, {**TWO, **STAYS, "powers": "fused"}),
-        ("attention_wgmma_persistent", {"heads": 3}, FUSES, {"persistent": 4}),
+        (PERSISTENT, {"heads": 3}, FUSES, {"persistent": 4}),
         # Steps of earlier tiles count, and the last round goes back; a stage beside the queries.
         (PARTED, {"queries": 192, "keys": 192}, {}, {"persistent": 2}),
         (PARTED, {"queries": 192, "keys": 192, "heads": 1}, {}, {"persistent": 2}),
-        ("attention_wgmma_persistent", {"keys": 64}, FUSES, {"persistent": 2}),
+        (PERSISTENT, {"keys": 64}, FUSES, {"persistent": 2}),
         (BEST, {"queries": 256, "keys": 128, "dim": 80}, BRAIN, {}),
         (BEST, {"keys": 192, "dim": 48}, {**FUSES, "causal": True}, {}),
     ],
@@ -136,6 +138,13 @@ def test_a_mask_is_loaded_under_the_products() -> None:
     before, waited = source.split("wgmma_wait_group_wait_group_sync_aligned_1();")
     assert "A_ptr" in before.split("commit_group_sync_aligned();")[-1]
     assert "A_ptr" not in waited
+
+
+def test_warpgroups_are_those_that_fill_the_gpu() -> None:
+    sizes, others = (60, 1536, 1536, 96), ((256, 1024, 1024, 64), (72, 64, 100, 80))
+    found = [choose_config(*sizes, is_masked=it, powers="two") for it in (False, True)]
+    found += [choose_config(*it, is_masked=False, powers="two") for it in others]
+    assert [(it.warpgroups, it.keys) for it in found] == [(3, 112), (3, 96), (1, 128), (1, 64)]
 
 
 # ---- The compiler's word
