@@ -9,8 +9,7 @@ from tvm.script import tirx as T
 from tirstep import transforms as tr
 
 # Two nests, the second of three loops.
-Chain = parse_kernel("""
-    A (6, 20), C (6, 20)
+CHAIN = """
     B = T.sblock_alloc_buffer((6, 20))
     for i, j in T.grid(6, 20):
         with T.sblock("B", "SS", i, j):
@@ -19,7 +18,8 @@ Chain = parse_kernel("""
         with T.sblock("C", "S", x):
             vy = T.axis.spatial(20, y * 4 + z)
             C[vx, vy] = B[vx, vy] + T.float32(1)
-""")
+"""
+Chain = parse_kernel("    A (6, 20), C (6, 20)" + CHAIN)
 
 
 def start(module=Scale, block="B"):
@@ -132,16 +132,7 @@ def test_fuse_loops_refuses_what_does_not_fit():
 
 
 def test_reorder_loops_leaves_the_others_in_their_places():
-    after = """
-        B = T.sblock_alloc_buffer((6, 20))
-        for i, j in T.grid(6, 20):
-            with T.sblock("B", "SS", i, j):
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-        for z, y, x in T.grid(4, 5, 6):
-            with T.sblock("C", "S", x):
-                vy = T.axis.spatial(20, y * 4 + z)
-                C[vx, vy] = B[vx, vy] + T.float32(1)
-    """
+    after = CHAIN.replace("x, y, z in T.grid(6, 5, 4)", "z, y, x in T.grid(4, 5, 6)")
 
     def change(sch):
         x, _, z = sch.get_loops(sch.get_sblock("C"))
