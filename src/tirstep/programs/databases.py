@@ -87,8 +87,6 @@ def mark_bools(record: str, trace: Trace) -> str:
 def _read_lines(file: Path) -> Iterator[tuple[Any, str]]:
     """Each line, with its place."""
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
         try:
             row = json.loads(line)
         except ValueError as error:
