@@ -51,12 +51,12 @@ def require_database(folder: Path, workload: tvm.IRModule, target: Any) -> None:
     if folder.exists() and not folder.is_dir():
         raise BenchError(f"{folder} is not a folder; give a folder for the database")
     workloads, records = folder / WORKLOAD_FILE, folder / RECORD_FILE
-    if _has_lines(records) and not _has_lines(workloads):
+    if _read(records).strip() and not _read(workloads).strip():
         raise BenchError(
             f"{folder} has {RECORD_FILE} and no {WORKLOAD_FILE}, which says what its records are "
             "of; give another folder, or put that file back"
         )
-    if _has_lines(workloads):
+    if _read(workloads).strip():
         load_database(workloads)
         with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
             known = _copy(folder, Path(scratch)).get_all_tuning_records()
@@ -80,37 +80,32 @@ def add_record(
     Other processes may do the same at the same time. Raises `BenchError` where it does not replay,
     and leaves the folder as it was.
     """
+
+    def commit(place: Path) -> str:
+        """Put the record into the files of a database; its line."""
+        info = ArgInfo.from_entry_func(workload, remove_preproc=True)
+        database = JSONDatabase(work_dir=str(place))
+        committed = database.commit_workload(workload)
+        record = TuningRecord(trace, committed, [*map(float, seconds)], target, info)
+        database.commit_tuning_record(record)
+        *others, last = _read(place / RECORD_FILE).splitlines(keepends=True)
+        line = mark_bools(last, trace)
+        write_file(place / RECORD_FILE, "".join([*others, line]), durable=False)
+        return line
+
     with tempfile.TemporaryDirectory(prefix="tirstep-") as alone:
-        _commit(JSONDatabase(work_dir=alone), Path(alone), workload, trace, seconds, target)
+        commit(Path(alone))
         _verify(Path(alone), workload, trace)
     with locked(folder / RECORD_FILE), tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
         made, before = Path(scratch), _read(folder / RECORD_FILE)
-        line = _commit(_copy(folder, made), made, workload, trace, seconds, target)
+        _copy(folder, made)
+        line = commit(made)
         if line in before.splitlines(keepends=True):
             return False
         # A workload without a record is no harm, where this ends between the two.
         write_file(folder / WORKLOAD_FILE, _read(made / WORKLOAD_FILE))
         write_file(folder / RECORD_FILE, before + line)
     return True
-
-
-def _commit(
-    database: JSONDatabase,
-    folder: Path,
-    workload: tvm.IRModule,
-    trace: Trace,
-    seconds: Sequence[float],
-    target: Any,
-) -> str:
-    """Put a record into the files of a database; its line."""
-    info = ArgInfo.from_entry_func(workload, remove_preproc=True)
-    committed = database.commit_workload(workload)
-    record = TuningRecord(trace, committed, [*map(float, seconds)], target, info)
-    database.commit_tuning_record(record)
-    *others, last = _read(folder / RECORD_FILE).splitlines(keepends=True)
-    line = mark_bools(last, trace)
-    write_file(folder / RECORD_FILE, "".join([*others, line]), durable=False)
-    return line
 
 
 def _copy(folder: Path, scratch: Path) -> JSONDatabase:
@@ -124,10 +119,6 @@ def _read(file: Path) -> str:
     """The lines of a file, each with its end; "" where there is none."""
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     return text if text.endswith("\n") or not text else f"{text}\n"
-
-
-def _has_lines(file: Path) -> bool:
-    return file.is_file() and bool(file.read_text(encoding="utf-8").strip())
 
 
 def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
