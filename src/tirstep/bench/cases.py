@@ -132,7 +132,6 @@ def draw_decoding() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
 
 
 LAYER_COUNT, LAYERS_SEED = 16, 41
-MOST_LAYER_PRODUCTS = 2**36
 
 
 def draw_layers() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
@@ -151,7 +150,7 @@ def draw_layers() -> Iterator[tuple[tuple[int, ...], dict[str, object]]]:
         dilation = min(dilation, max(1, (side - 1) // max(1, window - 1)))
         padding = dilation * (window - 1) // 2 if dice.random() < 0.8 else 0
         outputs = count_outputs(side, window, stride, padding, dilation) ** 2
-        while batch > 1 and batch * outputs * window**2 * math.prod(channels) > MOST_LAYER_PRODUCTS:
+        while batch > 1 and batch * outputs * window**2 * math.prod(channels) > MOST_PRODUCTS:
             batch //= 2
         steps = {"stride": stride, "dilation": dilation, "padding": padding}
         yield (batch, side, side, *channels, window, window), {**BFLOAT16, **steps}

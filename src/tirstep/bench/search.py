@@ -34,7 +34,7 @@ AT_RANDOM = 4
 OWN = 8
 """Configs of the model's own that are candidates, whether the recipe's choices have them or not."""
 MOST = 20000
-"""Candidates of which a forecast chooses; of more, so many at random."""
+"""Candidates of which a forecast or a tuning chooses; of more, so many at random."""
 FINALISTS = 8
 WRONG_AT_THE_END = "wrong when the finalists were timed"
 

@@ -13,8 +13,6 @@ from .request import make_request, option, separate_lists, with_options
 from .search import SHAPES, TIMEOUT, describe_result, make_plans, show_result
 from .wrong_use import UseError
 
-CPU = "llvm"
-
 
 @with_options()
 def command(
@@ -71,10 +69,11 @@ def command(
     searches = make_plans(recipe, shape or [], request, among, None, timeout)
     goal, device = get_target(target), ""
     kind = str(goal.kind.name)
-    if kind != CPU and not tvm.device(kind).exist:
+    if kind != candidates.CPU and not tvm.device(kind).exist:
         raise UseError(
             f"there is no device for --target {target} here, and candidates are timed; tune on a "
-            f"machine that has one, or with --target {CPU}, where threads run one after the other"
+            f"machine that has one, or with --target {candidates.CPU}, where threads run one after "
+            "the other"
         )
     if target == "cuda":  # the GPU here, and not the one that `cuda` is taken for elsewhere
         goal = tvm.target.Target.from_device(tvm.cuda(0))
@@ -116,7 +115,7 @@ def command(
         if found.winner is None:
             code = 1
             continue
-        if kind == CPU and any(
+        if kind == candidates.CPU and any(
             "Idx" in (get_axis(loop) or "")
             for loop in find_all(found.winner.sch.mod["main"].body, For)
         ):

@@ -20,7 +20,7 @@ from tvm.s_tir import Schedule
 
 from tirstep.bench import BenchError
 from tirstep.bench.results import summarize
-from tirstep.bench.search import OWN, SearchPlan, SearchResult, Trials, spell_config
+from tirstep.bench.search import MOST, OWN, SearchPlan, SearchResult, Trials, spell_config
 from tirstep.bench.session import Tell
 from tirstep.bench.workers import Trial
 from tirstep.programs.naming import describe_error
@@ -41,8 +41,6 @@ RANDOM_FIRST, RANDOM_SHARE = 12, 0.3
 """Configs before neighbours of the fastest come in, and the part of the later ones at random."""
 PARENTS = 5
 """The fastest, whose neighbours are tried."""
-LISTED = 20_000
-"""Configs at random at most."""
 EXPECTED = 64
 """Configs that a model of time has tried first."""
 
@@ -198,7 +196,7 @@ class Tuner:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.own, *self._others = plan.list_configs(LISTED, plan.seed)
+        self.own, *self._others = plan.list_configs(MOST, plan.seed)
         random.Random(plan.seed).shuffle(self._others)
         self._first, self._rng = [self.own, *plan.promising], random.Random(plan.seed)
         self._seen: set[str] = set()
