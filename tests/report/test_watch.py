@@ -71,7 +71,7 @@ def test_a_browser_shows_the_new_page_at_the_same_place(
     page.write_text(old.replace("<title>", "<title>new "), encoding="utf-8")
     opened.evaluate("window.old = true")
     with opened.expect_event("load", timeout=20_000):
-        server.tell()
+        server.number += 1
     assert opened.evaluate("window.old === undefined")
     opened.wait_for_selector("#tab-facts[aria-selected=true]")
     assert opened.url == server.address + place

@@ -133,10 +133,6 @@ class BenchRun:
         """The device and its architecture."""
         return f"{self.device['name']} ({self.device['architecture']})"
 
-    def add(self, case: Case) -> BenchRun:
-        """The run with one case more."""
-        return dataclasses.replace(self, cases=(*self.cases, case))
-
 
 def summarize(seconds: Sequence[float]) -> Time:
     """Median and quartiles of times in seconds."""

@@ -481,5 +481,5 @@ def run_bench(
     )
     built = compile_ahead(cases, machine, tell)
     for planned in cases:
-        run = run.add(run_case(planned, machine, settings, tell, built))
+        run = replace(run, cases=(*run.cases, run_case(planned, machine, settings, tell, built)))
         yield run

@@ -69,9 +69,6 @@ class Edit:
     anchor: str
     made: Pass | None = None
 
-    def __str__(self) -> str:
-        return f"{self.place} {self.anchor}"
-
     def find_places(self, names: Sequence[str]) -> list[int]:
         """Where its pass stands among passes of these names."""
         wanted, _, number = self.anchor.lower().partition("#")

@@ -242,8 +242,8 @@ class Experiment:
         """``MyPass after s_tir.ThreadSync``."""
         if self.edit is None:
             return f"pipeline {self.name}"
-        drops = self.edit.place == "drop"
-        return f"without {self.edit.anchor}" if drops else f"{self.name} {self.edit}"
+        place, anchor = self.edit.place, self.edit.anchor
+        return f"without {anchor}" if place == "drop" else f"{self.name} {place} {anchor}"
 
     def __post_init__(self) -> None:
         if self.edit is not None:

@@ -41,7 +41,9 @@ Stamps = Mapping[Path, int]
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves one page on this machine, and tells who waits at ``/changes`` of a new one."""
+    """Serves one page on this machine, and tells who waits at ``/changes`` of a new one, which has
+    another number.
+    """
 
     daemon_threads = True
 
@@ -54,10 +56,6 @@ class PageServer(ThreadingHTTPServer):
     def address(self) -> str:
         """Where a browser finds the page."""
         return f"http://{HOSTS[0]}:{self.server_address[1]}/"
-
-    def tell(self) -> None:
-        """The page on disk is a new one."""
-        self.number += 1
 
 
 class _PageHandler(BaseHTTPRequestHandler):
@@ -130,7 +128,7 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
                 if code not in MADE:  # perhaps because of a file that is imported since
                     files |= {each for file in files for each in file.parent.glob("*.py")}
                 stamps = {**now, **read_stamps(files - set(now), began)}
-                server.tell()
+                server.number += 1
         except KeyboardInterrupt:
             say("")
         finally:
