@@ -98,16 +98,6 @@ def asks_for_document(arguments: list[str], defaults: Mapping[str, Any]) -> bool
     return is_one and not {"--help", "-h"} & {*own}
 
 
-def render(text: str) -> str:
-    """A command's document, as JSON has it, in the format that was chosen."""
-    if chosen.get() == JSON:
-        return text
-    document = json.loads(text)
-    if document["command"] == "diff" and "programs" not in document:
-        raise UseError(f"--format {chosen.get()} is for findings; add --numbers")
-    return _FORMATS[chosen.get()](f"tirstep {document['command']}", document)
-
-
 def list_cases(document: Mapping[str, Any]) -> Iterator[Case]:
     """All that a document of ``check``, ``diff --numbers`` or ``pass`` judges."""
     if document.get("findings"):
@@ -189,7 +179,6 @@ def _as_junit(tool: str, document: Mapping[str, Any]) -> str:
 
     cases = [*list_cases(document)]
     suite = ElementTree.Element("testsuite", name=tool, tests=str(len(cases)))
-    numbers = {"failures": 0, "skipped": 0, "errors": 0}
     for case in cases:
         name = case.name or case.group
         node = ElementTree.SubElement(suite, "testcase", classname=case.group, name=_legal(name))
@@ -197,14 +186,12 @@ def _as_junit(tool: str, document: Mapping[str, Any]) -> str:
             failure = ElementTree.SubElement(node, "failure", type=first.check)
             failure.set("message", _legal(first.message))
             place = f"{first.file}:{first.line}" if first.line else first.file
-            failure.text = _legal(
-                "\n".join([place] * bool(place) + [it.text for it in case.findings])
-            )
-            numbers["failures"] += 1
+            texts = [place] * bool(place) + [it.text for it in case.findings]
+            failure.text = _legal("\n".join(texts))
         if not case.findings and case.status not in ("right", "clean", "unchanged"):
             ElementTree.SubElement(node, "skipped", message=_legal(case.reason or case.status))
-            numbers["skipped"] += 1
-    suite.attrib.update({name: str(number) for name, number in numbers.items()})
+    for name, kind in {"failures": "failure", "skipped": "skipped", "errors": "error"}.items():
+        suite.set(name, str(len(suite.findall(f"testcase/{kind}"))))
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
@@ -257,8 +244,8 @@ FIELDS = {
 
 
 def print_document(command: str, **keys: object) -> None:
-    """Print the document of a command; of TVM the version as pip knows it, which needs no import,
-    or of one that was built from source as it says itself.
+    """Print the document of a command, in the format that was chosen; of TVM the version as pip
+    knows it, which needs no import, or of one that was built from source as it says itself.
     """
     try:
         tvm_version = version("apache-tvm")
@@ -268,7 +255,11 @@ def print_document(command: str, **keys: object) -> None:
         tvm_version = str(tvm.__version__)
     versions = {"tirstep": tirstep.__version__, "tvm": tvm_version, "document": DOCUMENT}
     document = {"command": command, "versions": versions, **keys}
-    text = render(json.dumps(document, indent=2, default=_encode))
+    text, name = json.dumps(document, indent=2, default=_encode), chosen.get()
+    if name != JSON:
+        if command == "diff" and "programs" not in keys:
+            raise UseError(f"--format {name} is for findings; add --numbers")
+        text = _FORMATS[name](f"tirstep {command}", json.loads(text))
     begin_document()
     print(text, flush=True)
 
