@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
 
 from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
@@ -95,8 +94,9 @@ def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) 
     """
     functions = [function for _, function in after.functions_items()]
     is_tir = all(isinstance(function, PrimFunc) for function in functions)  # others are like none
-    key: Any = StructuralKey
-    sound = _recall(key(functions), _list_names(functions)) if is_tir else set()
+    sound = set[bool]()
+    if is_tir:
+        sound = _recall(StructuralKey(functions), _list_names(functions))  # type: ignore[call-arg]
     if True in sound or (sound and not asks_reads):
         return None
     is_sound = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from tvm.ir import IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock
@@ -79,7 +78,7 @@ def find_broken_pipelines(module: IRModule) -> Iterable[Fault]:
                 )
         if ASYNC not in loop.annotations:
             continue
-        pipeline = _Pipeline.of(loop, places)
+        pipeline = _Pipeline(loop, places)
         for copy in pipeline.copies:
             # TVM makes one asynchronous copy of a vector from the place of its first element.
             for vector, buffer in find_scattered(copy):
@@ -174,7 +173,7 @@ def _part(piece: range) -> list[range]:
     return [range(at, at + 1) for at in piece]
 
 
-class _Pipeline(NamedTuple):
+class _Pipeline:
     """A pipeline of asynchronous copies.
 
     Attributes
@@ -184,14 +183,7 @@ class _Pipeline(NamedTuple):
     ahead : how many iterations the copies are ahead of what is computed
     """
 
-    loop: For
-    copies: list[Place]
-    users: list[Place]
-    extent: int
-    ahead: int
-
-    @classmethod
-    def of(cls, loop: For, places: list[Place]) -> _Pipeline:
+    def __init__(self, loop: For, places: list[Place]) -> None:
         parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
         # Of the statements those that stand first are of the first stage.
         stages = [int(stage) for stage in loop.annotations[STAGE]]
@@ -203,14 +195,10 @@ class _Pipeline(NamedTuple):
             count += 1
         copying = [block for part in parts[:count] for block in find_all(part, SBlock)]
         using = [block for part in parts[count:] for block in find_all(part, SBlock)]
-        extent = constant(loop.extent) or 0
-        return cls(
-            loop,
-            [it for it in places if is_among(it.block, copying)],
-            [it for it in places if is_among(it.block, using)],
-            extent,
-            min(max(stages), extent),
-        )
+        self.loop, self.extent = loop, constant(loop.extent) or 0
+        self.copies = [it for it in places if is_among(it.block, copying)]
+        self.users = [it for it in places if is_among(it.block, using)]
+        self.ahead = min(max(stages), self.extent)
 
     def cut(self, piece: range) -> list[range]:
         """Iterations as TVM makes them: together, or one by one of an unrolled loop."""

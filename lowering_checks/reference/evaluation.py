@@ -35,7 +35,7 @@ from .conditions import GIVE_REFERENCE, RefusedError, name_exchange, refuse_call
 from .index_ranges import find_exchange
 from .narrowing import narrow
 from .tracked import DOUBLE
-from .tracking_pass import BEYOND, STATUS, TrackedFunction, TrackingPass
+from .tracking_pass import BEYOND, STATUS, TrackingPass
 
 MOST_ELEMENTS = 2**26
 LONG = 2**17
@@ -118,7 +118,7 @@ class Evaluation:
         except (RefusedError, UnsupportedError) as error:
             raise UnjudgedError(f"{kernel}: its numbers cannot be judged: {error}") from error
 
-        buffers = enumerate(self.tracked.buffers)
+        buffers = enumerate(self.tracked.arguments)
         self.stored = {place for place, each in buffers if each is not None and each.is_stored}
         self._answers: dict[Any, tuple[Answer, Sequence[Array]]] = {}
         self._parts: dict[int, tuple[Array, dict[str, Any]]] = {}  # of the last run's inputs
@@ -169,7 +169,7 @@ class Evaluation:
         given: list[Any] = []
         kept: dict[int, dict[str, Any]] = {}
         masks = [self.wanted[place].astype(np.int8) for place in self._narrowed]
-        pairs = zip(self.tracked.buffers, [*arguments, *masks], strict=True)
+        pairs = zip(self.tracked.arguments, [*arguments, *masks], strict=True)
         for place, (buffer, array) in enumerate(pairs):
             if buffer is None:
                 given.append(array.item())
@@ -214,7 +214,7 @@ class Evaluation:
         return Answer(values, errors, float(overflow), bool(outside), ran, left)
 
 
-def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction, list[int], float]:
+def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackingPass, list[int], float]:
     """A function in float64, which of the outputs `wanted` it is narrowed to, and about how many
     statements it runs.
     """
@@ -249,4 +249,4 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackedFunction,
     shares = {masks[parameters[it]]: float(wanted[it].mean()) for it in narrowed}
     body, work = narrow(flat, masks, shares)
     tracking = TrackingPass(body, (*parameters, *masks.values()), plain)
-    return tracking.run(), narrowed, work
+    return tracking, narrowed, work

@@ -110,30 +110,6 @@ class TrackedBuffer:
         return "error" in self.parts
 
 
-@dataclass
-class TrackedFunction:
-    """What the pass makes of a function.
-
-    Attributes
-    ----------
-    module : with ``main``, whose parameters are the parts of each parameter in turn, and last the
-        status
-    buffers : of each parameter; None for an integer that is handed over as it is
-    is_deciding : floats are compared
-    places : accesses that may leave their buffer and depend on no data, as the status has them,
-        with the file and line of their statements
-    regions : statements that may not run, as the status has them after `STATUS`
-    status_size : how many numbers the status has
-    """
-
-    module: tvm.IRModule
-    buffers: list[TrackedBuffer | None]
-    is_deciding: bool
-    places: list[tuple[str, str]]
-    regions: list[Region]
-    status_size: int
-
-
 @dataclass(frozen=True)
 class Region:
     """Statements that run together, or not at all: what a loop, or a condition, decides over.
@@ -155,6 +131,17 @@ class TrackingPass:
 
     `plain` are the places of parameters that are stored to and never loaded: what is stored there
     is not rounded to their type yet. Raises `RefusedError` for what cannot be judged.
+
+    Attributes
+    ----------
+    module : what it makes, with ``main``, whose parameters are the parts of each parameter in turn,
+        and last the status
+    arguments : the buffers of each parameter; None for an integer that is handed over as it is
+    is_deciding : floats are compared
+    places : accesses that may leave their buffer and depend on no data, as the status has them,
+        with the file and line of their statements
+    regions : statements that may not run, as the status has them after `STATUS`
+    status_size : how many numbers the status has
     """
 
     def __init__(self, body: Any, parameters: tuple[Any, ...], plain: frozenset[int]) -> None:
@@ -183,22 +170,23 @@ class TrackingPass:
         self.location = ""
         self.unsure = 0  # of what may be computed in vain: a condition, and what it decides over
         self.guarded: list[Any] = []  # variables that conditions hold against integers from data
+        self.arguments: list[TrackedBuffer | None] = []
+        self.module = self._run()
 
-    def run(self) -> TrackedFunction:
-        arguments: list[TrackedBuffer | None] = []
+    def _run(self) -> tvm.IRModule:
         flat: list[Any] = []
         for parameter in self.parameters:
             if is_scalar(parameter) and not dtype_facts(str(parameter.ty)).is_float:
-                arguments.append(None)
+                self.arguments.append(None)
                 flat.append(parameter)
                 continue
             buffer = self._make_buffer(parameter)
-            arguments.append(buffer)
+            self.arguments.append(buffer)
             flat += buffer.parts.values()
             if is_scalar(parameter):
                 self.values[parameter] = self._load_from(buffer, tirx.IntImm("int32", 0))
         self.statement(self.body)
-        for buffer in [it for it in arguments if it is not None and it.is_stored]:
+        for buffer in [it for it in self.arguments if it is not None and it.is_stored]:
             if not dtype_facts(buffer.dtype).is_float:
                 continue
             # In the end, every element as one term, in its value and its error.
@@ -212,10 +200,7 @@ class TrackingPass:
                     f"in 32 bits, up to {LARGEST_INDEX:,}; give a smaller shape"
                 )
             self.emit(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
-        module = make_main(PrimFunc([*flat, self.status], self.tracker.finish()))
-        return TrackedFunction(
-            module, arguments, self.is_deciding, self.places, self.regions, self.status_size
-        )
+        return make_main(PrimFunc([*flat, self.status], self.tracker.finish()))
 
     # ---- Buffers
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -86,9 +86,11 @@ def encode_image(address: int, described: str, sizes: Sequence[int], *modes: int
     return image.view(np.uint8)
 
 
-@dataclass
 class TensorMap:
     """A tensor and the tiles that are copied of it; innermost dimensions first.
+
+    It is what an image describes; raises `UnsupportedError` for what that may not. Memory of bytes
+    may hold elements of any type.
 
     Attributes
     ----------
@@ -98,21 +100,7 @@ class TensorMap:
     packed : how many of the program's elements one of these is
     """
 
-    source: SharedMemory
-    offset: int
-    shape: tuple[int, ...]
-    pitches: tuple[int, ...]
-    box: tuple[int, ...]
-    steps: tuple[int, ...]
-    swizzle: int
-    packed: int
-
-    @classmethod
-    def decode(cls, threads: Threads, image: bytes) -> TensorMap:
-        """What an image describes; raises `UnsupportedError` for what it may not.
-
-        Memory of bytes may hold elements of any type.
-        """
+    def __init__(self, threads: Threads, image: bytes) -> None:
         (fields,) = np.frombuffer(image, _IMAGE)
         memory: Any = threads.gpu.find_memory(begin := int(fields["global_address"]))
         if (others := _OTHERS.get(int(fields["others"]))) is None or memory is None:
@@ -154,10 +142,10 @@ class TensorMap:
                 "and the simulator supports"
             )
         # Of an element no step is taken along the innermost dimension.
-        steps = (1, *others["element_stride"][1:rank])
-        tile = tuple(-(-extent // step) for extent, step in zip(box, steps, strict=True))
-        at = tuple(shape), (size, *pitches), tile, steps
-        return cls(memory, offset, *at, swizzle, packed)
+        self.steps = (1, *others["element_stride"][1:rank])
+        self.box = [-(-extent // step) for extent, step in zip(box, self.steps, strict=True)]
+        self.source, self.offset, self.shape, self.pitches = memory, offset, shape, [size, *pitches]
+        self.swizzle, self.packed = swizzle, packed
 
     def find_elements(self, start: Sequence[int]) -> tuple[Array, Array]:
         """The places of a tile's elements in the tensor, and which of them lie inside.
@@ -418,7 +406,7 @@ def _require_map(threads: Threads, address: Any, lane: int) -> TensorMap:
             _require_fence(threads, memory, rows, MAP, fence=f"{MAP_FENCE}::generic.acquire")
     maps = threads.gpu.maps
     if image not in maps:
-        maps[image] = TensorMap.decode(threads, image)
+        maps[image] = TensorMap(threads, image)
     return maps[image]
 
 
