@@ -58,7 +58,7 @@ def find_order(kernel: Any) -> str:
         if name != "ptx.fence" and not name.startswith(_WITH_ORDER):
             continue
         ptx = read_ptx_call(name, arguments)
-        words = {} if ptx is None else ptx.words
+        words = {} if ptx is None else ptx[1]
         if name == "ptx.fence" or words.get("sem") in STRONG[name in ATOMICS :]:
             found = "cta"
             if words["scope"] != "cta":

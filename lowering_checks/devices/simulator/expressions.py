@@ -427,10 +427,11 @@ def _call_function(node: Any) -> Evaluate:
     semantics, location = get_semantics(name, BUILT_IN), get_location(node)
     if name in TYPED:
         semantics = functools.partial(semantics, result=str(node.ty))
-    ptx, registers, guard = read_ptx_call(name, arguments), frozenset[int](), None
-    if ptx is not None:
-        arguments, registers = [*ptx.operands, *ptx.words.values()], ptx.registers
-        guard = None if ptx.predicate is None else translate(ptx.predicate)
+    registers, guard = frozenset[int](), None
+    if (ptx := read_ptx_call(name, arguments)) is not None:
+        operands, words, registers, predicate = ptx
+        arguments = [*operands, *words.values()]
+        guard = None if predicate is None else translate(predicate)
     values = [
         (_point_to_element if place in registers and it is not None else _translate_argument)(it)
         for place, it in enumerate(arguments)

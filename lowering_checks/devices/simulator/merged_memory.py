@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tvm.ir import Call, IRModule, TensorLoad
@@ -102,20 +101,10 @@ class Origin(NamedTuple):
     begin: int | None
 
 
-@dataclass(frozen=True)
-class SharedLayout:
-    """What a kernel's views say of its allocations.
-
-    Attributes
-    ----------
-    units : an allocation, of registers too, to the bytes of the smallest type that it is viewed as
-    offsets : a view, to the element of the allocation that it begins at, where the kernel tells
-    buffer_ids : a view that shares its place with another buffer, to the id of its own buffer
-    """
-
-    units: dict[Var, int]
-    offsets: dict[Var, int]
-    buffer_ids: dict[Var, int]
+SharedLayout = tuple[dict[Var, int], dict[Var, int], dict[Var, int]]
+"""What a kernel's views say of its allocations: of an allocation, of registers too, the bytes of
+the smallest type that it is viewed as; of a view the element of the allocation that it begins at,
+where the kernel tells; and of one that shares its place with another buffer the id of its own."""
 
 
 def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
@@ -163,7 +152,7 @@ def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
     buffers = {view: origins[view].buffer for view in offsets if view in origins}
     known = {view: low for view, low in offsets.items() if low is not None}
     ids = {view: buffer for view, buffer in buffers.items() if buffer in overlapping}
-    return SharedLayout(units, known, ids)
+    return units, known, ids
 
 
 def get_origins(body: Any, merged: Any) -> dict[Var, Origin]:

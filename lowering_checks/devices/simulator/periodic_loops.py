@@ -10,7 +10,7 @@ takes an address or a condition from memory runs as it is, too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvm.ir import Call, Range, TensorLoad
 from tvm.sym import Analyzer
@@ -43,14 +43,9 @@ ENDS = ((0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (0, 3))
 """Iterations at the beginning and the end of a loop that may differ from those between."""
 
 
-class Period(NamedTuple):
-    """The iterations of a loop that run first, those after which all counts repeat, those that run
-    at the end, and the number of all.
-    """
-
-    head: int
-    period: int
-    tail: int
+Period = tuple[int, int, int]
+"""The iterations of a loop that run first, those after which all counts repeat, and those that run
+at the end."""
 
 
 def find_periods(kernel: Any) -> dict[Any, Period]:
@@ -145,5 +140,5 @@ def _find_period(loop: For, values: dict[Any, Any], ranges: dict[Any, Range]) ->
                 == str(analyzer.simplify(condition))
                 for condition in changing
             ):
-                return Period(head, period, tail)
+                return head, period, tail
     return None

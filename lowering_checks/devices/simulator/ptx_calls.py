@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,22 +30,10 @@ PREFIX = "ptx."
 _WRITTEN = ("w", "rw")
 
 
-@dataclass(frozen=True)
-class PtxCall:
-    """A call of an instruction.
-
-    Attributes
-    ----------
-    operands : the arguments in PTX's order; None of one that is left out
-    words : what each modifier is, by its name in TVM's table
-    registers : which of the operands are registers that the instruction writes, or reads later on
-    predicate : where it does nothing if that is 0; None without one
-    """
-
-    operands: list[Any]
-    words: dict[str, str]
-    registers: frozenset[int]
-    predicate: Any = None
+PtxCall = tuple[list[Any], dict[str, str], frozenset[int], Any]
+"""A call of an instruction: its arguments in PTX's order, None of one that is left out; what each
+modifier is, by its name in TVM's table; which of the arguments are registers that the instruction
+writes, or reads later on; and its predicate, None without one: if that is 0, it does nothing."""
 
 
 def has_results(name: str) -> bool:
@@ -74,7 +61,7 @@ def read_ptx_call(name: str, arguments: Sequence[Any]) -> PtxCall | None:
         for place in range(first, first + count)
         if slot.rw in _WRITTEN or (entry.family == "wgmma" and slot.name == "a")
     ]
-    return PtxCall(operands, words, frozenset(registers), predicate)
+    return operands, words, frozenset(registers), predicate
 
 
 def name_operands(name: str, given: Sequence[Any]) -> tuple[dict[str, str], dict[str, list[Any]]]:

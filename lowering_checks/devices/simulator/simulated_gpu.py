@@ -201,7 +201,8 @@ class SimulatedGpu:
         self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
         self.releases, self._begun = Releases(self.state), set[tuple[Any, int | None]]()
         self.part: Array | None = None  # the lanes of what runs apart; None for all
-        self._layout = SharedLayout({}, {}, {})
+        layout: SharedLayout = {}, {}, {}
+        self._units, self._offsets, self._buffer_ids = layout
         self._allocated: dict[BufferKey, SharedMemory] = {}
         self._counted: dict[BufferKey, tuple[str, int]] = {}
         self.deadline: float | None = None
@@ -288,7 +289,8 @@ class SimulatedGpu:
             self.kernels[body] = TranslatedKernel(body)
         kernel, counts = self.kernels[body], self.state.counts
         self.kernel = kernel
-        self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
+        self.state.extents, layout = extents, get_shared_layout(body, self.origins)
+        self._units, self._offsets, self._buffer_ids = layout
         self.periods = find_periods(body) if self.first_only else {}
         self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
         self.state.launch += 1
@@ -401,11 +403,12 @@ class SimulatedGpu:
 
     def run_periodic(self, period: Period, count: int, run: Callable[[int], None]) -> None:
         """Run the iterations of a loop that count differently, and count the others."""
-        times, rest = divmod(count - period.head - period.tail, period.period)
-        for step in (*range(period.head), *range(count - period.tail - rest, count)):
+        head, length, tail = period
+        times, rest = divmod(count - head - tail, length)
+        for step in (*range(head), *range(count - tail - rest, count)):
             run(step)
         before = self.state.counts.copy()
-        for step in range(period.head, period.head + period.period):
+        for step in range(head, head + length):
             run(step)
         self.state.counts.repeat_since(before, times - 1)
 
@@ -543,7 +546,7 @@ class SimulatedGpu:
                     "simulator keeps; no GPU has as much"
                 )
             whole = {"is_of_warps": scope == "warp"}
-            unit = self._layout.units.get(buffer, dtype.itemsize)
+            unit = self._units.get(buffer, dtype.itemsize)
             cell = dtype if unit == dtype.itemsize else np.dtype(f"uint{8 * unit}")
             memory = LocalMemory(name, size * dtype.itemsize // unit, cell, self.state, **whole)
             self.memories[key] = memory.view(name, dtype, size, 0)
@@ -578,11 +581,10 @@ class SimulatedGpu:
         """Make a buffer that lies in another one, from its beginning."""
         size = self._count_scalars(buffer)
         memory, dtype = address.memory, get_numpy_dtype(buffer.dtype)
-        low = self._layout.offsets.get(buffer)
+        low = self._offsets.get(buffer)
         if low is None:  # then all that the other one has
             low, size = 0, memory.size * memory.dtype.itemsize // dtype.itemsize
-        buffer_id = self._layout.buffer_ids.get(buffer, 0)
-        view = memory.view(str(buffer.name), dtype, size, low, buffer_id)
+        view = memory.view(str(buffer.name), dtype, size, low, self._buffer_ids.get(buffer, 0))
         self.memories[BufferKey(buffer)] = view
 
     def _count_scalars(self, buffer: Var) -> int:
@@ -590,7 +592,7 @@ class SimulatedGpu:
 
     def _make_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> SharedMemory:
         """Cells are as large as the smallest type that the buffer is viewed as."""
-        unit = self._layout.units.get(buffer, dtype.itemsize)
+        unit = self._units.get(buffer, dtype.itemsize)
         filler = get_garbage(dtype)
         if unit > dtype.itemsize:
             size, dtype = -(-size * dtype.itemsize // unit), np.dtype(f"uint{8 * unit}")
