@@ -68,7 +68,6 @@ class Pass:
         return diff_modules(self.before, self.module, names=names, context=context)
 
 
-@dataclass
 class _RunningPass:
     """A pass that began and did not end, with the time of the passes that it runs.
 
@@ -78,14 +77,10 @@ class _RunningPass:
     current, before : the same with the changes of passes that it ran itself
     """
 
-    number: int
-    name: str
-    first: tvm.IRModule
-    given: tvm.IRModule
-    before: tvm.IRModule
-    current: tvm.IRModule
-    start: float
-    inner_seconds: float = 0.0
+    def __init__(self, number: int, name: str, given: tvm.IRModule) -> None:
+        self.number, self.name, self.first, self.current = number, name, given, given
+        self.start, self.inner_seconds = time.perf_counter(), 0.0
+        self.given = self.before = given.clone()
 
 
 @dataclass(frozen=True)
@@ -197,9 +192,7 @@ def lower_through_passes(
 
     def begin(name: str, given: tvm.IRModule) -> None:
         if name not in CONTAINERS:
-            number, start = len(running) + len(ended) + 1, time.perf_counter()
-            copy = given.clone()
-            running.append(_RunningPass(number, name, given, copy, copy, given, start))
+            running.append(_RunningPass(len(running) + len(ended) + 1, name, given))
 
     def end(name: str, result: tvm.IRModule) -> None:
         if name in CONTAINERS:

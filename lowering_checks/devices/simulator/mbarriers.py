@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,7 +47,6 @@ class Arrival(NamedTuple):
     is_copy: bool = True
 
 
-@dataclass
 class MBarrier:
     """One mbarrier of a thread block.
 
@@ -68,18 +66,11 @@ class MBarrier:
     visits : for each lane when it arrived or waited last
     """
 
-    name: str
-    expected: int
-    pending: int
-    maker: int
-    made: int
-    released: Array
-    gathered: Array
-    copied: Array
-    bytes: int = 0
-    phase: int = 0
-    arriving: list[Arrival] = field(default_factory=list)
-    visits: dict[int, int] = field(default_factory=dict)
+    def __init__(self, name: str, count: int, maker: int, made: int, known: Array) -> None:
+        self.name, self.maker, self.made = name, maker, made
+        self.expected, self.pending, self.bytes, self.phase = count, count, 0, 0
+        self.arriving, self.visits = list[Arrival](), dict[int, int]()
+        self.released, self.gathered, self.copied = np.zeros((3, *known.shape), np.int64)
 
     @property
     def is_due(self) -> bool:
@@ -143,10 +134,9 @@ class MBarriers:
             self.report(threads, pointer, lane, f"for {count} arrivals (1 to {MAX_COUNT} can be)")
         state = threads.state
         assert state.known is not None
-        zeros = np.zeros((3, *state.known[:, lane].shape), np.int64)
-        name = pointer.name_place(lane)
         self._mark(pointer, lane, is_opaque=True)
-        self._made[key] = MBarrier(name, count, count, lane, state.interval, *zeros)
+        of_lane = pointer.name_place(lane), count, lane, state.interval, state.known[:, lane]
+        self._made[key] = MBarrier(*of_lane)
 
     def forget(self, threads: Threads, pointer: Pointer, lane: int) -> None:
         """Invalidate an mbarrier; its memory is memory again."""

@@ -41,9 +41,8 @@ MAX_BARRIERS = 16
 """Named barriers per thread block."""
 
 
-@dataclass
 class NamedBarrier:
-    """One barrier of a thread block.
+    """One barrier of a thread block, of so many threads that may know of one another.
 
     Attributes
     ----------
@@ -59,14 +58,9 @@ class NamedBarrier:
     before : the same when the last phase was complete
     """
 
-    expected: int
-    gathered: Array
-    released: Array
-    arrived: Array
-    before: Array
-    come: int = 0
-    phase: int = 0
-    first: int = 0
+    def __init__(self, expected: int, group: int) -> None:
+        self.expected, self.come, self.phase, self.first = expected, 0, 0, 0
+        self.gathered, self.released, self.arrived, self.before = np.zeros((4, group), np.int64)
 
 
 @dataclass
@@ -104,9 +98,8 @@ class NamedBarriers:
                 self._report(threads, lane, at, text)
             if wrong:
                 continue
-            zeros = np.zeros((4, batch.group), np.int64)
             key = int(batch.block[lane, 0]), at
-            barrier = self._made.setdefault(key, NamedBarrier(count, *zeros))
+            barrier = self._made.setdefault(key, NamedBarrier(count, batch.group))
             if barrier.come == 0:
                 barrier.expected, barrier.first = count, lane
             elif barrier.expected != count:

@@ -96,7 +96,6 @@ def spread_to(value: Any, shape: tuple[int, ...]) -> Array:
     return value if is_spread else np.broadcast_to(value, shape)
 
 
-@dataclass(frozen=True)
 class Batch:
     """Some thread blocks with all their threads, which are the lanes; columns of shape (lanes, 1).
 
@@ -110,23 +109,28 @@ class Batch:
     block : each lane's thread block, counted within this batch
     thread : each lane's thread, counted over the whole grid
     lane : 0, 1, 2, ...
-    everywhere : the mask of all lanes
+    lanes, everywhere : how many there are, and the mask of all of them
     """
 
-    first: int
-    blocks: int
-    threads: int
-    coordinates: Mapping[str, Array]
-    block: Array
-    thread: Array
-    lane: Array
-    everywhere: Array
-    cluster: int = 1
-    span: int = 1
-
-    @property
-    def lanes(self) -> int:
-        return self.blocks * self.threads
+    def __init__(
+        self,
+        extents: Mapping[str, int],
+        first: int,
+        blocks: int,
+        chosen: Array | None,
+        *,
+        is_joint: bool,
+    ) -> None:
+        self.first, self.blocks = first, blocks
+        self.threads = count_places(extents, THREAD_AXES)
+        self.cluster, self.lanes = count_places(extents, CLUSTER_AXES), blocks * self.threads
+        self.span = blocks if is_joint else self.cluster
+        self.lane: Array = np.arange(self.lanes, dtype=np.int64)[:, None]
+        self.block, inside = np.divmod(self.lane, self.threads)
+        own = first + self.block if chosen is None else chosen[first + self.block]
+        self.coordinates = {**locate_blocks(own, extents), **_unravel(inside, extents, THREAD_AXES)}
+        self.thread = first * self.threads + self.lane
+        self.everywhere = np.broadcast_to(True, self.lane.shape)
 
     @property
     def group(self) -> int:
@@ -163,18 +167,7 @@ def split_grid(
             f"at most, and not {blocks * threads}; choose a smaller shape"
         )
     for first in range(0, blocks, size):
-        count = min(size, blocks - first)
-        lane = np.arange(count * threads, dtype=np.int64)[:, None]
-        block, inside = np.divmod(lane, threads)
-        own = first + block if chosen is None else chosen[first + block]
-        coordinates = {
-            **locate_blocks(own, extents),
-            **_unravel(inside, extents, THREAD_AXES),
-        }
-        thread = first * threads + lane
-        span = count if is_joint else cluster
-        columns = block, thread, lane, np.broadcast_to(True, lane.shape)
-        yield Batch(first, count, threads, coordinates, *columns, cluster, span)
+        yield Batch(extents, first, min(size, blocks - first), chosen, is_joint=is_joint)
 
 
 def count_places(extents: Mapping[str, int], axes: tuple[str, ...]) -> int:
