@@ -222,6 +222,7 @@ def compare(
     if as_json:
         parts = zip(pair, names, judged, strict=True)
         about = "output=name changed size largest"
+        same = "diff same_structure=is_same_structure same_numbers=is_same same_bits=is_bitwise"
         print_document(
             "diff",
             programs=[
@@ -234,10 +235,7 @@ def compare(
                 }
                 for (run, step), name, each in parts
             ],
-            diff=found.diff,
-            same_structure=found.is_same_structure,
-            same_numbers=found.is_same,
-            same_bits=found.is_bitwise,
+            **read_keys(found, same),
             differences=[read_keys(it, about) for it in found.differences],
             facts={
                 name: {"refused": rows}

@@ -335,11 +335,10 @@ def find_counterexample(
         shrunk = shrink_trial(experiment, trial, seed=seed, seconds=seconds, devices=needed)
         if shrunk is not None:
             require_place(path)
-            named = []
-            for text in experiment.named[1:]:
-                place, colon, name = text.rpartition(":")
-                is_file = place.endswith(".py") and colon
-                named.append(f"{Path(place).resolve()}:{name}" if is_file else text)
+            named = [
+                re.sub(r"^.*\.py(?=:)", lambda place: str(Path(place[0]).resolve()), text)
+                for text in experiment.named[1:]
+            ]
             script = SCRIPT.format(
                 first_line=FIRST_LINE.format("pass"),
                 title=experiment.title,
