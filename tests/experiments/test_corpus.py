@@ -59,6 +59,12 @@ DRAWN = {
     "unsigned difference": r"if T.Cast\(\"uint32\", I.* - T.uint32",
     "branch alone in one with an else": r"( +)if .*:\n +if .*:\n(?:\1 {8}.*\n)+\1else:",
     "vector of three": r"T.vectorized\(3\)",
+    "quotient of lanes": r"for (i\d+) in T.vectorized\((\d)\):\n.*\(\1 \+ \d\) // \2\]",
+    "statements that load what was just stored": r"for i\d+ in .*:\n( +)(\w+\[.*\]) = .*\n"
+    r"\1(\w+\[.*\]) = .*\2.*\n\1\w+\[.*\] = .*\3",
+    "quotient of floats": r"if T.Cast\(\"float32\", M.*\) / T.Cast\(\"float32\", M",
+    "sum of unsigned numbers": r"T.Cast\(\"int64\", T.Cast\(\"uint32\", I.*\) [-+*] T.Cast",
+    "atomic addition": r"T.cuda.atomic_add\(T.address_of\(H",
 }
 """What passes forget, as it stands in a program."""
 

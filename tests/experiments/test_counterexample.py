@@ -70,6 +70,26 @@ def test_a_script_takes_a_pass_with_its_neighbours(
     assert "unchanged" in capsys.readouterr().out
 
 
+TOTAL = """
+@T.prim_func
+def main(Z: T.Buffer((4,), "float32"), C: T.Buffer((1,), "float32")):
+    for i in range(4):
+        C[0] = C[0] - Z[i]
+"""
+
+
+def test_a_parameter_of_one_element_is_made_small(tmp_path: Path):
+    """TVM prints its element as its name, which TVM does not parse."""
+    (tmp_path / "swap.py").write_text(
+        (NEIGHBOUR + LEANS).replace("from NEIGHBOUR import change", "")
+    )
+    experiment = load_experiment("before", "tirx.VectorizeLoop", f"{tmp_path}/swap.py:swap")
+    subject = make_subject("total", parse_program(TOTAL))
+    small = find_counterexample(experiment, [subject], tmp_path / "wrong.py", seconds=20)
+    assert small is not None
+    assert small.is_shown, small.last_line
+
+
 @pytest.mark.parametrize(
     ("returned", "told"),
     [("None", "it returns nothing; let it return an IRModule"), ("3", "a value of type int; let")],

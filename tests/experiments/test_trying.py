@@ -327,3 +327,54 @@ def test_the_bits_of_nan_are_nobodys_promise(monkeypatch: pytest.MonkeyPatch):
         program = trying.Program(lambda _, results=results: (next(results), ()))
         monkeypatch.setattr(trying.LoweredDevice, "compile", lambda *_, made=program: made)
         assert trying.have_same_bits(trial) is is_same
+
+
+HISTOGRAM = """# from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer((64,), "int32"), H: T.Buffer((8,), "int32")):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            T.evaluate(T.cuda.atomic_add(T.address_of(H[tx % 8]), A[bx * 32 + tx]))
+"""
+
+
+def test_an_atomic_operation_takes_the_argument_that_is_there():
+    """A change that only an addition to what H holds shows: of what is added, the double."""
+
+    def double(module: tvm.IRModule) -> tvm.IRModule:
+        def rewrite(call: Any) -> Any:
+            if "atomic" not in str(call.op):
+                return call
+            arguments = [call.args[0], call.args[1] * 2]
+            return tvm.ir.Call(call.op, arguments, call.attrs, ret_ty=call.ty)
+
+        return tvm.IRModule({"main": structural_map(module["main"], (tvm.ir.Call, rewrite))})
+
+    experiment = Experiment("double", Edit("before", "tirx.VectorizeLoop", get_pass(double, "x")))
+    trial = try_change(experiment, make_subject("histogram", parse_program(HISTOGRAM)))
+    assert (trial.status, trial.what) == ("wrong", "numbers"), trial.reason
+
+
+RATIOS = """from tvm.script import tirx as T
+@T.prim_func
+def main(
+    A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")
+):
+    for i in range(64):
+        C[i] = T.Select(A[i] / B[i] < T.float32(2), A[i], B[i])
+"""
+
+
+def test_a_program_that_tvm_alone_gets_wrong_of_nan_is_judged_on_numbers(tmp_path: Path):
+    def forget_signs(module: tvm.IRModule) -> tvm.IRModule:
+        def rewrite(node: Any) -> Any:
+            return type(node)(node.a.a, node.b * node.a.b)
+
+        return tvm.IRModule({"main": structural_map(module["main"], (tirx.LT, rewrite))})
+
+    path = tmp_path / "mine.py"
+    path.write_text(RATIOS)
+    edit = Edit("before", "tirx.VectorizeLoop", get_pass(forget_signs, "forget_signs"))
+    (subject,), _ = list_subjects([f"{path}:main"], 0, edit)
+    trial = try_change(Experiment("forget_signs", edit), subject)
+    assert (trial.status, trial.what) == ("wrong", "numbers"), trial.reason

@@ -1,5 +1,7 @@
 """Which iterations the interpreter runs at once where a schedule has few threads or none."""
 
+import re
+
 import numpy as np
 import pytest
 import tvm
@@ -92,3 +94,48 @@ def test_the_host_leaves_a_loop_or_an_iteration(leaves: str, wanted: list[float]
     """)
     program = Interpreter().compile(module)
     assert (program([np.zeros(4, "float32")])[0].tolist(), program.findings) == (wanted, [])
+
+
+@pytest.mark.parametrize(
+    ("loop", "stores", "told"),
+    [
+        ("T.parallel(1, 8)", "B[i] = B[i - 1] + A[i]", r"load of B\["),
+        ("T.parallel(1, 8)", "t[0] = A[i]; B[i] = t[0]", r"store to t\[0\]"),
+        ("T.parallel(1, 8)", "u[i] = A[i]; B[i] = u[i]", ""),
+        ("range(1, 8)", "B[i] = B[i - 1] + A[i]", ""),
+    ],
+)
+def test_iterations_of_a_parallel_loop_wait_for_no_other(loop: str, stores: str, told: str):
+    first, _, second = stores.partition("; ")
+    module = parse_kernel(f"""
+        A (8,), B (8,)
+        t = T.alloc_buffer((1,), "float32", scope="local")
+        u = T.alloc_buffer((8,), "float32", scope="local")
+        B[0] = T.float32(1)
+        for i in {loop}:
+            {first}
+            {second or first}
+    """)
+    program = Interpreter().compile(module)
+    program([np.arange(8, dtype="float32"), np.zeros(8, "float32")])
+    races = [str(it) for it in program.findings if str(it).startswith("race: ")]
+    assert any(re.search(told, it) for it in races) if told else program.findings == []
+
+
+@pytest.mark.parametrize("asked", ["N[0] < B[0]", "N[0] < 4 and B[N[0]] > 1"])
+def test_a_loop_that_goes_on_by_itself_keeps_threads_in_order(asked: str):
+    """It asks for what no thread changes, and waits for nobody."""
+    module = parse_kernel(f"""
+        A (64,), B (4,) int32
+        for tx in T.thread_binding(64, thread="threadIdx.x"):
+            S = T.alloc_buffer((64,), "float32", scope="shared")
+            N = T.alloc_buffer((1,), "int32", scope="local")
+            S[(tx + 1) % 64] = T.float32(1)
+            A[tx] = S[0]
+            N[0] = 0
+            while {asked}:
+                N[0] = N[0] + 1
+    """)
+    program = Interpreter().compile(module)
+    program([np.zeros(64, "float32"), np.zeros(4, "int32")])
+    assert program.findings == []

@@ -1,4 +1,4 @@
-"""Passes as others write them: thirty-seven that are wrong, and seventeen that are right.
+"""Passes as others write them: forty-two that are wrong, and seventeen that are right.
 
 What they do was written down before their writer had looked at what the corpus of `tirstep pass`
 draws. Each rewrites nodes of one kind, in front of a pass of TVM's. A right one that copies what
@@ -748,3 +748,56 @@ def compare_as_they_were(node):
     one, other = (it.value for it in sides)
     is_one = type_of(one) == type_of(other) and type_of(one) in ("int8", "uint8", "int32")
     return type(node)(one, other) if is_one and type_of(node.a) in ("int32", "int64") else node
+
+
+@wrong(For, FLATTEN)
+def distribute_stores(loop):
+    """A loop for each store, if none stores what those in front of it load or store."""
+    parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else []
+    if not is_serial(loop) or not parts or any(not isinstance(it, BufferStore) for it in parts):
+        return loop
+    for at, part in enumerate(parts):
+        before = [it.source for each in parts[:at] for it in find(each, TensorLoad)]
+        before += [it.buffer for it in parts[:at]]
+        if any(it.same_as(part.buffer) for it in before):
+            return loop
+    return SeqStmt([again(loop, loop.min, loop.extent, part) for part in parts])
+
+
+@wrong((tirx.LT, tirx.LE, tirx.GT, tirx.GE), VECTORIZE)
+def compare_without_division(node):
+    """``a / b < c`` is ``a < c * b``, as if no b were negative."""
+    is_quotient = isinstance(node.a, tirx.Div) and "float" in type_of(node.a)
+    return type(node)(node.a.a, node.b * node.a.b) if is_quotient else node
+
+
+@wrong(Cast, VECTORIZE)
+def widen_sums(node):
+    """The cast of a sum is the sum of casts, as if none wrapped around."""
+    inner = node.value
+    if type_of(node) != "int64" or type_of(inner) != "uint32":
+        return node
+    if not isinstance(inner, tirx.Add | tirx.Sub):
+        return node
+    return type(inner)(Cast("int64", inner.a), Cast("int64", inner.b))
+
+
+@wrong(tirx.FloorDiv, "s_tir.InjectVirtualThread")
+def give_lanes_one_quotient(node):
+    """All lanes of a vector have one quotient, if there are as many as the divisor."""
+    ramp, divisor = node.a, node.b
+    if not isinstance(ramp, tirx.Ramp) or not isinstance(divisor, tirx.Broadcast):
+        return node
+    if not structural_equal([ramp.stride, divisor.value], [tirx.const(1, "int32"), ramp.lanes]):
+        return node
+    return tirx.Broadcast(tirx.FloorDiv(ramp.base, divisor.value), ramp.lanes)
+
+
+@wrong(Evaluate, "tirx.SplitHostDevice")
+def add_plainly(node):
+    """An atomic addition whose result nobody takes is a load and a store."""
+    call = node.value
+    if not isinstance(call, Call) or "atomic_add" not in str(call.op):
+        return node
+    element = find(call.args[0], TensorLoad)[0]
+    return BufferStore(element.source, element + call.args[1], list(element.indices))

@@ -132,6 +132,18 @@ class _Flattener:
         if self.at_once and not self.is_launched:
             given, node = node, bind_parallel_loops(node)
             self.has_spread |= node is not given
+        is_alone = not self.is_launched and not self.has_threads
+        if is_alone and node.kind == ForKind.PARALLEL and constant(node.extent):
+            # Its iterations wait for no other, as thread blocks, which have no global memory.
+            inner = [it.buffer for it in find_all(node.body, AllocBuffer)]
+            inner += [it for block in find_all(node.body, SBlock) for it in block.alloc_buffers]
+            if all(buffer.scope() != "global" for buffer in inner):
+                place = Var(node.loop_var.name, node.loop_var.ty)
+                body = SeqStmt([Bind(node.loop_var, node.min + place), node.body])
+                in_order, self.in_order = self.in_order, False
+                launch = self._launch(place, BLOCK_AXES[0], node.extent, body)
+                self.in_order = in_order
+                return launch
         binding = node.thread_binding
         axis = "" if binding is None else str(binding.thread_tag)
         if node.kind == ForKind.THREAD_BINDING and not axis.startswith("vthread"):

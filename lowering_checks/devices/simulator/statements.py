@@ -18,6 +18,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx import (
     AllocBuffer,
+    And,
     Break,
     Broadcast,
     BufferStore,
@@ -25,6 +26,7 @@ from tvm.tirx import (
     DeclBuffer,
     Evaluate,
     IfThenElse,
+    Or,
     Ramp,
     SeqStmt,
     While,
@@ -104,9 +106,19 @@ def _wait_in_roles(statements: Iterable[Any]) -> bool:
 
 def _spins(loop: Any) -> bool:
     """Whether a loop asks for what other threads may store meanwhile."""
-    asked = find_all(loop.condition, TensorLoad)
-    is_shared = any(str(it.source.scope()) not in ("local", "warp") for it in asked)
+    own = {it.buffer for it in find_all(loop.body, BufferStore) if it.buffer.scope() == "local"}
+    is_shared = _asks_others(loop.condition, own)
     return is_shared or not get_names(loop).isdisjoint(ATOMICS.keys() | VECTOR_ACCESSES.keys())
+
+
+def _asks_others(condition: Any, own: set[Any]) -> bool:
+    """Whether a condition of a loop asks for shared memory alone, and not for what the loop itself
+    has in registers as well: that goes on without others, as a search does.
+    """
+    if isinstance(condition, And | Or):
+        return any(_asks_others(side, own) for side in (condition.a, condition.b))
+    asked = {it.source for it in find_all(condition, TensorLoad)}
+    return any(str(it.scope()) not in ("local", "warp") for it in asked) and asked.isdisjoint(own)
 
 
 def _uses_atomics(statement: Any) -> bool:

@@ -243,6 +243,8 @@ def shrink_trial(
     text = str(trial.subject.module.script())
     if not is_of_ours(experiment.edit):  # TVM alone does not know tirstep's
         text = re.sub(r'"tir_pipeline": "\w+"(, )?', "", text)
+    for name in re.findall(r"(\w+): T\.Buffer\(\(1,\)", text):  # its element is printed as its name
+        text = re.sub(rf"(?<![.\"'])\b{name}\b(?![\[.:\"'])", f"{name}[0]", text)
     text = print_script(parse_script(text))
     small = try_text(text)
     if small is None:

@@ -70,15 +70,16 @@ SMALLEST, LARGEST = -4, 4
 @dataclass(frozen=True, eq=False)
 class ProblemOracle:
     """A kernel's meaning in NumPy, of whole numbers first and then of floats within the kernel's
-    bound; or a program's own, also of its special values, since it may be small.
+    bound; or a program's own, also of its special values, since it may be small: if not `is_short`.
     """
 
     problem: AnyProblem
     seed: int
+    is_short: bool = False
 
     @property
     def _is_short(self) -> bool:
-        return not isinstance(self.problem, ModuleProblem)
+        return self.is_short or not isinstance(self.problem, ModuleProblem)
 
     @property
     def arguments(self) -> Arrays:
@@ -148,7 +149,8 @@ def reads_argument(fault: str, module: tvm.IRModule) -> bool:
     whose value nobody uses changes nothing, and what comes of others shows in the numbers.
     """
     names = "|".join(name_arguments(module))
-    return re.match(rf"uninitialized read: load of ({names})\[", fault) is not None
+    how = "load of|atomic operation on"
+    return re.match(rf"uninitialized read: ({how}) ({names})\[", fault) is not None
 
 
 def make_arguments(module: tvm.IRModule, seed: int) -> Arrays:
@@ -515,6 +517,11 @@ def _judge(
     for at, (device, pipeline) in enumerate(zip(pair, pipelines, strict=True)):
         with using_pipeline(pipeline):
             findings[at], note = _check(subject, device)
+            if at == 0 and findings[0] and isinstance(subject.problem, ModuleProblem):
+                # TVM alone may be wrong of NaN, say, which says nothing of other numbers.
+                oracle: Any = subject.oracle
+                subject = replace(subject, oracle=replace(oracle, is_short=True))
+                findings[0], note = _check(subject, device)
             if findings[at] != ():
                 break
             if device.has_clock:

@@ -79,6 +79,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "sign": ("<", "<=", ">", ">="),
     "same": ("<", ">=", "==", "!="),
     "op": "+-",
+    "wrapping": "+-*",
     "narrow": ("int8", "uint8", "int16", "uint16"),
     "div": ("floordiv", "floormod", "truncdiv", "truncmod"),
     "round": ("nearbyint", "floor", "ceil", "trunc"),
@@ -154,11 +155,13 @@ T.Cast("int64", $I) $op T.Cast("int64", $J) $op T.int64(5000000000)
 T.shift_right(T.Cast("int64", $I) * T.Cast("int64", $J), T.int64($d))
 T.Cast("int64", $i) * T.int64(3000000000)
 T.Cast("int64", ($i * 30011) % $d)
+T.Cast("int64", T.Cast("uint32", $I) $wrapping T.Cast("uint32", $J))
 """,
     "bool": """
 $F $sign $G
 $F $sign T.float32($end)
 T.fabs($F) $sign T.float32($end)
+T.Cast("float32", $M) / T.Cast("float32", $M * 2 + 1) $sign T.float32($end) $op T.float32(0.25)
 $F $op $G $sign T.float32(0)
 T.$both($F $sign $G, $F $sign T.float32($end))
 $I $sign $J
@@ -625,7 +628,10 @@ class Writer:
         self.arrays = arrays[:1]
         for array in (*arrays, *registers):  # from the input, or from what is filled before
             with ExitStack() as stack:
-                places = [stack.enter_context(self.loop(extent)).text for extent in array.shape]
+                *front, last = array.shape
+                runs = self.loop_kind("vector", last, is_last=self.form == LOOPS)
+                loops = [*[(extent, RANGE) for extent in front], (last, runs)]
+                places = [stack.enter_context(self.loop(*each)).text for each in loops]
                 first = array is arrays[0] or self.is_so(2, "from the input")
                 self.say(f"{array.at(*places)} = {self.read() if first else self.place()}")
             self.arrays += [array] * (array not in self.arrays)
@@ -668,6 +674,15 @@ class Writer:
                     other = self.one((f"{at} * 3 % {self.width}", f"{at} + 1", at, "0"), "other")
                     self.say(f"{array.at(f'{at} * 2')} = {self.read()}")
                     self.say(f"{array.at(f'{at} * 2 + 1')} = {self.changed(array.at(other))}")
+                continue
+            if self.is_so(4, "relay"):  # each statement loads what the one before it stores
+                with self.loop(self.width) as index:
+                    made, left = self.read(), [*arrays, *temporaries]
+                    for _ in range(min(3, len(left))):
+                        array = left.pop(self.one(range(len(left)), "array"))
+                        target = array.at(f"{index.text} % {array.shape[0]}")
+                        self.say(f"{target} = {made}")
+                        made = self.changed(target)
                 continue
             with self.loop(self.width, text=bounds) as index:
                 at, self.places = index.text, []
@@ -820,7 +835,7 @@ class Writer:
             data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
             forms.append(f"T.max(T.min({data}, {most}), 0)")
         if self.has_count:
-            forms.append(f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)")
+            forms += [f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)"] * 2
         for outer in self.indices[-2:]:
             forms += [f"T.min({outer.text}, {most})", *[f"{by} - {outer.text}"] * 2]
             forms += [f"{outer.text} - {by}"] * 2 * (outer.extent <= most)
@@ -954,6 +969,12 @@ class Writer:
                     if shared and self.is_so(2, "refill"):  # barriers stand around it
                         self.write_shared(self.one(shared, "buffer"))
                     self.spread(output)
+            if self.is_so(4, "histogram"):
+                made = Buffer(self.fresh("H"), "int32", (self.one((2, 3, 5), "elements"),))
+                self.rows[made.name] = made
+                place = made.at(f"{self.thread.text} % {made.shape[0]}")
+                added = self.capped(self.operand("int32", 1)).text
+                self.say(f"T.evaluate(T.cuda.atomic_add(T.address_of({place}), {added}))")
             for _ in range(self.one((1, 2, 3), "rows of outputs")):
                 self.write_rows()
 
@@ -1011,6 +1032,8 @@ class Writer:
         if at.extent <= extent:
             forms += [at.text] * 6 + [f"{extent - 1} - {at.text}", f"{at.text} // 2"]
             forms.append(f"T.max({at.text} - {by}, 0)")
+            divisor = self.one((2, 3, 4, 8, max(2, at.extent)), "divisor")
+            forms += [f"({at.text} + {by - 1}) // {divisor}"] * (4 if self.is_vector else 1)
         else:
             forms += [f"{at.text} % {extent}", f"{at.text} // {-(-at.extent // extent)}"]
         return str(self.one(forms, "form of index"))
