@@ -142,12 +142,6 @@ class JudgedRecipe:
         """The devices and shapes that numbers were checked on, that of the last step first."""
         return list(dict.fromkeys(verdict.checked_on for verdict in reversed(self.verdicts)))
 
-    def flops_per_second(self, timing: Timing | None) -> float | None:
-        """Operations by the kernel's own count, whatever the schedule computes twice."""
-        if timing is None or self.run is None:
-            return None
-        return self.run.problem.flops / timing.median
-
 
 class Judge:
     """What recipes are checked with: the device and the goldens that a request asks for.
@@ -404,11 +398,8 @@ def _numbers(status: Status | None, places: Sequence[str]) -> Text:
 
 
 def _time_cells(rung: JudgedRecipe, timing: Timing | None) -> dict[str, Text]:
-    flops = rung.flops_per_second(timing)
-    return {
-        "time us": _number(None if timing is None else timing.median * 1e6),
-        "GFLOP/s": _number(None if flops is None else flops / 1e9),
-    }
+    keys = _time_keys(rung, timing)
+    return {"time us": _number(keys["time_us"]), "GFLOP/s": _number(keys["gflops"])}
 
 
 def _number(number: float | None, unit: str = "") -> Text:
@@ -453,13 +444,16 @@ def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
     ]
 
 
-def _time_keys(rung: JudgedRecipe, timing: Timing | None) -> Document:
-    flops = rung.flops_per_second(timing)
+def _time_keys(rung: JudgedRecipe, timing: Timing | None) -> dict[str, Any]:
+    """With operations by the kernel's own count, whatever the schedule computes twice."""
+    gflops = None
+    if timing is not None and rung.run is not None:
+        gflops = rung.run.problem.flops / timing.median / 1e9
     keys: dict[str, Any] = read_keys(
         timing, "time_us=median time_us_lower=lower time_us_upper=upper"
     )
     return {
         **{key: None if it is None else it * 1e6 for key, it in keys.items()},
         **read_keys(timing, "repeats"),
-        "gflops": None if flops is None else flops / 1e9,
+        "gflops": gflops,
     }

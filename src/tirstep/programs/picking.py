@@ -396,11 +396,10 @@ class Picker:
                     f"{found.location}: '{part}' has \"tirx.noalias\": T.bool(...), which TVM does "
                     f"not lower; write True{explain_spelling(self.spelling.place)}"
                 )
-        if found.kind == "function":
-            kernel = ModuleKernel(make_main(found.value), _make_name(found.name))
-            yield kernel, found.name, "main", None
-            return
-        for part in names if function is None else (function,):
+            if found.kind == "function":
+                kernel = ModuleKernel(make_main(value), _make_name(found.name))
+                yield kernel, found.name, "main", None
+                continue
             own = part if len(names) > 1 else ""
             kernel = ModuleKernel(found.value, _make_name(found.name, own), part)
             # A schedule may look up blocks of it by its name.
