@@ -248,14 +248,19 @@ def close_extents(function: Any, values: Mapping[Var, Any]) -> Any:
     return structural_map(closed, [(AttrStmt, close)])
 
 
-def leaves_sizes_open(function: Any) -> bool:
-    """Whether the shape of a parameter has a size that is known when the function is called."""
-    return any(
-        constant(extent) is None
-        for each in function.params
-        if not is_scalar(each)
-        for extent in each.shape
-    )
+def get_open_sizes(function: Any) -> dict[str, Any]:
+    """The sizes that a function takes from the shapes of its arguments, by name.
+
+    One may be a parameter as well: ``n: T.int32, A: T.Buffer((n,))``.
+    """
+    found: dict[str, Any] = {}
+    for parameter in function.params:
+        if is_scalar(parameter):
+            continue
+        for extent in parameter.shape:
+            for variable in undefined_vars(extent):
+                found.setdefault(str(variable.name), variable)
+    return found
 
 
 def close_for(function: Any, arguments: Arrays) -> Any:
@@ -263,7 +268,7 @@ def close_for(function: Any, arguments: Arrays) -> Any:
     require_arguments(function.params, arguments)
     pairs = [*zip(function.params, arguments, strict=True)]
     shapes = [(it.shape, array.shape) for it, array in pairs if not is_scalar(it)]
-    used = [var for extents, _ in shapes for extent in extents for var in undefined_vars(extent)]
+    used = get_open_sizes(function).values()
     values = {
         extent: IntImm(str(extent.ty), int(size))
         for shape in shapes

@@ -23,6 +23,7 @@ from tirstep.transforms.tir import (
     list_functions,
 )
 
+from .compile.compiling import name_functions
 from .device import is_scalar
 from .legality.accesses import list_accesses
 from .legality.rules import list_faults_at_end
@@ -45,13 +46,11 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
     """
     messages: dict[str, None] = {}
     is_bound = False
-    for variable, function in module.functions_items():
-        if not isinstance(function, tvm.tirx.PrimFunc):
-            continue
+    for function_name, function in name_functions(module).items():
         places = [place for place in get_places(function.body) if place.is_innermost]
         if any(place.kernel is not None for place in places):
             is_bound = True
-            name = "" if len(module.functions) == 1 else f"{variable.name_hint}: "
+            name = "" if len(module.functions) == 1 else f"{function_name}: "
             messages.update(dict.fromkeys(name + message for message in _judge(places)))
     if is_bound and not messages:  # the rules take loops on one axis for one loop
         faults = list_faults_at_end(module)

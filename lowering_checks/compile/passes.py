@@ -26,6 +26,7 @@ from .compiling import (
     compile_module,
     get_target,
     keeping_source,
+    name_functions,
     watch_passes,
     write_host_in_c,
 )
@@ -290,8 +291,7 @@ def find_host(module: tvm.IRModule) -> Any:
 
     Later on it takes packed arguments, and launches through the driver.
     """
-    functions = module.functions_items()
-    entry = next((function for variable, function in functions if variable.name_hint == MAIN), None)
+    entry = name_functions(module).get(MAIN)
     return None if entry is None or _get_convention(entry) is not None else entry
 
 

@@ -39,8 +39,6 @@ from tvm.tirx import (
     Var,
     While,
 )
-from tvm.tirx.analysis import undefined_vars
-from tvm.tirx.buffer import BufferType
 
 from tirstep.transforms.enumeration import Table, choose_values, number_rows, tabulate
 from tirstep.transforms.tir import (
@@ -59,7 +57,7 @@ from tirstep.transforms.tir import (
     substitute,
 )
 
-from ..device import close_extents
+from ..device import close_extents, get_open_sizes
 
 ROWS = 1 << 17
 """Rows of one table at most: some milliseconds."""
@@ -484,11 +482,7 @@ def close_sizes(module: IRModule) -> IRModule:
     def close(function: Any) -> Any:
         if not isinstance(function, PrimFunc):
             return function
-        found: list[Var] = []
-        for parameter in function.params:
-            if isinstance(parameter.ty, BufferType):
-                for extent in parameter.shape:
-                    found += [var for var in undefined_vars(extent) if not is_among(var, found)]
+        found = get_open_sizes(function).values()
         if not found or len(found) > len(_SIZES):
             return function
         values = {var: IntImm(str(var.ty), size) for var, size in zip(found, _SIZES, strict=False)}

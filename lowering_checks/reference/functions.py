@@ -22,6 +22,7 @@ from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, get_childr
 
 from ..compile.compiling import MAIN, make_main, name_functions
 from ..device import close_extents, is_scalar
+from ..device import get_open_sizes as get_open_sizes
 
 SMALLEST = 16
 """Extents below this are rather a part of the algorithm, a window, say."""
@@ -45,21 +46,6 @@ def get_function(module: tvm.IRModule, name: str | None, kernel: str) -> tuple[s
     if name not in functions:
         raise KernelError(f"{kernel}: there is no function '{name}'; {nearest(name, functions)}")
     return name, functions[name]
-
-
-def get_open_sizes(function: PrimFunc) -> dict[str, Any]:
-    """The sizes that a function takes from the shapes of its arguments, by name.
-
-    One may be a parameter as well: ``n: T.int32, A: T.Buffer((n,))``.
-    """
-    found: dict[str, Any] = {}
-    for parameter in function.params:
-        if is_scalar(parameter):
-            continue
-        for extent in parameter.shape:
-            for variable in undefined_vars(extent):
-                found.setdefault(str(variable.name), variable)
-    return found
 
 
 def find_unrelated_sizes(function: PrimFunc) -> list[str]:

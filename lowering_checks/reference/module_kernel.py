@@ -24,7 +24,7 @@ from tirstep.transforms.tir import find_all, find_axes, get_axis
 from tirstep.tvm_compat import with_parameters
 
 from ..compile.compiling import MAIN, launch_tirx, make_main
-from ..device import blank
+from ..device import blank, get_open_sizes
 from ..devices.simulator.merged_memory import find_written_buffers
 from ..numeric import make_cases
 from .conditions import compares_data, get_call_name
@@ -36,7 +36,6 @@ from .functions import (
     find_float_types,
     find_unrelated_sizes,
     get_function,
-    get_open_sizes,
     list_literal_sizes,
     read_arguments,
     replace_literals,

@@ -26,8 +26,8 @@ from ...device import (
     Program,
     close_for,
     convert_tvm_errors,
+    get_open_sizes,
     get_reason,
-    leaves_sizes_open,
 )
 from .flatten import flatten
 from .merged_memory import find_shapes
@@ -93,7 +93,7 @@ class Interpreter(Device):
     def estimate(self, module: tvm.IRModule) -> float:
         """About how many seconds its launches take; 0 of what is refused, or leaves sizes open."""
         function = next(iter(module.functions.values()))
-        if leaves_sizes_open(function):
+        if get_open_sizes(function):
             return 0.0
         try:
             return estimate_seconds(self._flatten(function)[0])
@@ -115,7 +115,7 @@ class Interpreter(Device):
             with convert_tvm_errors("TVM does not lower the kernel", module):
                 module = launch_tirx(module)
         function, shapes = module[MAIN], {**self.shapes, **find_shapes(module)}
-        flat = None if leaves_sizes_open(function) else self._flatten(function)
+        flat = None if get_open_sizes(function) else self._flatten(function)
         if flat and most_blocks:
             require_separate_blocks(flat[0])
 
