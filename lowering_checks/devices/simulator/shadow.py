@@ -148,7 +148,9 @@ class Shadow:
     owner : the id of the buffer that each cell was written as; empty where one buffer lies
     marks : which cells are `OPAQUE`, where an mbarrier is, were stored to `BY_PROXY` last, by a
         bulk copy, or are to be `CHANGED` by a reduction in flight; absent where none are
-    atomics : who has changed each cell atomically, as `Accessors`; empty where nobody has
+    readers, atomics, silent : who has loaded each cell, who has changed it atomically, and who has
+        stored what is there beside its writer, as `Accessors`, by the order of threads and, of
+        global memory, by thread blocks; empty where nobody has, as most outputs have no others
     loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
         else reads or writes shared memory
     """
@@ -186,11 +188,9 @@ class Shadow:
         self.changer, self._change_time = self.writer, self._write_time
 
     def _forget(self) -> None:
-        # Who has loaded each cell, and who has stored what is there beside its writer, by the order
-        # of threads and, of global memory, by thread blocks; most outputs have neither.
-        self._readers: list[Accessors] = []
+        self.readers: list[Accessors] = []
         self.atomics: list[Accessors] = []
-        self._silent: list[Accessors] = []
+        self.silent: list[Accessors] = []
         self._co_writers: CoWriters | None = None
 
     def _make_accessors(self, *, loads: bool = False) -> list[Accessors]:
@@ -246,10 +246,10 @@ class Shadow:
 
     def apply_pending_reads(self) -> None:
         """Bring the loads since the last barrier into the shadow; needed before a store only."""
-        if self._pending and not self._readers:
-            self._readers = self._make_accessors(loads=True)
+        if self._pending and not self.readers:
+            self.readers = self._make_accessors(loads=True)
         for cells, threads in self._pending:
-            for readers in self._readers:
+            for readers in self.readers:
                 readers.add(cells, threads, self.state.interval)
         self._pending.clear()
 
@@ -260,10 +260,6 @@ class Shadow:
             each.add(cells, threads, self.state.interval)
         if self.written.size:
             self.written[cells] = True
-
-    def find_atomics(self, cells: Array, threads: Array) -> Array | None:
-        """A thread that changes a cell atomically, in no order with these; as `find_rivals`."""
-        return self._find_rivals(self.atomics, cells, threads)
 
     def _are_unordered(
         self, cells: Array, threads: Array, others: Array, times: Any, *, loads: bool = False
@@ -327,9 +323,9 @@ class Shadow:
     def _remember(self, cells: Array, threads: Array) -> None:
         if self._co_writers is None:
             self._co_writers = CoWriters(self.cells)
-        self._silent = self._silent or self._make_accessors()
+        self.silent = self.silent or self._make_accessors()
         self._co_writers.add(cells, threads, self.state.interval)
-        for each in self._silent:
+        for each in self.silent:
             each.add(cells, threads, self.state.interval)
 
     def find_unfenced(
@@ -371,14 +367,11 @@ class Shadow:
             self.loader, self._load_time = self._no_threads(), self._no_threads()
         self.loader[cells], self._load_time[cells] = threads, self.state.interval
 
-    def find_rivals(self, cells: Array, threads: Array, *, loads: bool = False) -> Array | None:
-        """A thread that stored what is in a cell, beside its writer, in no order with these.
+    def find_rivals(self, kinds: list[Accessors], cells: Array, threads: Array) -> Array | None:
+        """One of the `readers`, `atomics` or `silent` of each cell, in no order with these threads.
 
-        With `loads`, one that loaded the cell. NO_THREAD elsewhere; None where there is none.
+        NO_THREAD where there is none in a cell; None where there is none at all.
         """
-        return self._find_rivals(self._readers if loads else self._silent, cells, threads)
-
-    def _find_rivals(self, kinds: list[Accessors], cells: Array, threads: Array) -> Array | None:
         found = None
         for accessors in kinds:
             if not self.is_global and accessors.last < self.state.oldest_interval:

@@ -182,8 +182,7 @@ class SharedMemory(Memory):
             changed = shadow.find_changers(cells, threads)
             if changed is not None:
                 self._report_race(access, changed, shadow.changer, AND_STORE)
-            if shadow.atomics:
-                self._check_atomics(access)
+            self._check_accessors(access, shadow.atomics, True, AND_ATOMIC)
             shadow.record_read(*access.pick_cells(cells, threads))
             if access.kind == LOAD and self.state.has_proxies and not shadow.is_global:
                 shadow.mark_loaded(*access.pick_cells(cells, threads))
@@ -390,15 +389,15 @@ class SharedMemory(Memory):
         self._report_opaque(access)
         changes = self._find_changes(access, values)
         self._check_rivals(access, changes)
-        if self.shadow.atomics:
-            self._check_atomics(access)
+        self._check_accessors(access, self.shadow.atomics, True, AND_ATOMIC)
         self._check_in_flight(access, values)
         return changes
 
-    def _check_atomics(self, access: _CellAccess) -> None:
-        """No other thread may change the cells atomically meanwhile."""
-        if (rivals := self.shadow.find_atomics(access.cells, access.threads)) is not None:
-            self._report_race(access, rivals != NO_THREAD, rivals, AND_ATOMIC)
+    def _check_accessors(self, access: _CellAccess, kinds: Any, where: Any, text: str) -> None:
+        """No other thread may load, or change atomically, cells meanwhile."""
+        rivals = self.shadow.find_rivals(kinds, access.cells, access.threads)
+        if rivals is not None:
+            self._report_race(access, where & (rivals != NO_THREAD), rivals, text)
 
     def _check_rivals(self, access: _CellAccess, changes: Array) -> None:
         """No other thread may load or store meanwhile what changes."""
@@ -407,16 +406,15 @@ class SharedMemory(Memory):
 
     def _check_readers(self, access: _CellAccess, changes: Array) -> None:
         self.shadow.apply_pending_reads()
-        readers = self.shadow.find_rivals(access.cells, access.threads, loads=True)
-        if readers is not None:
-            self._report_race(access, changes & (readers != NO_THREAD), readers, AND_LOAD)
+        self._check_accessors(access, self.shadow.readers, changes, AND_LOAD)
 
     def _check_writers(self, access: _CellAccess, changes: Array) -> None:
         shadow, cells, threads = self.shadow, access.cells, access.threads
         written = shadow.find_writers(cells, threads)
         if written is not None:
             self._report_race(access, changes & written, shadow.writer, AND_STORE)
-        co_writers = shadow.find_rivals(cells, threads) if np.count_nonzero(changes) else None
+        silent = shadow.silent if np.count_nonzero(changes) else []
+        co_writers = shadow.find_rivals(silent, cells, threads)
         if co_writers is not None:
             wrong = changes & (co_writers != NO_THREAD)
             wrong = wrong if written is None else wrong & ~written
