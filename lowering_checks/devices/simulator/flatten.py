@@ -132,7 +132,7 @@ class _Flattener:
         if self.at_once and not self.is_launched:
             given, node = node, bind_parallel_loops(node)
             self.has_spread |= node is not given
-        is_alone = not self.is_launched and not self.has_threads
+        is_alone = self.at_once and not self.is_launched and not self.has_threads
         if is_alone and node.kind == ForKind.PARALLEL and constant(node.extent):
             # Its iterations wait for no other, as thread blocks, which have no global memory.
             inner = [it.buffer for it in find_all(node.body, AllocBuffer)]
