@@ -354,22 +354,22 @@ def fit_choices(
     def expect(one: TimedTile, rate: TileRate) -> float:
         return predict(one._replace(tile=0), [rate], costs)
 
-    def lose(place: int, rates: Sequence[TileRate]) -> float:
+    def lose(at: int, rates: Sequence[TileRate]) -> float:
         """How much slower what is chosen for a product is than the fastest that was timed."""
-        expected = [expect(it, rates[it.tile]) for it in rows[place]]
+        expected = [expect(it, rates[it.tile]) for it in rows[at]]
         least, total, weight = min(expected), 0.0, 0.0
-        for it, us in zip(rows[place], expected, strict=True):
+        for it, us in zip(rows[at], expected, strict=True):
             if us < least * (1 + 8 * CLOSE):
                 share = math.exp((1 - us / least) / CLOSE)
-                guess = max(us, fastest[place] * (1 + UNTIMED))
+                guess = max(us, fastest[at] * (1 + UNTIMED))
                 known = it.us if it.us < math.inf else guess
-                total += share * math.log(known / fastest[place])
+                total += share * math.log(known / fastest[at])
                 weight += share
         return total / weight
 
     begun, found, dice = [*rates], [*rates], random.Random(0)
     amounts = np.array([*counted.values()])
-    lost = np.array([lose(place, found) for place in range(len(rows))])
+    lost = np.array([lose(at, found) for at in range(len(rows))])
     uses = [{it.tile for it in row} for row in rows]
     users = [[at for at, use in enumerate(uses) if place in use] for place in range(len(tiles))]
     knobs = [(place, name) for place in range(len(tiles)) for name in ("rate", "crowded")]

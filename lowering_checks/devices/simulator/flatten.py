@@ -134,7 +134,7 @@ class _Flattener:
             self.has_spread |= node is not given
         is_alone = self.at_once and not self.is_launched and not self.has_threads
         if is_alone and node.kind == ForKind.PARALLEL and constant(node.extent):
-            # Its iterations wait for no other, as thread blocks, which have no global memory.
+            # Iterations run in any order, like thread blocks, which allocate no global memory.
             inner = [it.buffer for it in find_all(node.body, AllocBuffer)]
             inner += [it for block in find_all(node.body, SBlock) for it in block.alloc_buffers]
             if all(buffer.scope() != "global" for buffer in inner):
