@@ -65,6 +65,12 @@ DRAWN = {
     "quotient of floats": r"if T.Cast\(\"float32\", M.*\) / T.Cast\(\"float32\", M",
     "sum of unsigned numbers": r"T.Cast\(\"int64\", T.Cast\(\"uint32\", I.*\) [-+*] T.Cast",
     "atomic addition": r"T.cuda.atomic_add\(T.address_of\(H",
+    "causal load": r"T.if_then_else\((\S+) - (\S+) >= 0, \w+\[.*\1 - \2\]",
+    "window": r"if (?:.* )?i\d+ [<>]=? \w+ \+ \d",
+    "gather by data that may be negative": r"T.And\((.*) >= 0, \1 < \d+\), \w+\[(.*, )?\1\]",
+    "leaky rectifier": r"T.m\w\w\(T.Cast\(\"float32\", M.* \* T.float32\(0",
+    "four bits of a word": r"bitwise_and\(T.shift_right\(I.*28\), ",
+    "swizzle": r"\[.*bitwise_xor",
 }
 """What passes forget, as it stands in a program."""
 

@@ -90,6 +90,9 @@ WORDS: dict[str, Sequence[Any]] = {
     "byte": ("$U", "$V", "$U", "$V", "$S"),
     "low": (0, 1, 2, 3),
     "step": (1, 1, 2),
+    "part": (0.25, 0.5, 2, -0.5),
+    "bits": (4, 8, 12, 24, 28),
+    "mask": (3, 15, 15, 255),
 }
 """What a ``$word`` of a template may be. A capital letter is an element of an input, another word
 what a `Writer` has or draws under that name; with a number behind it, a word is the same in each
@@ -108,6 +111,7 @@ T.$round(T.Cast("float32", $M) * T.float32(0.5))
 T.floor(T.Cast("float32", $M) / T.float32($d1) * T.float32($d1))
 T.$choose($M1 == 0, T.float32($low), T.Cast("float32", $M) * (T.float32(8) / T.Cast("float32", $M1))
   )
+T.$extreme(T.Cast("float32", $M1), T.Cast("float32", $M1) * T.float32($part))
 T.sqrt(T.Cast("float32", $M1) * T.Cast("float32", $M1)) - T.fabs($F)
 T.Cast("float32", T.Cast("int32", T.Cast("float32", $M) * T.float32(0.5)))
 """,
@@ -136,6 +140,9 @@ T.shift_right($I, $k)
 T.shift_right(T.shift_left($I, $d1), $d1)
 T.shift_left(T.shift_right($I, $k1), $k1)
 T.shift_right($I, T.bitwise_and($M, 7))
+T.bitwise_and(T.shift_right($I, $bits), $mask)
+T.bitwise_and(T.shift_right(T.Cast("int32", $byte), $low), $mask)
+T.bitwise_xor(T.bitwise_and(T.shift_right($I, $bits), 15), 8) - 8
 T.bitwise_or(T.bitwise_and($I, $J), $M)
 T.Cast("int32", T.shift_right(T.Cast("uint32", $I), T.uint32($d)))
 T.Cast("int32", T.shift_right(
@@ -833,7 +840,7 @@ class Writer:
         numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
         if numbers:
             data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
-            forms.append(f"T.max(T.min({data}, {most}), 0)")
+            forms += [f"T.max(T.min({data}, {most}), 0)", f"T.max(T.min({data}, {most}), 0), {most}"]
         if self.has_count:
             forms += [f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)"] * 2
         for outer in self.indices[-2:]:
@@ -1027,8 +1034,9 @@ class Writer:
             return str(self.one(range(extent), "constant index"))
         at, by = self.one(self.indices, "index"), self.one(range(1, max(2, extent)), "shift")
         forms = [f"({at.text} + {by}) % {extent}", f"T.min({at.text} + {by - 1}, {extent - 1})"]
-        if len(self.indices) > 1:  # remainders of numbers below zero, too
-            forms.append(f"({at.text} - {self.one(self.indices, 'index').text} + {by}) % {extent}")
+        forms.append(f"T.bitwise_xor({at.text}, {by}) % {extent}")
+        if apart := self.list_apart(at):  # remainders of numbers below zero, too
+            forms.append(f"({at.text} - {self.one(apart, 'index')} + {by}) % {extent}")
         if at.extent <= extent:
             forms += [at.text] * 6 + [f"{extent - 1} - {at.text}", f"{at.text} // 2"]
             forms.append(f"T.max({at.text} - {by}, 0)")
@@ -1037,6 +1045,13 @@ class Writer:
         else:
             forms += [f"{at.text} % {extent}", f"{at.text} // {-(-at.extent // extent)}"]
         return str(self.one(forms, "form of index"))
+
+    def list_apart(self, at: Index) -> list[str]:
+        """Indices of which one is no part, nor they of it: at such differences TVM ends the process
+        (CompactBufferAllocation, where a condition bounds a term that they have in common).
+        """
+        texts = [each.text for each in self.indices]
+        return [text for text in texts if text not in at.text and at.text not in text]
 
     def load(self, buffer: Buffer) -> Value:
         """A load from a buffer; now and then one that a condition keeps inside of it."""
@@ -1054,9 +1069,19 @@ class Writer:
         if not fitting:
             return None
         at = self.one(fitting, "index")
-        shifted = f"{at.text} + {last - at.extent + self.one((1, 2), 'beyond')}"
+        other = self.one(self.list_apart(at) or "1", "other index")
+        above = f"{at.text} + {last - at.extent + self.one((1, 2), 'beyond')}"
+        below = f"{at.text} - {self.one((1, 2, other), 'below')}"
+        near = f"{at.text} + {other} - {self.one((1, 2), 'before')}"
+        ways = [(f"{above} < {last}", above), (f"{below} >= 0", below)] * 2
+        ways.append((f"T.And({near} >= 0, {near} < {last})", near))
+        held = self.one(self.unshared(), "places")
+        place = self.cast(Value(held.at(*map(self.index, held.shape)), held.dtype, CAP), "int32")
+        if place:  # of data: of no element, where it is below 0
+            ways += [(f"T.And({place.text} >= 0, {place.text} < {last})", place.text)] * 2
+        condition, reached = self.one(ways, "beyond")
         ends = [self.one((str(it - 1), self.index(it)), "front") for it in front]
-        return f"{shifted} < {last}", buffer.at(*ends, shifted)
+        return condition, buffer.at(*ends, reached)
 
     def constant(self, dtype: str) -> Value:
         """A small number."""
@@ -1192,8 +1217,8 @@ class Writer:
         sign = self.one(("<", "<=", ">", ">=", "==", "!="), "comparison")
         text = self.one((at.text, at.text, f"{at.text} % 3", f"{at.text} // 2"), "of")
         end = self.one(range(at.extent + 1), "end")
-        if self.is_so(3, "two indices"):
-            end = f"{self.one(self.indices, 'index').text} - {end}"
+        if self.is_so(2, "two indices"):
+            end = f"{self.one(self.indices, 'index').text} {self.one('+-', 'sign')} {end}"
         return f"{text} {sign} {end}"
 
     def capped(self, value: Value, cap: int = CAP) -> Value:
