@@ -13,7 +13,7 @@ Array: TypeAlias = npt.NDArray[Any]
 LARGEST_POWER = 31
 SMALL = 4
 DRAWN_AT_ONCE = 1 << 16
-"""Numbers of a large tensor that are drawn together: their float64 stay in the cache."""
+"""Numbers of a large tensor that are drawn together."""
 TURNS = 64
 """At most so many inputs of ones in turns, where a sum of all would round."""
 
@@ -93,9 +93,12 @@ class InputMaker:
             return np.asarray(rng.integers(low, high, tensor.shape, endpoint=True), facts.numpy)
         # From 1 to `reach`, their logarithms spread evenly, with random signs.
         most = min(reach, facts.exact_integers)
-        sizes = np.minimum(np.floor(np.exp(rng.random(tensor.shape) * np.log(most + 1))), most)
-        values = np.asarray((sizes * rng.choice((-1.0, 1.0), tensor.shape)).astype(facts.numpy))
-        return np.abs(values) if facts.smallest == 0 else values
+        signs = (1.0, 1.0) if facts.smallest == 0 else (-1.0, 1.0)
+        result = np.empty(tensor.shape, facts.numpy)
+        for part in split_in_parts(result):
+            sizes = np.minimum(np.floor(np.exp(rng.random(part.size) * np.log(most + 1))), most)
+            part[:] = sizes * rng.choice(signs, part.size)
+        return result
 
     def is_data(self, tensor: Any) -> bool:
         """Whether an input's numbers are summed, or compared."""
@@ -123,12 +126,16 @@ class InputMaker:
             return self.draw_one(rng, tensor, reach)
         # The clip is for the types so narrow that 0.999 would round to 1.
         below_one, result = 1.0 - facts.unit_roundoff, np.empty(tensor.shape, facts.numpy)
-        flat = result.reshape(-1)
-        for start in range(0, flat.size, DRAWN_AT_ONCE):
-            part = flat[start : start + DRAWN_AT_ONCE]
+        for part in split_in_parts(result):
             drawn = np.clip(rng.uniform(-1.0, 1.0, part.size), -below_one, below_one)
             part[:] = lie_between(drawn)
         return result
+
+
+def split_in_parts(array: Array) -> Iterator[Array]:
+    """The numbers of a new array, so many at once as stay in the cache while they are drawn."""
+    flat = array.reshape(-1)
+    return (flat[at : at + DRAWN_AT_ONCE] for at in range(0, flat.size, DRAWN_AT_ONCE))
 
 
 # Of the 24 bits of a float32, the first of which has the weight 2^23: the 9th and 12th; the 10th,
