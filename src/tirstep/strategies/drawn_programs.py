@@ -741,7 +741,7 @@ class Writer:
         kinds += ["sum", "sum", "sum", "clamp"] * (self.total is not None)
         kinds += ["branch"] * 6 * bool(depth)
         if depth and rows and self.turns == 1:
-            kinds += ["let"] + ["count"] * bool(self.count)
+            kinds += ["let"] * 2 + ["count"] * bool(self.count)
         if depth and self.turns * max(self.width, 4) <= MOST_TURNS:
             kinds += ["loop"] * 4 + ["search"] * bool(self.count)
         kinds += ["square"] * 4 * bool(squares and self.turns == 1 and depth)
@@ -760,11 +760,18 @@ class Writer:
                         self.statements(depth - 1)
             case "let":  # a value whose element a loop stores before it uses the value
                 name, place, array = self.fresh("x"), self.place(), self.one(rows, "array")
+                others = [it for it in rows if not place.startswith(it.name)]
+                around = ""  # which loads the element before the loop and behind it
+                if others and self.is_so(2, "around"):
+                    around = self.one(others, "other array").at("0")
+                    self.say(f"{around} = {self.changed(around, place)}")
                 self.say(f"{name}: T.let[T.{self.type}] = {place}")
                 with self.loop(array.shape[0]) as index:
                     self.say(f"{place} = {self.changed(place)}")
                     at = array.at(index.text)
                     self.say(f"{at} = {self.changed(at, name)}")
+                if around:
+                    self.say(f"{around} = {self.changed(around, place)}")
             case "count":
                 array, step = self.one(rows, "array"), self.one((1, 2, 3), "step")
                 self.say(f"{self.count} = {self.one((0, 1), 'begin')}")
@@ -840,7 +847,8 @@ class Writer:
         numbers = [each for each in self.unshared() if each.dtype in ("int32", "float32")]
         if numbers:
             data = f"T.Cast('int32', {self.load(self.one(numbers, 'buffer')).text})"
-            forms += [f"T.max(T.min({data}, {most}), 0)", f"T.max(T.min({data}, {most}), 0), {most}"]
+            data = f"T.max(T.min({data}, {most}), 0)"
+            forms += [data, f"{data}, {most}"]
         if self.has_count:
             forms += [f"T.max(T.min(n + {self.one(range(-3, 4), 'shift')}, {most}), 0)"] * 2
         for outer in self.indices[-2:]:
