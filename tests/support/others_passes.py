@@ -278,7 +278,8 @@ def hoist_loads(loop):
 def name_values(store):
     """Each value that is stored gets a name first.
 
-    TVM takes none with bfloat16 in it, and in T.parallel none of a product of two variables as floats.
+    TVM takes none with bfloat16 in it, and in T.parallel none of a product of two variables as
+    floats.
     """
     products = {type_of(it) for it in find(store.value, Mul)}
     if "bfloat16" in str(store.value) or any("float" in dtype for dtype in products):
