@@ -90,6 +90,7 @@ WORDS: dict[str, Sequence[Any]] = {
     "byte": ("$U", "$V", "$U", "$V", "$S"),
     "low": (0, 1, 2, 3),
     "step": (1, 1, 2),
+    "large": (2**25, -(2**25), 3 * 2**24),
     "part": (0.25, 0.5, 2, -0.5),
     "bits": (4, 8, 12, 24, 28),
     "mask": (3, 15, 15, 255),
@@ -111,6 +112,7 @@ T.$round(T.Cast("float32", $M) * T.float32(0.5))
 T.floor(T.Cast("float32", $M) / T.float32($d1) * T.float32($d1))
 T.$choose($M1 == 0, T.float32($low), T.Cast("float32", $M) * (T.float32(8) / T.Cast("float32", $M1))
   )
+T.Cast("float32", $M1) + T.float32($large2) - T.float32($large2)
 T.$extreme(T.Cast("float32", $M1), T.Cast("float32", $M1) * T.float32($part))
 T.sqrt(T.Cast("float32", $M1) * T.Cast("float32", $M1)) - T.fabs($F)
 T.Cast("float32", T.Cast("int32", T.Cast("float32", $M) * T.float32(0.5)))
@@ -192,6 +194,7 @@ WRAPS = "$U $op $V"
 STATEMENTS = {
     "store": "$place = $value",
     "swap": "$x1: T.let[T.$type] = $place1; $place1 = $place2; $place2 = $x1",
+    "hold": "$register1 = $place1; $place1 = $value; $place2 = $register1",
     "copy": "$place1 = $place2; $place3 = $place1",
     "append": "$last = $value; $count = $count + $step",
     "sum": "$total = $total $op $value",
@@ -737,6 +740,7 @@ class Writer:
         squares = [it for it in self.arrays if len(it.shape) == 2]
         rows = [it for it in self.arrays if len(it.shape) == 1 and it.shape[0] > 2]
         kinds = ["store"] * 4 + ["swap", "copy"]
+        kinds += ["hold"] * 2 * any(it.scope == "local" for it in self.arrays)
         kinds += ["append"] * bool(self.count)
         kinds += ["sum", "sum", "sum", "clamp"] * (self.total is not None)
         kinds += ["branch"] * 6 * bool(depth)
@@ -880,6 +884,11 @@ class Writer:
             places[-1] = f"{self.count} % {array.shape[-1]}"
         self.places.append(array.at(*places))
         return self.places[-1]
+
+    def register(self) -> str:
+        """An element of a register."""
+        array = self.one([it for it in self.arrays if it.scope == "local"], "register")
+        return array.at(*map(self.index, array.shape))
 
     def last(self) -> str:
         """Where the output goes on."""
