@@ -69,7 +69,7 @@ DRAWN = {
     "window": r"if (?:.* )?i\d+ [<>]=? \w+ \+ \d",
     "gather by data that may be negative": r"T.And\((.*) >= 0, \1 < \d+\), \w+\[(.*, )?\1\]",
     "leaky rectifier": r"T.m\w\w\(T.Cast\(\"float32\", M.* \* T.float32\(0",
-    "four bits of a word": r"bitwise_and\(T.shift_right\(I.*28\), ",
+    "four bits of a word": r"bitwise_and\(T.shift_right\(I.*\d\), ",
     "swap through a register": r"(L\w+\[.*\]) = (\w+\[.*\])\n +\2 = .*\n +.* = \1\n",
     "sum that is rounded": r"T.float32\(33554432\) - T.float32",
     "swizzle": r"\[.*bitwise_xor",
