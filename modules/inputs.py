@@ -13,7 +13,6 @@ Array: TypeAlias = npt.NDArray[Any]
 LARGEST_POWER = 31
 SMALL = 4
 DRAWN_AT_ONCE = 1 << 16
-"""Numbers of a large tensor that are drawn together."""
 TURNS = 64
 """At most so many inputs of ones in turns, where a sum of all would round."""
 
@@ -94,11 +93,12 @@ class InputMaker:
         # From 1 to `reach`, their logarithms spread evenly, with random signs.
         most = min(reach, facts.exact_integers)
         signs = (1.0, 1.0) if facts.smallest == 0 else (-1.0, 1.0)
-        result = np.empty(tensor.shape, facts.numpy)
-        for part in split_in_parts(result):
-            sizes = np.minimum(np.floor(np.exp(rng.random(part.size) * np.log(most + 1))), most)
-            part[:] = sizes * rng.choice(signs, part.size)
-        return result
+
+        def draw(count: int) -> Array:
+            sizes = np.minimum(np.floor(np.exp(rng.random(count) * np.log(most + 1))), most)
+            return sizes * rng.choice(signs, count)
+
+        return draw_in_parts(tensor, draw)
 
     def is_data(self, tensor: Any) -> bool:
         """Whether an input's numbers are summed, or compared."""
@@ -125,17 +125,19 @@ class InputMaker:
         if not facts.is_float:
             return self.draw_one(rng, tensor, reach)
         # The clip is for the types so narrow that 0.999 would round to 1.
-        below_one, result = 1.0 - facts.unit_roundoff, np.empty(tensor.shape, facts.numpy)
-        for part in split_in_parts(result):
-            drawn = np.clip(rng.uniform(-1.0, 1.0, part.size), -below_one, below_one)
-            part[:] = lie_between(drawn)
-        return result
+        end = 1.0 - facts.unit_roundoff
+        return draw_in_parts(
+            tensor, lambda count: lie_between(np.clip(rng.uniform(-1.0, 1.0, count), -end, end))
+        )
 
 
-def split_in_parts(array: Array) -> Iterator[Array]:
-    """The numbers of a new array, so many at once as stay in the cache while they are drawn."""
-    flat = array.reshape(-1)
-    return (flat[at : at + DRAWN_AT_ONCE] for at in range(0, flat.size, DRAWN_AT_ONCE))
+def draw_in_parts(tensor: Any, draw: Callable[[int], Array]) -> Array:
+    """A tensor's numbers, so many drawn at once as stay in the cache."""
+    result = np.empty(tensor.shape, dtype_facts(tensor.dtype).numpy)
+    flat = result.reshape(-1)
+    for part in (flat[at : at + DRAWN_AT_ONCE] for at in range(0, flat.size, DRAWN_AT_ONCE)):
+        part[:] = draw(part.size)
+    return result
 
 
 # Of the 24 bits of a float32, the first of which has the weight 2^23: the 9th and 12th; the 10th,

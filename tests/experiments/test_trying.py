@@ -101,6 +101,21 @@ def peel(loop: tirx.For) -> tirx.Stmt:
     return tirx.SeqStmt([copy(0), copy(1)])
 
 
+OVERWRITTEN = """
+@T.prim_func
+def main(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+    P = T.alloc_buffer((4,), "float32")
+    Y = T.alloc_buffer((4,), "float32")
+    for i in range(4):
+        P[i] = A[i]
+    for i in range(4):
+        Y[i] = T.float32(0)
+        Y[i] = Y[i] + P[i] * T.float32(3)
+    for i in range(4):
+        C[i] = Y[i]
+"""
+
+
 def store_in_one_place(store: tirx.BufferStore) -> tirx.Stmt:
     if store.buffer.scope() != "shared":
         return store
@@ -126,6 +141,9 @@ def store_in_one_place(store: tirx.BufferStore) -> tirx.Stmt:
             lambda it: tirx.Select(it.condition, it.false_value, it.true_value),
             "wrong",
         ),
+        # StorageRewrite computes Y in the place of P, where Y is stored before P is read.
+        (OVERWRITTEN, tirx.Mul, lambda it: it.a, "wrong"),
+        (OVERWRITTEN, tirx.Add, lambda it: it.b, "unjudged"),
     ],
 )
 def test_what_tvm_spoils_behind_a_pass_is_no_fault_of_it(

@@ -22,7 +22,7 @@ NAMES = ("window_sum_bound", "window_sum_shared")
 def report() -> Report:
     """Two recipes, judged by the simulator."""
     request = make_request(None, None, None, None, device="simulator")
-    parts = [do_job(name, NAMES, request, "cuda", True, Screen())[0] for name in NAMES]
+    parts = [do_job(name, NAMES, request, "cuda", True, Screen()) for name in NAMES]
     return build_report(parts, device=get_device("simulator"), target="cuda")
 
 

@@ -78,7 +78,7 @@ def test_a_module_without_a_shape_is_counted_too(tmp_path: Path):
     file = tmp_path / "own.py"
     file.write_text(MODULE)
     request = make_request(None, None, None, None, device="simulator")
-    part, _ = do_job(f"{file}:own", [f"{file}:own"], request, "cuda", True, Screen())
+    part = do_job(f"{file}:own", [f"{file}:own"], request, "cuda", True, Screen())
     assert part.shape == ""
     (step,) = part.steps
     assert {row.key: row.value for row in step.facts["rows"]}["sectors"] == 16

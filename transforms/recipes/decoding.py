@@ -357,15 +357,15 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
         work = tile * lanes * (reads * (28 + 22 * config.heads) + 23 * config.heads)
         us = max(moved / (gpu.gigabytes * 1e3 * REACHED), work / (gpu.lanes_per_us * ISSUED))
         least, working = STEP + KEY * config.keys, share * blocks
-        waves, last = divmod(working, resident)
-        if share < 1 and waves:
-            waves, last = working / resident, 0.0
-        step, step_of_last = (
-            math.hypot(least**2, (together * us) ** 2) ** 0.5 for together in (resident, last)
+        waves = [(working // resident, resident), (1.0, working % resident)]
+        if share < 1:
+            waves = [(max(1.0, working / resident), min(working, resident))]
+        begun, steps = BLOCK + GROUP * config.groups, -(-count // (config.ranges * tile))
+        reading = sum(
+            times * (begun + steps * math.hypot(least**2, (together * us) ** 2) ** 0.5)
+            for times, together in waves
+            if together
         )
-        reading = (waves + bool(last)) * (BLOCK + GROUP * config.groups)
-        steps = -(-count // (config.ranges * tile))
-        reading += steps * (waves * step + bool(last) * step_of_last)
         partial = batch * heads * config.ranges * (dim + 2) * 8 / (gpu.gigabytes * 1e3) * PARTIALS
         combining = COMBINED + RANGE * config.ranges + partial if config.ranges > 1 else 0.0
         return Estimate(LAUNCH + reading + combining, reading, combining, blocks, resident)

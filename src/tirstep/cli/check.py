@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tirstep.files import show_path
 from tirstep.printing import print_error
 
 from .formatting import complete, count, spell_shape
@@ -40,6 +43,8 @@ RUNS = 10
 """How many other runs there are by default; those with open sizes are among so many."""
 SECONDS = 2.0
 """CPU seconds for the other runs of one recipe, by default; the last run may exceed them."""
+POLL_SECONDS = 0.1
+"""Between two looks at watched files."""
 WARM = (
     "lowering_checks.expectations",
     "lowering_checks.judgement",
@@ -357,8 +362,6 @@ def run_on_changes(names: Sequence[str]) -> None:
     This process imports what the command needs and runs nothing, so that no thread, GPU or module
     of the user's is there when it forks. Raises `UseError` where no name is of a file.
     """
-    from .report.watch import POLL_SECONDS, list_named_files, read_stamps, tell_changes
-
     folders = {file.parent for file in list_named_files(names)}
     if not folders or not hasattr(os, "fork"):
         raise UseError("--watch takes files, on a system that can fork; name FILE.py")
@@ -369,13 +372,33 @@ def run_on_changes(names: Sequence[str]) -> None:
         files = {*list_named_files(names), *(it for each in folders for it in each.glob("*.py"))}
         stamps = read_stamps(files)
         if stamps == known:
-            time.sleep(POLL_SECONDS / 5)
+            time.sleep(POLL_SECONDS)
             continue
         if known is not None:
-            print(f"\n{tell_changes(stamps, known)}", file=sys.stderr, flush=True)
+            changed = {it for it in {*stamps, *known} if stamps.get(it) != known.get(it)}
+            told = ", ".join(sorted(map(show_path, changed)))
+            print(f"\n{told} changed", file=sys.stderr, flush=True)
         known, child = stamps, os.fork()
         if child == 0:
             return
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code < 0:
             print_error(explain_end(-code, "", is_judge=True))
+
+
+def list_named_files(names: Sequence[str]) -> set[Path]:
+    """The files that are named; a database is a folder of JSON."""
+    found: set[Path] = set()
+    for name in names:
+        place = Path(name.partition(":")[0])
+        found.update(place.glob("*.json") if place.is_dir() else [place])
+    return {Path(os.path.abspath(it)) for it in found if it.suffix in (".py", ".json")}
+
+
+def read_stamps(files: Iterable[Path]) -> dict[Path, int]:
+    """When each file was changed last; one that is just being written anew has none."""
+    stamps = dict.fromkeys(files, 0)
+    for path in stamps:
+        with contextlib.suppress(OSError):
+            stamps[path] = path.stat().st_mtime_ns
+    return stamps

@@ -479,30 +479,16 @@ def run_requested(
 
 def spell_command(name: str, run: Run, request: Request) -> str:
     """The command line that asks another command for a run as it was requested."""
-    asked = replace(
-        request,
-        config={key: value for key, value in request.config.items() if key in run.recipe.config},
-        symbolic=run.problem.symbolic if name == "why" else (),
-        function=None,  # which the recipe's spelling names
-        golden_dir=None,
-        device="auto",
-    )
-    recipe = run.recipe.spelling or run.recipe.name
-    return shlex.join(["tirstep", name, recipe, *spell_request(asked)])
-
-
-def spell_request(request: Request) -> list[str]:
-    """A request as a command line has it."""
-    options = dict(request.options)
+    options, config = dict(request.options), request.config
+    config = {key: value for key, value in config.items() if key in run.recipe.config}
     pairs = [("--shape", request.shape), ("--dtype", options.pop("dtype", None))]
-    pairs += [("--option", f"{name}={spell(value)}") for name, value in options.items()]
-    pairs += [("--set", f"{name}={spell(value)}") for name, value in request.config.items()]
+    pairs += [("--option", f"{key}={spell(value)}") for key, value in options.items()]
+    pairs += [("--set", f"{key}={spell(value)}") for key, value in config.items()]
+    symbolic = run.problem.symbolic if name == "why" else ()
     pairs += [
         ("--reference", request.reference),
-        ("--open", ",".join(request.symbolic) or None),
+        ("--open", ",".join(symbolic) or None),
         ("--seed", request.seed or None),
-        ("--function", request.function),
-        ("--golden-dir", request.golden_dir),
-        ("--device", None if request.device == "auto" else request.device),
     ]
-    return [word for option, it in pairs if it is not None for word in (option, spell(it))]
+    words = [word for option, it in pairs if it is not None for word in (option, spell(it))]
+    return shlex.join(["tirstep", name, run.recipe.spelling or run.recipe.name, *words])

@@ -461,30 +461,29 @@ def try_change(
         reason = f"{bad.device}: {bad.after[0].message}"
         # What TVM's passes behind the change spoil is no fault of it, as a state in front of them
         # shows that is right. ThreadSync orders no store after another thread's, FlattenBuffer
-        # divides by negative numbers where an index descends, and `not a < b` becomes `b <= a`,
-        # which it is not where one is NaN.
-        orders, flattens = (
-            [each for each in found.passes if each.name == name]
-            for name in (ORDERS_THREADS, FLATTENING)
+        # divides by negative numbers where an index descends, `not a < b` becomes `b <= a`, which
+        # it is not where one is NaN, and StorageRewrite computes in the place of what is yet read.
+        orders, flattens, rewrites = (
+            [each for each in found.passes if each.name == name and each.number > first]
+            for name in (ORDERS_THREADS, FLATTENING, "tirx.StorageRewrite")
         )
         are_stores = all(UNORDERED.search(each.message) for each in bad.after)
         is_drawn = isinstance(subject.oracle, ModuleOracle)  # a problem's blank outputs are NaN
         has_nan = is_drawn and any(np.any(each != each) for each in subject.oracle.arguments)
-        behind = None
-        if what == "race" and are_stores and orders and first < orders[0].number:
-            behind = LoweredDevice(target, found, first, orders[0].number - 1)
-        elif (
-            flattens
-            and first < flattens[0].number
-            and {*find_negative_divisors(flattens[0].module)}
+        begin, behind = min([first, *(each.number for each in ours)]), list[LoweredDevice]()
+        if what == "race" and are_stores and orders:
+            behind.append(LoweredDevice(target, found, first, orders[0].number - 1))
+        if flattens and (
+            {*find_negative_divisors(flattens[0].module)}
             - {*find_negative_divisors(flattens[0].before)}
         ):
-            begin = min([first, *(each.number for each in ours)])
-            behind = LoweredDevice(target, found, begin, flattens[0].number - 1)
-        elif what == "numbers" and has_nan and ours:
+            behind.append(LoweredDevice(target, found, begin, flattens[0].number - 1))
+        if what == "numbers" and has_nan and ours:
             own = ours[-1].number  # what it runs is logged as the next one
-            behind = LoweredDevice(target, found, own, own + 1)
-        if behind is not None and _check(subject, behind)[0] == ():
+            behind.append(LoweredDevice(target, found, own, own + 1))
+        if what == "numbers" and rewrites:
+            behind.append(LoweredDevice(target, found, begin, rewrites[0].number - 1))
+        if any(_check(subject, device)[0] == () for device in behind):
             status, reason = UNJUDGED, f"TVM's passes after it change the result: {reason}"
     elif any(each.after == () for each in judged):
         status, reason, what = RIGHT, "", ""

@@ -20,7 +20,6 @@ from ..request import (
     flag,
     option,
     pick_recipes,
-    spell_request,
     with_options,
 )
 from ..wrong_use import UseError
@@ -29,11 +28,6 @@ HEAD = 2000  # bytes of a page that hold its marker
 
 
 OUTPUT = option("--output -o", "FILE", "The HTML file to write.", default=Path("report.html"))
-WATCH = flag(
-    "--watch",
-    "Serve the page on this machine, and rebuild and reload it when a file of the recipes, "
-    "or one that they import, changes; Ctrl-C ends.",
-)
 
 
 @with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
@@ -50,7 +44,6 @@ def command(
         "--checks/--no-checks", "Also check, count and time the steps.", default=True
     ),
     ladder: bool = LADDER,
-    watch: bool = WATCH,
     target: str,
     json: bool,
 ) -> int:
@@ -60,31 +53,15 @@ def command(
     TIR that each line of CUDA comes from, facts, traces, verdicts, and times or the simulator's
     counts. An existing report is replaced; other files are not.
     """
-    from ..formats import print_document, read_keys
-    from ..screen import Screen
-
-    if watch and json:
-        raise UseError("--watch never ends, and --json is printed at the end; give one")
-    if watch:
-        from tirstep.programs.naming import STDIN
-
-        from .watch import watch_report
-
-        if any(name.partition(":")[0] == STDIN for name in recipes):
-            raise UseError("--watch waits for a file to change; name one instead of standard input")
-        require_replaceable(output)
-        flags = ["--checks" if checks else "--no-checks", "--target", target, "-o", str(output)]
-        flags += ["--ladder"] * ladder
-        return watch_report([*recipes, *flags, *spell_request(request)], output, Screen().line)
-
     from tirstep.files import write_file
     from tirstep.lowering_checks import get_device
     from tirstep.lowering_checks.compile.compiling import get_target
     from tirstep.lowering_checks.judgement import get_exit_code
 
+    from ..formats import print_document, read_keys
+    from ..screen import Screen
     from .document import render_report
     from .jobs import build_report, do_jobs
-    from .watch import leave_files
 
     among = tuple(
         it.spelling or it.name for it in pick_recipes(recipes, request, prefer_ladders=ladder)
@@ -94,9 +71,7 @@ def command(
     screen = Screen(quiet=json)
     with screen.working():
         device = get_device(request.device)
-        done = do_jobs(among, request, target, checks, screen)
-        leave_files([files for _, files in done])
-        parts = [part for part, _ in done]
+        parts = do_jobs(among, request, target, checks, screen)
         if all(part.refusal is not None for part in parts):
             shown = parts if any(map(is_program, recipes)) else parts[:1]
             told = "; ".join(f"{it.name} says: {it.refusal}" for it in shown)

@@ -4,9 +4,6 @@ shows is made of them.
 
 from __future__ import annotations
 
-import os
-import sys
-import sysconfig
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -48,16 +45,11 @@ from .origins import find_python, link_source, note_lines
 LINKED = ("cuda", "opencl", "metal")
 """Languages whose sources have a line or more for each statement."""
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
-INSTALLED = ("site-packages", "dist-packages")
-
-
-Done = tuple[RecipePart, frozenset[Path]]
-"""The result of a job: the recipe's part, and the user's files that it imported."""
 
 
 def do_jobs(
     names: Sequence[str], request: Request, target: str, checks: bool, screen: Screen
-) -> list[Done]:
+) -> list[RecipePart]:
     """The parts of the recipes of some names, or texts that name them, in their order.
 
     Where times are taken, one job runs after the other. Raises what a job raises.
@@ -68,7 +60,7 @@ def do_jobs(
         processes = 1  # what was read is here alone
     if processes == 1 or (checks and get_device(request.device).has_clock):
         return [do_job(name, *shared, screen) for name in names]
-    done, pool = dict[str, Done](), WorkerProcesses(processes, 0)
+    done, pool = dict[str, RecipePart](), WorkerProcesses(processes, 0)
     try:
         # A ladder's last recipes take the longest: they come first, the short ones fill up.
         futures = {pool.submit(_do_alone, name, shared): name for name in reversed(names)}
@@ -85,7 +77,7 @@ def do_jobs(
     return [done[name] for name in names]
 
 
-def _do_alone(name: str, shared: tuple[Sequence[str], Request, str, bool]) -> Done:
+def _do_alone(name: str, shared: tuple[Sequence[str], Request, str, bool]) -> RecipePart:
     """A job in a process of its own, whose screen is quiet."""
     try:
         return do_job(name, *shared, Screen())
@@ -97,7 +89,7 @@ def _do_alone(name: str, shared: tuple[Sequence[str], Request, str, bool]) -> Do
 
 def do_job(
     name: str, names: Sequence[str], request: Request, target: str, checks: bool, screen: Screen
-) -> Done:
+) -> RecipePart:
     """Run, judge and lower one recipe among all of the report, step by step."""
     plain = replace(request, function=None)  # the texts name what is meant
     among, recipe = [pick_recipe(text, plain) for text in names], pick_recipe(name, plain)
@@ -123,7 +115,7 @@ def do_job(
             steps.append(_build_step(run, step, python, verdict, counts, target))
     sizes = {} if run is None else {**run.recipe.config, **run.config}
     added = f"{spell_config(recipe.delta)}: " if recipe.delta else ""
-    part = RecipePart(
+    return RecipePart(
         name=recipe.name,
         about=added + first_sentence(recipe.doc),
         kernel=recipe.kernel_name,
@@ -136,7 +128,6 @@ def do_job(
         is_broken=rung.is_broken,
         findings=tuple(rung.own_findings),
     )
-    return part, find_own_files()
 
 
 def _build_step(
@@ -228,19 +219,4 @@ def build_report(
         target=target,
         versions={"tirstep": tirstep.__version__, "TVM": tvm.__version__},
         recipes=tuple(parts),
-    )
-
-
-def find_own_files() -> frozenset[Path]:
-    """The files that this process has imported, but for installed packages and Python's own."""
-    standard = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
-    # By their dictionaries: a module may do something where a name is missing.
-    places = (vars(module).get("__file__") for module in list(sys.modules.values()))
-    found = (Path(os.path.abspath(it)) for it in places if isinstance(it, str) and it[-3:] == ".py")
-    return frozenset(
-        file
-        for file in found
-        if not any(part in INSTALLED for part in file.parts)
-        and not any(folder and file.is_relative_to(folder) for folder in standard)
-        and file.is_file()
     )
