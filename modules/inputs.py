@@ -64,11 +64,9 @@ class InputMaker:
             # Every input with one in so many of its numbers, another in each of as many rounds.
             rng = np.random.default_rng([seed, count])
             turns = rng.permutation(ones[first].size).reshape(ones[first].shape) % count
-            parts = [np.where(turns == turn, ones[first], 0) for turn in range(count)]
-            rounds = [
-                [*ones[:first], part.astype(ones[first].dtype), *ones[first + 1 :]]
-                for part in parts
-            ]
+            rounds = [[*ones] for _ in range(count)]
+            for turn, inputs in enumerate(rounds):
+                inputs[first] = ones[first] * (turns == turn).astype(ones[first].dtype)
             if all(self.measure(inputs).is_exact for inputs in rounds):
                 yield from rounds
                 return
@@ -93,12 +91,13 @@ class InputMaker:
         # From 1 to `reach`, their logarithms spread evenly, with random signs.
         most = min(reach, facts.exact_integers)
         signs = (1.0, 1.0) if facts.smallest == 0 else (-1.0, 1.0)
-
-        def draw(count: int) -> Array:
-            sizes = np.minimum(np.floor(np.exp(rng.random(count) * np.log(most + 1))), most)
-            return sizes * rng.choice(signs, count)
-
-        return draw_in_parts(tensor, draw)
+        return draw_in_parts(
+            tensor,
+            lambda count: (
+                np.minimum(np.floor(np.exp(rng.random(count) * np.log(most + 1))), most)
+                * rng.choice(signs, count)
+            ),
+        )
 
     def is_data(self, tensor: Any) -> bool:
         """Whether an input's numbers are summed, or compared."""
@@ -106,9 +105,8 @@ class InputMaker:
 
     def draw_random(self, seed: int) -> list[Array]:
         """Random floats in [-1, 1), with integers as large as overflow nothing."""
-        data = filter(self.is_data, self.tensors)
-        has_integers = not all(dtype_facts(each.dtype).is_float for each in data)
-        power = LARGEST_POWER if has_integers else 0
+        are_floats = (dtype_facts(it.dtype).is_float for it in self.tensors if self.is_data(it))
+        power = 0 if all(are_floats) else LARGEST_POWER
         while power and self.measure(self._draw_floats(seed, power)).overflow > 1:
             power -= 1
         return self._draw_floats(seed, power)
@@ -157,10 +155,11 @@ def arrange(inputs: Sequence[Array], places: Sequence[int]) -> list[list[Array]]
     for step in (1, -1):
         changed = list(inputs)
         for place in places:
-            array = inputs[place]
-            doubles = array.reshape(-1).astype(np.float64)  # NumPy sorts no float8
-            order = np.argsort(doubles, kind="stable")[::step]
-            changed[place] = array.reshape(-1)[order].reshape(array.shape)
+            flat = inputs[place].reshape(-1)
+            order = np.argsort(flat.astype(np.float64), kind="stable")[
+                ::step
+            ]  # NumPy sorts no float8
+            changed[place] = flat[order].reshape(inputs[place].shape)
         arranged.append(changed)
     return arranged
 

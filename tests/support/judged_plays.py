@@ -129,10 +129,15 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
     """Numbers on the devices that can run a module; on those of a GPU only if it is finished."""
     said = Judgement()
     finished = is_for_threads(module)
+    outside = [
+        f"{verb} of {buffer} by {it} out of bounds" for it, verb, buffer in find_outside(module)
+    ]
+    if outside and "cpu" in devices:  # such a store may end the process
+        said.by_device["cpu"] = outside
     for name in devices:
         device = get_device(name)
         is_unsafe = any("out of bounds" in it for it in said.by_device.get("simulator", ()))
-        is_unsafe |= name == "cuda" and bool(find_outside(module))
+        is_unsafe |= name != "simulator" and bool(outside)
         if is_unsafe or device.find_obstacle(module) or (name != "cpu" and not finished):
             continue  # of a GPU an illegal address ends the process
         if name == "simulator" and (steps := count_steps(module)) > LONGEST:
