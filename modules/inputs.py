@@ -66,7 +66,7 @@ class InputMaker:
             turns = rng.permutation(ones[first].size).reshape(ones[first].shape) % count
             rounds = [[*ones] for _ in range(count)]
             for turn, inputs in enumerate(rounds):
-                inputs[first] = ones[first] * (turns == turn).astype(ones[first].dtype)
+                inputs[first] = np.where(turns == turn, ones[first], 0).astype(ones[first].dtype)
             if all(self.measure(inputs).is_exact for inputs in rounds):
                 yield from rounds
                 return
@@ -156,9 +156,8 @@ def arrange(inputs: Sequence[Array], places: Sequence[int]) -> list[list[Array]]
         changed = list(inputs)
         for place in places:
             flat = inputs[place].reshape(-1)
-            order = np.argsort(flat.astype(np.float64), kind="stable")[
-                ::step
-            ]  # NumPy sorts no float8
+            # NumPy sorts no float8.
+            order = np.argsort(flat.astype(np.float64), kind="stable")[::step]
             changed[place] = flat[order].reshape(inputs[place].shape)
         arranged.append(changed)
     return arranged

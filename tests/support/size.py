@@ -19,11 +19,11 @@ from pathlib import Path
 
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
-    "modules": 3_790,
+    "modules": 3_789,
     "transforms": 24_998,
     "lowering_checks": 24_538,
     "src/tirstep": 18_135,
-    "source": 71_461,
+    "source": 71_460,
     "code": 51_336,
     "transforms/binding.py stands on": 2_716,
     "file names of several files": 4,
