@@ -19,7 +19,7 @@ else:
 
 
 ROOT = Path(__file__).resolve().parents[1]
-LARGEST_WHEEL = 1_100_000
+LARGEST_WHEEL = 1_098_000
 METADATA = f"tirstep-{tirstep.__version__}.dist-info"
 # Where each top package lies in the repo.
 FOLDERS = {
