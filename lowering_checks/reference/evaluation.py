@@ -237,7 +237,7 @@ def _track(function: Any, wanted: Mapping[int, Array]) -> tuple[TrackingPass, li
     if (name := find_exchange(function.body)) is not None:
         raise RefusedError(f"threads exchange values in '{name}'; {GIVE_REFERENCE}")
     module = make_threads_serial(tvm.IRModule({MAIN: function}))
-    flat, parameters, _ = flatten(module[MAIN], in_order=True, at_once=False)
+    flat, parameters, *_ = flatten(module[MAIN], in_order=True, at_once=False)
     loaded = {load.source for load in find_all(flat, TensorLoad)}
     plain = frozenset(place for place, buffer in enumerate(parameters) if buffer not in loaded)
     able = find_private(flat, [parameters[place] for place in wanted])

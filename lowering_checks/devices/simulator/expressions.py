@@ -187,7 +187,7 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
             is_array = isinstance(other, np.ndarray)
             other = np.where(other == 0, 1, other) if is_array else other or 1
         result = operate(one, other)
-        if is_short and gpu.state.running is None:  # LLVM's, which promotes nothing
+        if is_short and (gpu.state.running is None or not gpu.promotes):  # LLVM promotes nothing
             return as_stored(result, dtype)
         if wraps is None or limits is None or result.__class__ is not int:
             return result

@@ -45,9 +45,9 @@ from .run_state import IN_ORDER, OF_KERNELS, UnsupportedError
 
 def flatten(
     function: Any, *, in_order: bool, at_once: bool = True
-) -> tuple[Any, tuple[Var, ...], bool]:
-    """A function in flat statements, and its parameters as flat buffers; and whether iterations of
-    a data-parallel block are run at once, because it says so.
+) -> tuple[Any, tuple[Var, ...], bool, bool]:
+    """A function in flat statements, its parameters as flat buffers, whether iterations of a
+    data-parallel block are run at once, because it says so, and whether it has threads of its own.
 
     `in_order`: TVM has not ordered the threads yet, so that every store is followed by a barrier,
     which is what a schedule means. `at_once`: loops of data-parallel blocks are bound to thread
@@ -61,7 +61,8 @@ def flatten(
         parameter if is_scalar(parameter) else flattener.buffers.flatten(parameter)
         for parameter in function.params
     )
-    return flattener.statement(function.body), parameters, flattener.has_spread
+    body = flattener.statement(function.body)
+    return body, parameters, flattener.has_spread, flattener.has_threads
 
 
 class _Flattener:

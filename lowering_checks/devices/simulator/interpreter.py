@@ -83,7 +83,7 @@ class Interpreter(Device):
     ) -> None:
         self.in_order, self.at_once, self.shapes = in_order, at_once, shapes or {}
         self.is_compact = not in_order if is_compact is None else is_compact
-        self.has_spread = False
+        self.has_spread = self.has_threads = False
         self.deadline: float | None = None
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
@@ -131,6 +131,7 @@ class Interpreter(Device):
             modes: Any = {"in_order": self.in_order, "is_compact": self.is_compact}
             gpu = SimulatedGpu(**modes, choose=sample, shapes=shapes)
             gpu.deadline, gpu.most_registers = self.deadline, MAX_REGISTERS
+            gpu.promotes = self.has_threads
             results = gpu.run(parameters, body, arguments, program.in_out)
             program.stored, program.part = gpu.stored, "" if sample is None else str(sample)
             return results, gpu.state.log.get_findings()
@@ -142,7 +143,7 @@ class Interpreter(Device):
     def _flatten(self, function: Any) -> tuple[Any, tuple[Any, ...]]:
         """A function as it runs: its body and its parameters."""
         modes = {"in_order": self.in_order, "at_once": self.at_once}
-        body, parameters, self.has_spread = flatten(function, **modes)
+        body, parameters, self.has_spread, self.has_threads = flatten(function, **modes)
         if (stores := _count_stores(body)) > MAX_STORES:  # it would take minutes
             raise DeviceError(
                 f"the module stores {stores} times, which is too much to interpret; "

@@ -162,6 +162,7 @@ class SimulatedGpu:
     """
 
     most_registers: float = math.inf
+    promotes = True  # in threads, whose code is C++: none in iterations of a CPU's that run at once
     kernel: TranslatedKernel  # that runs
 
     def __init__(
