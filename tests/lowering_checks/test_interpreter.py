@@ -143,13 +143,14 @@ def test_a_loop_that_goes_on_by_itself_keeps_threads_in_order(asked: str):
 
 @pytest.mark.parametrize("loop", ["range(2)", "T.parallel(2)"])
 def test_a_cpu_promotes_no_bytes(loop: str):
-    """LLVM's difference of bytes wraps around; C++'s, which is a GPU's, is an int."""
-    program = Interpreter().compile(
-        parse_kernel(f"""
+    """LLVM's difference of bytes wraps around; C++'s, of threads compiled next, is an int."""
+    text = f"""
         U (2,) uint8, O (2,) int32
         for r in {loop}:
             O[r] = T.if_then_else(U[r] - T.uint8(3) < T.uint8(10), 0, 1)
-""")
-    )
+"""
+    interpreter, threads = Interpreter(), 'T.thread_binding(2, thread="threadIdx.x")'
+    program = interpreter.compile(parse_kernel(text))
+    interpreter.compile(parse_kernel(text.replace(loop, threads)))
     given = [np.array([1, 5], "uint8"), np.zeros(2, "int32")]
     np.testing.assert_array_equal(program(given)[1], [1, 0])

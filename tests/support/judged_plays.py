@@ -129,9 +129,7 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
     """Numbers on the devices that can run a module; on those of a GPU only if it is finished."""
     said = Judgement()
     finished = is_for_threads(module)
-    outside = [
-        f"{verb} of {buffer} by {it} out of bounds" for it, verb, buffer in find_outside(module)
-    ]
+    outside = [f"out of bounds: {' '.join(it)}" for it in find_outside(module)]
     if outside and "cpu" in devices:  # such a store may end the process
         said.by_device["cpu"] = outside
     for name in devices:

@@ -314,7 +314,7 @@ groups, of a step of that where nobody else reads, and of each key in it."""
 COMBINED, RANGE, PARTIALS = 1.6, 0.046, 6.2
 """Microseconds of the second kernel, and for each range; and how much longer than memory takes its
 results arrive."""
-REACHED, ISSUED, SHARE, HELD, BOTH = 0.94, 0.7, 0.48, 160, 10
+REACHED, ISSUED, SHARE, MOST_REGISTERS, MOST_READS = 0.94, 0.7, 0.48, 160, 10
 """What is reached of a memory's speed; what is issued of the instructions that could be; the share
 of the keys that sequences with lengths of their own have; and the registers of a thread, and reads
 of each of two steps, from which on few others hide its waits."""
@@ -378,11 +378,11 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
         if shared % part == 0 and (ranges - 1) * groups * each < count
         if each * reads < 16 or each == 2
         # Of two steps, the one with a mask behind the other, the loads of both are in flight.
-        if each * reads < BOTH or -(-count // (ranges * groups * each)) != 2
+        if each * reads < MOST_READS or -(-count // (ranges * groups * each)) != 2
         if whole or each <= 4
         if part * groups * (dim + 2) * 4 <= MAX_SHARED_BYTES["shared"]
     ]
-    fitting = [it for it in known if count_registers(it) <= HELD]
+    fitting = [it for it in known if count_registers(it) <= MOST_REGISTERS]
     ranked = [(it, estimate(it)) for it in fitting or known]
     least = min(it.us for _, it in ranked)
     return sorted(ranked, key=lambda it: int(it[1].us / least / NEAR))

@@ -83,7 +83,7 @@ class Interpreter(Device):
     ) -> None:
         self.in_order, self.at_once, self.shapes = in_order, at_once, shapes or {}
         self.is_compact = not in_order if is_compact is None else is_compact
-        self.has_spread = self.has_threads = False
+        self.has_spread = False
         self.deadline: float | None = None
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
@@ -121,7 +121,7 @@ class Interpreter(Device):
 
         @_converting_errors()
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-            body, parameters = flat or self._flatten(close_for(function, arguments))
+            body, parameters, has_threads = flat or self._flatten(close_for(function, arguments))
             if (seconds := estimate_seconds(body, most_blocks)) > MAX_SECONDS:
                 raise NotRunError(
                     f"its launches take about {seconds:,.0f} s, which is too much to interpret; "
@@ -131,7 +131,7 @@ class Interpreter(Device):
             modes: Any = {"in_order": self.in_order, "is_compact": self.is_compact}
             gpu = SimulatedGpu(**modes, choose=sample, shapes=shapes)
             gpu.deadline, gpu.most_registers = self.deadline, MAX_REGISTERS
-            gpu.promotes = self.has_threads
+            gpu.promotes = has_threads
             results = gpu.run(parameters, body, arguments, program.in_out)
             program.stored, program.part = gpu.stored, "" if sample is None else str(sample)
             return results, gpu.state.log.get_findings()
@@ -140,16 +140,16 @@ class Interpreter(Device):
         return program
 
     @_converting_errors()
-    def _flatten(self, function: Any) -> tuple[Any, tuple[Any, ...]]:
-        """A function as it runs: its body and its parameters."""
+    def _flatten(self, function: Any) -> tuple[Any, tuple[Any, ...], bool]:
+        """A function as it runs: its body, its parameters, and whether it has threads."""
         modes = {"in_order": self.in_order, "at_once": self.at_once}
-        body, parameters, self.has_spread, self.has_threads = flatten(function, **modes)
+        body, parameters, self.has_spread, has_threads = flatten(function, **modes)
         if (stores := _count_stores(body)) > MAX_STORES:  # it would take minutes
             raise DeviceError(
                 f"the module stores {stores} times, which is too much to interpret; "
                 "choose a smaller shape"
             )
-        return body, parameters
+        return body, parameters, has_threads
 
 
 def _count_stores(node: Any) -> int:
