@@ -51,5 +51,5 @@ def test_decoding_comes_with_its_two_kernels(command: Command):
     assert "combining" in result.out
     best, *_ = json.loads(command(*argv, "--json").out)["choices"]
     assert best["config"]["ranges"] > 8
-    short = ["choose", "decode_attention", "--shape", "16x8x77x128", "--json"]
+    short = ["choose", "decode_attention", "--shape", "16x8x40x128", "--json"]
     assert json.loads(command(*short).out)["choices"][0]["config"]["ranges"] == 1
