@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import tvm
 from tvm.script import from_source
@@ -60,6 +60,7 @@ ENDS = "tirstep.ends"
 """The attribute of a function that names parameters whose numbers are at the ends of their types.
 """
 RANGE, UNROLL, VECTOR, PARALLEL = "range({})", "T.unroll({})", "T.vectorized({})", "T.parallel({})"
+Shape: TypeAlias = tuple[int, ...]
 MOST_TURNS = 100
 """Iterations of the loops around a statement of an element or a row."""
 SCOPED = ("indices", "buffers", "lets", "arrays", "places", "conditions")
@@ -234,7 +235,7 @@ class Buffer:
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: Shape
     bound: int = CAP
     scope: str = "global"
     front: tuple[str, ...] = ()
@@ -281,10 +282,10 @@ class Writer:
     ----------
     indices, buffers, lets : what is in scope: loop variables and what is made of them, buffers that
         may be read, and values with a name
-    arrays, places, conditions : the same: what statements store to, all of one type, and what they
-        have named
+    arrays, places, conditions : what statements store to, all of one type, and what they have named
     turns : of the loops around a statement, within its element or row
     is_vector : in a vectorized loop, where nothing but a store may stand
+    is_serial : whether all loops are, which some passes ask for
     is_bound, terms, guards : of blocks: whether their loops are bound to a GPU; of one, how many
         terms its sum has, None of none, and where it runs
     thread, threads, grid : of a kernel: the number of a thread, and how many there are
@@ -311,11 +312,11 @@ class Writer:
         self.turns = 1
         self.is_vector = False
         self.is_bound = form == BLOCKS and self.is_so(2, "bound")
+        self.is_serial = form == LOOPS and self.is_so(4, "serial")
         self.terms: int | None = None
         self.guards: list[str] = []
         self.thread, self.threads, self.grid = Index("tx", 1), 1, 1
-        self.owners = ("", 0, "")
-        self.has_count = False
+        self.owners, self.has_count = ("", 0, ""), False
         self.rows: dict[str, Buffer] = {}
         self.at_ends: dict[str, None] = {}
         self.row, self.tag, self.height, self.width = "", "", 0, 0
@@ -339,11 +340,12 @@ class Writer:
             for part in [outputs] if is_one else [[output] for output in outputs]:
                 self.kernel(part)
         else:
-            alloc = "T.sblock_alloc_buffer" if self.form == BLOCKS else "T.alloc_buffer"
+            if self.form == LOOPS and self.is_so(2, "total"):
+                made = self.allocate("E", self.dtype(), (1,), "global")
+                self.sum_up(replace(made, shape=(), front=("0",)))
+                self.buffers.append(made)
             for _ in range(self.one((0, 1, 1, 2), "between")):
-                made = Buffer(self.fresh("E"), self.dtype(), self.shape())
-                self.say(f'{made.name} = {alloc}({made.shape}, "{made.dtype}")')
-                self.compute(made)
+                self.compute(self.allocate("E", self.dtype(), self.shape(), "global"))
             for output in outputs:
                 self.compute(output)
             for _ in range(0 if self.form == BLOCKS else self.one((3, 4, 5, 6), "rows of outputs")):
@@ -370,7 +372,7 @@ class Writer:
         """A type of a buffer."""
         return str(self.one(TYPES, "type"))
 
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """A shape of one, two or three dimensions."""
         count = self.one((1, 1, 2, 2, 3), "dimensions")
         extents = EXTENTS if count < 3 else EXTENTS[:6]
@@ -404,7 +406,7 @@ class Writer:
     @contextmanager
     def loop(self, extent: int, kind: str = RANGE, text: str = "") -> Iterator[Index]:
         """The lines within a loop; the text of an extent may have fewer iterations."""
-        index = Index(self.fresh("i"), extent)
+        index, kind = Index(self.fresh("i"), extent), RANGE if self.is_serial else kind
         with self.within(f"for {index.text} in {kind.format(text or extent)}:", index):
             yield index
 
@@ -412,10 +414,11 @@ class Writer:
         """Those that TVM takes in a condition of a branch."""
         return [each for each in self.buffers if not each.scope.startswith("shared")]
 
-    def allocate(self, stem: str, dtype: str, shape: tuple[int, ...], scope: str) -> Buffer:
+    def allocate(self, stem: str, dtype: str, shape: Shape, scope: str = "local") -> Buffer:
         """A new buffer in a scope."""
         made = Buffer(self.fresh(stem), dtype, shape, CAP, scope)
-        self.say(f'{made.name} = T.alloc_buffer({shape}, "{dtype}", scope="{scope}")')
+        kind = "sblock_alloc" if self.form == BLOCKS else "alloc"
+        self.say(f'{made.name} = T.{kind}_buffer({shape}, "{dtype}", scope="{scope}")')
         return made
 
     # Nests of loops and blocks.
@@ -539,7 +542,7 @@ class Writer:
         dtype, target, own = output.dtype, output.at(), output.at()
         if self.is_so(2, "register"):
             dtype = "float32" if "float" in dtype else "int32"
-            target = self.allocate("R", dtype, (1,), "local").at("0")
+            target = self.allocate("R", dtype, (1,)).at("0")
         terms = self.one((2, 3, 4, 5, 8), "terms")
         sums = [*["{0} + {1}"] * 2, "{0} - {1}", "{1} - {0}"]
         sums += ["{0} * 2 + {1}"] * (2**terms * INPUT * 2 <= LIMITS[dtype])  # Horner's rule
@@ -563,7 +566,7 @@ class Writer:
         """The rows of some outputs, each one loop's iteration, or one thread's."""
         self.tag, most = self.fresh("r"), self.grid * self.threads
         rows = self.one((most, max(2, most - 1)) if self.form == KERNEL else (2, 3, 5), "rows")
-        kind = self.one((RANGE, RANGE, PARALLEL, UNROLL), "rows")
+        kind = RANGE if self.is_serial else self.one((RANGE, RANGE, PARALLEL, UNROLL), "rows")
         self.row, line = self.tag, f"for {self.tag} in {kind.format(rows)}:"
         if self.form == KERNEL:
             self.row = f"bx * {self.threads} + {self.thread.text}"
@@ -610,17 +613,16 @@ class Writer:
         names = self.one((("Y",), ("Y", "Z")), "arrays")
         arrays = [self.parameter(it, dtype, is_at_ends=self.is_ordered) for it in names]
         # All of them begin outside of branches: TVM allocates twice what does not.
-        self.count, self.total = self.allocate("N", "int32", (1,), "local").at("0"), None
+        self.count, self.total = self.allocate("N", "int32", (1,)).at("0"), None
         self.say(f"{self.count} = 0")
         if not self.is_ordered and LIMITS[dtype] >= LIMITS["float32"]:
-            self.total = self.allocate("R", dtype, (1,), "local").at("0")
+            self.total = self.allocate("R", dtype, (1,)).at("0")
             self.say(f"{self.total} = T.{dtype}(0)")
-        registers = [
-            self.allocate("L", dtype, (self.one((1, 2, self.width), "registers"),), "local")
-            for _ in range(self.one((1, 2), "registers"))
-        ]
+        lengths = [self.one((1, 2, self.width), "length") for _ in range(4)]
+        count = self.one((1, 2), "registers")
+        registers = [self.allocate("L", dtype, (length,)) for length in lengths[:count]]
         if self.is_so(3, "square"):
-            registers.append(self.allocate("L", dtype, (4, self.width), "local"))
+            registers.append(self.allocate("L", dtype, (4, self.width)))
         kept = registers[: self.one((1, 2, 2), "registers that are read in the end")]
         views = list[Buffer]()
         if self.is_so(6, "view"):  # of the same memory, which most passes forget about
@@ -629,12 +631,10 @@ class Writer:
                 f'{name} = T.decl_buffer({of.shape}, "{dtype}", data={of.name}.data, scope="local")'
             )
             views.append(replace(of, name=name))
-        temporaries = [
-            self.allocate("T", dtype, (self.one((1, 2, self.width), "elements"),), "local")
-            for _ in range(self.one((0, 1, 2), "temporaries"))
-        ]
+        count = self.one((2, 3, 4), "temporaries")
+        temporaries = [self.allocate("T", dtype, (length,)) for length in lengths[2:count]]
         count = 2 * self.is_so(3, "handed on")
-        handed = [self.allocate("K", dtype, (1,), "local").at("0") for _ in range(count)]
+        handed = [self.allocate("K", dtype, (1,)).at("0") for _ in range(count)]
         self.arrays = arrays[:1]
         for array in (*arrays, *registers):  # from the input, or from what is filled before
             with ExitStack() as stack:
@@ -966,33 +966,30 @@ class Writer:
                 line = f'for {name} in T.thread_binding({extent}, thread="{axis}"):'
                 stack.enter_context(self.within(line, Index(name, extent)))
             self.indices += [self.thread] if rows > 1 else []
-            halves = ("tx % 2 == 0", -(-threads // 2), "tx // 2")
-            self.owners = ("tx == 0", rows, "ty") if rows > 1 else halves
+            half = -(-threads // 2)
+            halves = ("tx % 2 == 0", half, "tx // 2"), (f"tx < {half}", half, "tx")
+            self.owners = ("tx == 0", rows, "ty") if rows > 1 else self.one(halves, "owners")
+            own = self.owners[1]
             for _ in range(self.one((0, 1, 1, 2, 3), "phases")):
                 scope = self.one(("shared", "shared", "shared", "shared.dyn"), "scope")
-                own = self.owners[1]
                 counts = (self.threads, self.threads, self.threads * 2 + 1, 3, own, own)
-                shape = tuple[int, ...]((self.one(counts, "elements"),))
-                if self.is_so(3, "tile"):
-                    shape = self.one((2, 3, 4, 9), "rows"), self.one((3, 8, 9, 12, 17), "columns")
+                tile = self.one((2, 3, 4, 9), "rows"), self.one((3, 8, 9, 12, 17), "columns")
+                shape = tile if self.is_so(3, "tile") else (self.one(counts, "elements"),)
                 made = self.allocate("S", self.dtype(), shape, scope)
-                self.write_shared(made)
-                if len(shape) == 1 and shape[0] >= self.threads and self.is_so(3, "exchange"):
-                    self.exchange(made)
+                self.one((self.write_shared, self.sum_tiles), "fill")(made)
                 if made.shape == (own,) and self.is_so(2, "told"):  # at one index, as registers
                     self.say(f'T.evaluate(T.tvm_storage_sync("{scope}"))')
                     read = made.at(self.owners[2])
-                    made = self.allocate("R", made.dtype, (1,), "local")
+                    made = self.allocate("R", made.dtype, (1,))
                     self.say(f"{made.at('0')} = {read}")
                 self.buffers.append(made)
+                if own > 1 and self.is_so(3, "the same owners"):
+                    output = Buffer(self.fresh("G"), self.dtype(), (self.grid, own))
+                    self.rows[output.name] = output
+                    with self.within(f"if {self.owners[0]}:"):
+                        self.store(output.at("bx", self.owners[2]), output)
             for output in outputs:
-                shared = [it for it in self.buffers if it.scope.startswith("shared")]
-                with ExitStack() as stack:
-                    if shared and self.is_so(3, "rounds"):
-                        stack.enter_context(self.loop(self.one((2, 3, 4), "rounds")))
-                    if shared and self.is_so(2, "refill"):  # barriers stand around it
-                        self.write_shared(self.one(shared, "buffer"))
-                    self.spread(output)
+                self.spread(output)
             if self.is_so(4, "histogram"):
                 made = Buffer(self.fresh("H"), "int32", (self.one((2, 3, 5), "elements"),))
                 self.rows[made.name] = made
@@ -1021,15 +1018,18 @@ class Writer:
                     self.store(made.at(*unflatten(index.text, made.shape)), made)
         self.buffers = kept
 
-    def exchange(self, made: Buffer) -> None:
-        """Loads of one element of another thread's before and after each stores its own."""
-        (count,), thread = made.shape, self.thread.text
-        other = f"{thread} + 1" if count > self.threads else f"({thread} + 1) % {count}"
-        both = self.allocate("R", made.dtype, (2,), "local")
-        self.say(f"{both.at('0')} = {made.at(other)}")
-        self.store(made.at(thread), made)
-        self.say(f"{both.at('1')} = {made.at(other)}")
-        self.buffers.append(both)
+    def sum_tiles(self, made: Buffer) -> None:
+        """A sum in a register of what goes through shared memory, one tile after the other."""
+        dtype = "float32" if "float" in made.dtype else "int32"
+        turns, terms = self.one((2, 3, 4), "tiles"), self.one((1, 2, 3), "terms")
+        total = self.allocate("R", dtype, (1,))
+        self.say(f"{total.at('0')} = {self.constant(dtype).text}")
+        with self.loop(turns, self.one((RANGE, RANGE, UNROLL), "loop")):
+            self.write_shared(made)
+            with self.loop(terms):
+                added = f"T.Cast('{dtype}', {made.at(*map(self.index, made.shape))})"
+                self.say(f"{total.at('0')} = {total.at('0')} + {added}")
+        self.buffers.append(replace(total, bound=CAP * (turns * terms + 1)))
 
     def spread(self, output: Buffer) -> None:
         """The elements of an output over all threads of all blocks."""
