@@ -758,8 +758,9 @@ class Writer:
                 runs = self.one((RANGE, RANGE, UNROLL), "runs") if bounds.isdecimal() else RANGE
                 with self.loop(extent, runs, bounds) as index:
                     self.shifted |= {index.text} if "," in bounds else set()
-                    if depth > 1 and self.is_so(3, "branch alone"):
-                        self.statement(depth - 1, "branch")
+                    if depth > 1 and self.is_so(3, "alone"):
+                        kinds = ["branch", "branch", *["clamp"] * (self.total is not None)]
+                        self.statement(depth - 1, self.one(kinds, "kind"))
                     else:
                         self.statements(depth - 1)
             case "let":  # a value whose element a loop stores before it uses the value
