@@ -80,7 +80,7 @@ DRAWN = {
 @pytest.fixture(scope="module")
 def programs() -> list[str]:
     kinds = ("loops", "kernel")
-    return [Writer(Dice(f"{kind} {seed}"), kind).write() for seed in range(150) for kind in kinds]
+    return [Writer(Dice(f"{kind} {seed}"), kind).write() for seed in range(200) for kind in kinds]
 
 
 @pytest.mark.share(2)

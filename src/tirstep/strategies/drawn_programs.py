@@ -759,7 +759,7 @@ class Writer:
                 with self.loop(extent, runs, bounds) as index:
                     self.shifted |= {index.text} if "," in bounds else set()
                     if depth > 1 and self.is_so(3, "alone"):
-                        kinds = ["branch", "branch", *["clamp"] * (self.total is not None)]
+                        kinds = [*["branch"] * 3, *["clamp"] * (self.total is not None)]
                         self.statement(depth - 1, self.one(kinds, "kind"))
                     else:
                         self.statements(depth - 1)
