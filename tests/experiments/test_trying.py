@@ -26,12 +26,7 @@ from tirstep.strategies.drawn_programs import parse_program
 TUTORIAL = Path(__file__).resolve().parents[2] / "examples/tutorial/mm_relu.py"
 
 
-def make_experiment(
-    kind: Any,
-    change: Callable[[Any], Any],
-    place: str = "before",
-    anchor: str = "tirx.VectorizeLoop",
-) -> Experiment:
+def make_experiment(kind: Any, change: Any, *place: str) -> Experiment:
     """Of a pass that maps all nodes of a kind."""
 
     def run(module: tvm.IRModule) -> tvm.IRModule:
@@ -41,7 +36,8 @@ def make_experiment(
         }
         return tirx.transform.ConvertSSA()(tvm.IRModule(functions, attrs=module.attrs))
 
-    return Experiment("change", Edit(place, anchor, get_pass(run, "change")))
+    where, anchor = place or ("before", "tirx.VectorizeLoop")
+    return Experiment("change", Edit(where, anchor, get_pass(run, "change")))
 
 
 def run(*modules: str, drop: str) -> list[DeviceVerdict]:
