@@ -356,7 +356,7 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
         moved = 2 * tile * dim * keys.dtype.itemsize * config.heads / shared
         work = tile * lanes * (reads * (28 + 22 * config.heads) + 23 * config.heads)
         us = max(moved / (gpu.gigabytes * 1e3 * REACHED), work / (gpu.lanes_per_us * ISSUED))
-        # Few lanes of a warp have as many rows as keys, whose accesses take one another's time.
+        # With few lanes per key a warp reads many rows at once, whose accesses do not overlap.
         least = STEP + KEY * config.keys * (reads**0.5 if lanes > 2 else reads)
 
         def wait(together: float) -> float:
@@ -365,8 +365,8 @@ def rank_ranges(sch: Schedule, gpu: Gpu) -> list[tuple[RangesConfig, Estimate]]:
 
         working = share * blocks
         turns, rest = divmod(blocks, resident) if share == 1 else (max(1, working / resident), 0)
-        working = min(working, resident)
-        reading = turns * wait(working) + (wait(rest) if rest else 0) + LATE * steps * working * us
+        first = min(working, resident)
+        reading = turns * wait(first) + (wait(rest) if rest else 0) + LATE * steps * first * us
         partial = batch * heads * config.ranges * (dim + 2) * 8 / (gpu.gigabytes * 1e3) * PARTIALS
         combining = COMBINED + RANGE * config.ranges + partial if config.ranges > 1 else 0.0
         return Estimate(LAUNCH + reading + combining, reading, combining, blocks, resident)
